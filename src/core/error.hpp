@@ -1,0 +1,26 @@
+// Pure C++; throws. The error that every part of the core reports.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace pawl::core {
+
+// Where in a diagram something stands; 0 means "no place".
+struct Place {
+    int line = 0;
+    int column = 0;
+};
+
+// A definition error (SQLSTATE PW007): what is wrong, the facts, and what to do about it.
+class Error : public std::runtime_error {
+public:
+    Error(std::string message, Place where, std::string detail = {}, std::string hint = {})
+        : std::runtime_error(std::move(message)), where(where), detail(std::move(detail)), hint(std::move(hint)) {}
+
+    Place where;
+    std::string detail;
+    std::string hint;
+};
+
+}  // namespace pawl::core

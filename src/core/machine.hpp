@@ -1,0 +1,84 @@
+// Pure C++; throws core::Error. A compiled machine: what one state column can hold, ready to be judged against.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "diagram.hpp"
+
+namespace pawl::core {
+
+using StateId = std::int32_t;
+inline constexpr StateId no_state = -1;
+
+struct State {
+    std::string name;
+    StateKind kind = StateKind::state;
+    bool composite = false;
+    StateId parent = no_state;
+    bool initial = false;   // atomic states only: a row may begin here
+    bool terminal = false;  // atomic states only
+    std::vector<std::string> tags;  // own tags, then those of the enclosing composites
+    std::string description;
+};
+
+struct Arrow {
+    StateId from = no_state;  // no_state: a first state
+    StateId to = no_state;
+    std::string event;  // empty: the arrow has no name
+    std::vector<std::string> params;
+    std::vector<std::string> guards;
+    std::vector<std::string> effects;
+    std::vector<std::string> notes;
+    std::string after;
+    std::string drawn_from;  // composite this arrow was inherited from, else empty
+    Place where;
+};
+
+// States and arrows are added in order, then index() makes the look-ups; immutable afterwards.
+class Machine {
+public:
+    StateId add(State state);
+    void add(Arrow arrow);
+    void index();
+
+    const std::vector<State>& states() const { return states_; }
+    const std::vector<Arrow>& arrows() const { return arrows_; }
+
+    // The atomic state of this name, or no_state. Constant time, no allocation.
+    StateId find(std::string_view name) const noexcept;
+
+    // Arrows from -> to in drawing order (indexes into arrows()). from = no_state asks for first states. Constant time, no allocation.
+    std::span<const std::int32_t> between(StateId from, StateId to) const noexcept;
+
+    // All arrows that leave a state, in drawing order (from = no_state: the first states).
+    std::span<const std::int32_t> leaving(StateId from) const noexcept;
+
+    bool knows_event(std::string_view event) const noexcept;
+
+private:
+    std::vector<State> states_;
+    std::vector<Arrow> arrows_;
+    // look-up tables: see machine.cpp
+};
+
+// Flattens composites and choices. Throws core::Error for regions, fork, join, an arrow to a composite without an initial
+// child, a cycle of choices, a reserved event name ("pawl."), no initial state.
+Machine compile(const Diagram& diagram);
+
+enum class Severity { error, warning, info };
+
+struct Finding {
+    Severity severity;
+    std::string code;  // e.g. "unreachable_state"
+    Place where;
+    std::string message;
+};
+
+// Everything a careful reader would remark on; definition errors of compile() come back as findings of severity error.
+std::vector<Finding> lint(std::string_view text);
+
+}  // namespace pawl::core
