@@ -1,0 +1,48 @@
+# pawl: the one entry point. `make` alone says what there is.
+SHELL := /bin/bash
+PG_MAJOR ?= 15
+PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
+JOBS ?= 2
+export PG_MAJOR PG_CONFIG JOBS
+
+MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module.mk PG_CONFIG='$(PG_CONFIG)'
+
+.PHONY: help deps build install uninstall demo psql test bench clean
+.NOTPARALLEL:
+
+help: ## this list
+	@echo "pawl: state machines enforced on PostgreSQL tables"
+	@echo
+	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PG_CONFIG=...   build for another PostgreSQL (default: Debian's PostgreSQL $(PG_MAJOR))"
+
+deps: ## install the Debian packages that are missing (by sudo when you are not root)
+	@scripts/install-packages test
+
+build: ## compile the module and join the install scripts, all under build/
+	@scripts/install-packages build
+	@mkdir -p build/module
+	@$(MODULE) -s -j$(JOBS) all
+
+install: build ## install into the system's PostgreSQL (DESTDIR is honoured); then CREATE EXTENSION pawl
+	@$(MODULE) -s install
+
+uninstall: ## take it out of the system's PostgreSQL again
+	@mkdir -p build/module
+	@$(MODULE) -s uninstall
+
+demo: build ## replay 21,348 events of a real help desk through an enforced lifecycle
+	@scripts/private-postgres run examples/helpdesk/demo
+
+psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
+	@scripts/private-postgres run scripts/try-psql
+
+test: deps build ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
+	@scripts/private-postgres run scripts/run-tests $(ONLY)
+
+bench: build ## compare with bare UPDATE, C and plpgsql triggers and Statesman; writes bench/RESULTS.md
+	@scripts/private-postgres run --durable bench/run
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,62 @@
+# The server module and the extension files, by PGXS. Called by the Makefile from build/module, so that nothing is written
+# beside the sources; every path is relative, so that a clone may lie in a folder with blanks in its name.
+TOP := ../..
+
+EXTENSIONS := $(notdir $(basename $(wildcard $(TOP)/extension/*.control)))
+MODULE_big := pawl
+SOURCES := $(sort $(wildcard $(TOP)/src/core/*.cpp $(TOP)/src/pg/*.cpp $(TOP)/src/*.cpp))
+OBJS := $(SOURCES:$(TOP)/%.cpp=obj/%.o)
+
+version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TOP)/extension/$(1).control)
+INSTALL_SCRIPTS := $(foreach e,$(EXTENSIONS),../extension/$(e)--$(call version,$(e)).sql)
+UPGRADES := $(patsubst $(TOP)/sql/upgrades/%,../extension/%,$(wildcard $(TOP)/sql/upgrades/*.sql))
+MODULEDIR := extension
+DATA_built := $(EXTENSIONS:%=../extension/%.control) $(INSTALL_SCRIPTS) $(UPGRADES)
+
+PGXS := $(shell '$(PG_CONFIG)' --pgxs)
+override with_llvm := no
+include $(PGXS)
+# Built files are not to be looked for among the sources.
+VPATH :=
+
+# The server's headers are the server's business: -isystem, so that -Werror speaks of our code only.
+SYSTEM_INCLUDES := $(includedir_server) $(includedir_internal)
+override CPPFLAGS := -I$(TOP)/src $(SYSTEM_INCLUDES:%=-isystem %) $(filter-out -I. -I$(srcdir) $(SYSTEM_INCLUDES:%=-I%),$(CPPFLAGS))
+# Since 16 the server says itself that PGDLLEXPORT means "visible"; 15 leaves it empty.
+ifeq ($(shell test '$(MAJORVERSION)' -lt 16 && echo old),old)
+override CPPFLAGS += '-DPGDLLEXPORT=__attribute__((visibility("default")))'
+endif
+override CXXFLAGS += -std=c++20 -O2 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Werror -Wno-register
+# The C++ runtime travels inside and stays hidden: whatever else is loaded into the backend may bring its own.
+LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,ALL
+
+$(OBJS): obj/%.o: $(TOP)/%.cpp $(TOP)/extension/module.mk
+	@mkdir -p $(@D)
+	@echo "  compile  $*.cpp"
+	@$(CXX) $(CXXFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(OBJS:.o=.d)
+
+# A file that was taken away must leave the library too.
+objects.list: force
+	@echo '$(OBJS)' | cmp -s - $@ || echo '$(OBJS)' >$@
+$(shlib): objects.list
+
+../extension/%.control: $(TOP)/extension/%.control
+	@mkdir -p $(@D)
+	@cp $< $@
+
+../extension/%.sql: $(TOP)/sql/upgrades/%.sql
+	@mkdir -p $(@D)
+	@cp $< $@
+
+# sql/<extension>/*.sql in the order of their numbers, behind a line that stops whoever sources the script in psql.
+define install_script
+../extension/$(1)--$(call version,$(1)).sql: $(wildcard $(TOP)/sql/$(1)/*.sql) $(TOP)/sql/$(1) $(TOP)/extension/module.mk $(TOP)/extension/$(1).control
+	@mkdir -p $$(@D)
+	@echo "  join     $$(@F)"
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; cat /dev/null $(sort $(wildcard $(TOP)/sql/$(1)/*.sql)); } >$$@
+endef
+$(foreach e,$(EXTENSIONS),$(eval $(call install_script,$(e))))
+
+.PHONY: force
