@@ -6,18 +6,18 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT replace($query$
-        (CASE WHEN NOT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = l.machine_version) THEN true
-              WHEN l.to_state IS NULL THEN l.event IS NULL OR l.event NOT IN ('pawl.delete', 'pawl.truncate')
-              WHEN l.event IN ('pawl.attach', 'pawl.upgrade') THEN NOT EXISTS (
-                   SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = l.machine_version
-                      AND s.state = l.to_state COLLATE "C" AND s.kind = 'state')
-              WHEN l.from_state IS NULL THEN NOT EXISTS (
-                   SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = l.machine_version
-                      AND s.state = l.to_state COLLATE "C" AND s.kind = 'state' AND s.initial)
+        (CASE WHEN NOT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = {}.machine_version) THEN true
+              WHEN {}.to_state IS NULL THEN {}.event IS NULL OR {}.event NOT IN ('pawl.delete', 'pawl.truncate')
+              WHEN {}.event IN ('pawl.attach', 'pawl.upgrade') THEN NOT EXISTS (
+                   SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = {}.machine_version
+                      AND s.state = {}.to_state COLLATE "C" AND s.kind = 'state')
+              WHEN {}.from_state IS NULL THEN NOT EXISTS (
+                   SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = {}.machine_version
+                      AND s.state = {}.to_state COLLATE "C" AND s.kind = 'state' AND s.initial)
               ELSE NOT EXISTS (
-                   SELECT FROM pawl.machine_transition t WHERE t.machine = $1 AND t.version = l.machine_version
-                      AND t.from_state = l.from_state COLLATE "C" AND t.to_state = l.to_state COLLATE "C") END)
-        $query$, 'l.', alias || '.')
+                   SELECT FROM pawl.machine_transition t WHERE t.machine = $1 AND t.version = {}.machine_version
+                      AND t.from_state = {}.from_state COLLATE "C" AND t.to_state = {}.to_state COLLATE "C") END)
+        $query$, '{}', alias)
 $function$;
 COMMENT ON FUNCTION pawl._foreign_hop(text) IS 'internal: a condition that a log row is a move its machine does not allow';
 
