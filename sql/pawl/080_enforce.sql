@@ -234,8 +234,17 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding;
 BEGIN
+    -- triggers without a binding (a schema-only restore leaves them so) are taken off too
+    IF pawl._is_orphan(relation) AND state_column IS NULL THEN
+        IF NOT pawl._owns(relation) THEN
+            PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+        END IF;
+        PERFORM pawl._uninstall(relation);
+        RETURN;
+    END IF;
+    bound := pawl._binding(relation, state_column);
     IF NOT pawl._owns(bound.relation) THEN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
