@@ -1,7 +1,6 @@
-// May throw and may ereport: pawl.fire, pawl.fire_many and pawl.available.
+// May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
 #include "core/sqlstate.hpp"
-#include "refusal.hpp"
-#include "row_query.hpp"
+#include "destination.hpp"
 
 namespace pawl {
 
@@ -12,43 +11,6 @@ struct Request {
     text* event;
     Jsonb* metadata;
 };
-
-RowVersions versions(const Target& target, HeapTuple before, HeapTuple after) {
-    TupleDesc row_type = target.attachment->root_descriptor;
-    return {{before, row_type, nullptr}, {after, row_type, nullptr}};
-}
-
-bool fits(const BoundMachine& machine, int arrow, const text* event) {
-    const text* named = machine.event_text[arrow];
-    return named != nullptr && view(named) == view(event);
-}
-
-// The state an event leads to; guards decide where there are several. Raises when there is none.
-core::StateId destination(const Request& request, const FoundRow& row) {
-    Attachment& attachment = *request.target.attachment;
-    const BoundMachine& machine = *attachment.machine;
-    core::StateId only = core::no_state;
-    bool several = false;
-    for (std::int32_t arrow : machine.machine->leaving(row.state)) {
-        if (row.state == core::no_state || !fits(machine, arrow, request.event)) continue;
-        const core::StateId to = machine.machine->arrows()[arrow].to;
-        several |= only != core::no_state && only != to;
-        if (only == core::no_state) only = to;
-    }
-    if (only == core::no_state) refuse_event(attachment, row.slot, row.state, request.event);
-    if (!several) return only;  // its guards are asked when the row moves
-
-    const char* first_refusal = nullptr;
-    for (std::int32_t arrow : machine.machine->leaving(row.state)) {
-        if (!fits(machine, arrow, request.event)) continue;
-        const core::StateId to = machine.machine->arrows()[arrow].to;
-        const char* guard = nullptr;
-        HeapTuple after = with_state(request.target, row.tuple, machine.state_text[to]);
-        if (guards_allow(attachment, arrow, versions(request.target, row.tuple, after), &guard)) return to;
-        if (first_refusal == nullptr) first_refusal = guard;
-    }
-    refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[only], first_refusal);
-}
 
 void require_known_event(const Request& request) {
     const BoundMachine& machine = *request.target.attachment->machine;
@@ -68,29 +30,12 @@ Intent intent_of(const Request& request) {
     return intent;
 }
 
-[[noreturn]] void no_such_row(const Target& target, const char* key) {
-    ereport(ERROR, (errcode(ERRCODE_NO_DATA_FOUND), errmsg("%s has no row with key %s", target.table, key)));
-}
-
-char* keys_as_text(const Attachment& attachment, const Datum* key) {
-    StringInfoData out;
-    initStringInfo(&out);
-    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&out, "%s%s", i > 0 ? ", " : "", key_text(attachment, i, key[i]));
-    return attachment.nkeys == 1 ? out.data : psprintf("(%s)", out.data);
-}
-
-const char* column_argument(FunctionCallInfo fcinfo, int n) { return PG_ARGISNULL(n) ? nullptr : NameStr(*PG_GETARG_NAME(n)); }
-
-void require(FunctionCallInfo fcinfo, int n, const char* name) {
-    if (PG_ARGISNULL(n)) throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, std::string(name) + " must not be null");
-}
-
 Request read_request(FunctionCallInfo fcinfo) {
-    require(fcinfo, 0, "relation");
-    require(fcinfo, 1, "key");
-    require(fcinfo, 2, "event");
+    pg::require(fcinfo, 0, "relation");
+    pg::require(fcinfo, 1, "key");
+    pg::require(fcinfo, 2, "event");
     Request request;
-    request.target = open_target(PG_GETARG_OID(0), column_argument(fcinfo, 4));
+    request.target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     request.event = pg::call([&] { return PG_GETARG_TEXT_PP(2); });
     request.metadata = PG_ARGISNULL(3) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(3); });
     require_known_event(request);
@@ -115,7 +60,7 @@ void decide(const Request& request, Outcome& outcome) {
     outcome.refusal = pg::detail::run_caught(
         [](void* argument) {
             auto* asked = static_cast<Question*>(argument);
-            asked->outcome.to = destination(asked->request, asked->outcome.row);
+            asked->outcome.to = find_destination(asked->request.target, asked->request.event, asked->outcome.row);
         },
         &question);
     if (outcome.refusal != nullptr && outcome.refusal->sqlerrcode != sqlstate::no_such_transition &&
@@ -190,50 +135,6 @@ Datum* key_of(const Attachment& attachment, const Datum* key_columns, int n) {
     return key;
 }
 
-text* names_array_element(const std::string& name) { return make_text(name); }
-
-Datum text_array(const std::vector<std::string>& items) {
-    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(items.size(), 1)));
-    for (std::size_t i = 0; i < items.size(); ++i) elements[i] = PointerGetDatum(names_array_element(items[i]));
-    return PointerGetDatum(construct_array(elements, static_cast<int>(items.size()), TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-// Guards of an arrow that say no, all of them.
-Datum refusing_guards(Attachment& attachment, const Target& target, int arrow, const FoundRow& row, bool* allowed) {
-    ArrowCalls& calls = attachment.calls[arrow];
-    *allowed = true;
-    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(calls.nguards, 1)));
-    int n = 0;
-    if (calls.nguards > 0) {
-        const core::StateId to = attachment.machine->machine->arrows()[arrow].to;
-        const RowVersions row_versions = versions(target, row.tuple, with_state(target, row.tuple, attachment.machine->state_text[to]));
-        for (int i = 0; i < calls.nguards; ++i)
-            if (!guard_allows(attachment, arrow, i, row_versions)) elements[n++] = PointerGetDatum(cstring_to_text(calls.guards[i].name));
-    }
-    *allowed = n == 0;
-    return PointerGetDatum(construct_array(elements, n, TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-void return_available(ReturnSetInfo* result, const Target& target, const FoundRow& row) {
-    Attachment& attachment = *target.attachment;
-    const BoundMachine& machine = *attachment.machine;
-    if (row.state == core::no_state) return;
-    for (std::int32_t arrow : machine.machine->leaving(row.state)) {
-        const core::Arrow& drawn = machine.machine->arrows()[arrow];
-        bool allowed;
-        Datum blocked_by = refusing_guards(attachment, target, arrow, row, &allowed);
-        Datum values[7] = {PointerGetDatum(machine.event_text[arrow]),
-                           PointerGetDatum(machine.state_text[drawn.to]),
-                           BoolGetDatum(allowed),
-                           blocked_by,
-                           text_array(drawn.params),
-                           text_array(drawn.guards),
-                           text_array(drawn.notes)};
-        bool nulls[7] = {machine.event_text[arrow] == nullptr, false, false, false, false, false, false};
-        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-    }
-}
-
 }  // namespace
 
 PAWL_FUNCTION(pawl_fire) {
@@ -243,8 +144,8 @@ PAWL_FUNCTION(pawl_fire) {
     const core::StateId to = pg::call([&] {
         SPI_connect();
         FoundRow row = find_row(target, key, true);
-        if (row.tuple == nullptr) no_such_row(target, keys_as_text(*target.attachment, key));
-        return destination(request, row);
+        if (row.tuple == nullptr) no_such_row(target, key);
+        return find_destination(target, request.event, row);
     });
 
     Intent intent = intent_of(request);
@@ -285,43 +186,11 @@ PAWL_FUNCTION(pawl_fire_many) {
     pg::call([&] {
         move_in_groups(request, key_columns, outcomes, n);
         for (int i = 0; i < n; ++i)
-            return_outcome(result, request, keys_as_text(*target.attachment, key_of(*target.attachment, key_columns, i)), outcomes[i]);
+            return_outcome(result, request, describe_key(*target.attachment, key_of(*target.attachment, key_columns, i)), outcomes[i]);
         SPI_finish();
         close_target(target);
     });
     return static_cast<Datum>(0);
-}
-
-PAWL_FUNCTION(pawl_available) {
-    require(fcinfo, 0, "relation");
-    require(fcinfo, 1, "key");
-    const Target target = open_target(PG_GETARG_OID(0), column_argument(fcinfo, 2));
-    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
-    pg::call([&] {
-        pg::materialize(fcinfo);
-        SPI_connect();
-        FoundRow row = find_row(target, key, false);
-        if (row.tuple == nullptr) no_such_row(target, keys_as_text(*target.attachment, key));
-        return_available(reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo), target, row);
-        SPI_finish();
-        close_target(target);
-    });
-    return static_cast<Datum>(0);
-}
-
-// The key of a row as texts, in the order of the binding's key columns: for functions written in SQL.
-PAWL_FUNCTION(pawl_key_text) {
-    require(fcinfo, 0, "relation");
-    require(fcinfo, 1, "key");
-    const Target target = open_target(PG_GETARG_OID(0), column_argument(fcinfo, 2));
-    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
-    return pg::call([&] {
-        const Attachment& attachment = *target.attachment;
-        auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-        for (int i = 0; i < attachment.nkeys; ++i) elements[i] = PointerGetDatum(cstring_to_text(key_text(attachment, i, key[i])));
-        close_target(target);
-        return PointerGetDatum(construct_array(elements, attachment.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
-    });
 }
 
 }  // namespace pawl

@@ -98,7 +98,7 @@ void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogWriter* writer = begin_log(log, hops->attachment->log, hops->attachment->nkeys);
+    LogWriter* writer = begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append);
     auto* subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
     subjects->clear();
     Hop* waiting = nullptr;  // of this log
@@ -259,6 +259,8 @@ void write_journal(bool all) {
 }
 
 bool journal_is_empty() noexcept { return journal.first == nullptr; }
+
+bool journal_is_writing() noexcept { return journal.writing; }
 
 void forget_journal() noexcept {
     journal.first = journal.last = nullptr;

@@ -41,6 +41,7 @@ void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict
 // Writes what is waiting. `all`: hops that still wait for a predecessor too (before the transaction ends).
 void write_journal(bool all);
 bool journal_is_empty() noexcept;
+bool journal_is_writing() noexcept;
 
 void forget_journal() noexcept;                                           // end of transaction
 void drop_hops_of(SubTransactionId subtransaction) noexcept;              // rolled back

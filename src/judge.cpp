@@ -44,15 +44,18 @@ Datum invoke(Call& call, Arguments& arguments, bool* null) {
     return result;
 }
 
+bool says_yes(Call& guard, Arguments& arguments) {
+    bool null;
+    Datum allowed = invoke(guard, arguments, &null);
+    return !null && DatumGetBool(allowed);
+}
+
 bool guards_allow(Attachment& attachment, int arrow, Arguments& arguments, const char** refused_by) {
     ArrowCalls& calls = attachment.calls[arrow];
     for (int i = 0; i < calls.nguards; ++i) {
-        bool null;
-        Datum allowed = invoke(calls.guards[i], arguments, &null);
-        if (null || !DatumGetBool(allowed)) {
-            *refused_by = calls.guards[i].name;
-            return false;
-        }
+        if (says_yes(calls.guards[i], arguments)) continue;
+        *refused_by = calls.guards[i].name;
+        return false;
     }
     return true;
 }
@@ -62,6 +65,11 @@ bool guards_allow(Attachment& attachment, int arrow, Arguments& arguments, const
 bool guards_allow(Attachment& attachment, int arrow, const RowVersions& row, const char** refused_by) {
     Arguments arguments{attachment, row};
     return guards_allow(attachment, arrow, arguments, refused_by);
+}
+
+bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersions& row) {
+    Arguments arguments{attachment, row};
+    return says_yes(attachment.calls[arrow].guards[guard], arguments);
 }
 
 int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, const text* event, const RowVersions& row,

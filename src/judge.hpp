@@ -30,6 +30,9 @@ int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, c
 // Whether all guards of an arrow say yes; if not, *refused_by is the first that does not.
 bool guards_allow(Attachment& attachment, int arrow, const RowVersions& row, const char** refused_by);
 
+// Whether one guard of an arrow says yes.
+bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersions& row);
+
 void run_effects(Attachment& attachment, int arrow, const RowVersions& row);
 
 // The event that moves of this attachment are meant as (null: any), from the intent or the settings.

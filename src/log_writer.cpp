@@ -160,17 +160,29 @@ void insert_many(LogWriter* writer) {
 
 }  // namespace
 
-LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys) {
+LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse use) {
     auto* writer = static_cast<LogWriter*>(palloc0(sizeof(LogWriter)));
     writer->log = log;
     writer->layout = layout;
     writer->nkeys = nkeys;
     writer->columns = find_columns(log, layout);
     writer->context = AllocSetContextCreate(CurrentMemoryContext, "pawl log batch", ALLOCSET_DEFAULT_SIZES);
-    writer->plain = only_ours(writer);
+    writer->plain = use == LogUse::one_row || only_ours(writer);
     prepare_tail_scan(writer);
     prepare_target(writer);
     return writer;
+}
+
+AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->index->rd_index->indkey.values[key]; }
+
+bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
+    const LogColumns& columns = writer->columns;
+    for (AttrNumber ours : {columns.id, columns.sort_key, columns.from_state, columns.to_state, columns.event, columns.processor, columns.actor,
+                            columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at, columns.most_recent, columns.hash})
+        if (ours == attribute) return true;
+    for (int i = 0; i < writer->nkeys; ++i)
+        if (log_key_column(writer, i) == attribute) return true;
+    return false;
 }
 
 Tail find_tail(LogWriter* writer, const Hop& hop) {
@@ -224,7 +236,7 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     make_uuid_v7(at, id);
 
     set(columns.id, UUIDPGetDatum(id));
-    for (int i = 0; i < writer->nkeys; ++i) set(writer->index->rd_index->indkey.values[i], hop.key[i]);
+    for (int i = 0; i < writer->nkeys; ++i) set(log_key_column(writer, i), hop.key[i]);
     set(columns.sort_key, Int32GetDatum(sort_key));
     set_text(columns.from_state, hop.from);
     set_text(columns.to_state, hop.to);

@@ -18,7 +18,12 @@ struct Tail {
 // An open log: begin, any number of find_tail / add, finish. Everything lives in the memory context current at begin.
 struct LogWriter;
 
-LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys);
+// append: rows are added by add_to_log. one_row: a row is formed for somebody else to insert.
+enum class LogUse { append, one_row };
+
+LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse use);
+AttrNumber log_key_column(const LogWriter* writer, int key);
+bool is_log_column(const LogWriter* writer, AttrNumber attribute);
 Tail find_tail(LogWriter* writer, const Hop& hop);
 
 // The row for a hop after this tail.

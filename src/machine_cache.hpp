@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/machine.hpp"
-#include "pg/postgres.hpp"
+#include "pg/arguments.hpp"
 
 namespace pawl {
 
@@ -28,8 +28,6 @@ void forget_machines() noexcept;
 void free_stale_machines() noexcept;
 
 text* make_text(std::string_view value);
-inline std::string_view view(const text* value) {
-    return {VARDATA_ANY(value), static_cast<std::size_t>(VARSIZE_ANY_EXHDR(value))};
-}
+using pg::view;
 
 }  // namespace pawl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "judge.hpp"
+#include "pg/arguments.hpp"
 #include "pg/bridge.hpp"
 
 namespace pawl {
