@@ -113,6 +113,12 @@ void scan_bindings_of(Oid relation, RowVisitor visit, void* argument) {
 
 void scan_bindings(RowVisitor visit, void* argument) { scan("binding", 0, nullptr, visit, argument); }
 
+void scan_versions(const char* machine, RowVisitor visit, void* argument) {
+    ScanKeyData key;
+    ScanKeyInit(&key, get_attnum(catalog_table("machine"), "machine"), BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(machine));
+    scan("machine", 1, &key, visit, argument);
+}
+
 void scan_machine(const char* table, const char* machine, int version, RowVisitor visit, void* argument) {
     Oid relid = catalog_table(table);
     if (!OidIsValid(relid)) return;

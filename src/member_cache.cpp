@@ -4,6 +4,7 @@
 #include "catalog.hpp"
 #include "core/sqlstate.hpp"
 #include "pg/bridge.hpp"
+#include "resolve.hpp"
 
 namespace pawl {
 
@@ -212,29 +213,19 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     }
 }
 
-// Finds f(row, row) for the root's row type under the qualified name that pawl.define resolved.
-void resolve_call(const Attachment& attachment, const char* qualified_name, Call& call) {
-    Oid row = attachment.root_descriptor->tdtypeid;
-    Oid arguments[2] = {row, row};
-#if PG_VERSION_NUM >= 160000
-    List* name = stringToQualifiedNameList(qualified_name, nullptr);
-#else
-    List* name = stringToQualifiedNameList(qualified_name);
-#endif
-    Oid function = LookupFuncName(name, 2, arguments, true);
-    Oid generic[2] = {ANYELEMENTOID, ANYELEMENTOID};
-    if (!OidIsValid(function)) function = LookupFuncName(name, 2, generic, true);
-    Oid records[2] = {RECORDOID, RECORDOID};
-    if (!OidIsValid(function)) function = LookupFuncName(name, 2, records, true);
+void resolve_call(const Attachment& attachment, const char* qualified_name, bool guard, Call& call) {
+    const Oid row = attachment.root_descriptor->tdtypeid;
+    const Oid function = find_row_function(qualified_name, row, guard);
     if (!OidIsValid(function))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
                         errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
-                        errdetail("Machine \"%s\" names it as a guard or an effect.", attachment.machine->name)));
+                        errdetail("Machine \"%s\" names it as %s.", attachment.machine->name,
+                                  guard ? "a guard, which returns boolean" : "an effect")));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);
+    // A polymorphic function reads the types of its arguments from the expression that calls it.
     List* nulls = list_make2(makeNullConst(row, -1, InvalidOid), makeNullConst(row, -1, InvalidOid));
-    FuncExpr* expression =
-        makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+    FuncExpr* expression = makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
     fmgr_info_set_expr(reinterpret_cast<Node*>(expression), &call.function);
 }
 
@@ -247,8 +238,8 @@ void resolve_calls(Attachment& attachment) {
         calls.neffects = static_cast<int>(arrows[i].effects.size());
         calls.guards = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.nguards, 1)));
         calls.effects = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.neffects, 1)));
-        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, arrows[i].guards[j].c_str(), calls.guards[j]);
-        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, arrows[i].effects[j].c_str(), calls.effects[j]);
+        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, arrows[i].guards[j].c_str(), true, calls.guards[j]);
+        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, arrows[i].effects[j].c_str(), false, calls.effects[j]);
         attachment.has_effects |= calls.neffects > 0;
     }
 }

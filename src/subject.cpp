@@ -129,7 +129,7 @@ Relation open_table(Oid relid) {
 
 }  // namespace
 
-Target open_target(Oid relid, const char* column) {
+Target open_table_target(Oid relid, const char* column) {
     Target target = {};
     target.relation = pg::call([&] { return open_table(relid); });
     target.attachment = find_attachment(find_member(target.relation), column);
@@ -141,13 +141,16 @@ Target open_target(Oid relid, const char* column) {
         });
         target.attachment = find_attachment(find_member(target.relation), column);
     }
+    pg::call([&] { target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(root)), get_rel_name(root)); });
+    return target;
+}
+
+Target open_target(Oid relid, const char* column) {
+    const Target target = open_table_target(relid, column);
     if (target.attachment->nkeys == 0)
         throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                           "table \"" + std::string(RelationGetRelationName(target.relation)) + "\" has no key to find a row by", {},
                           "Give it a primary key, then pawl.release it and attach it again; or attach it with key => '{...}'.");
-    pg::call([&] {
-        target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(root)), get_rel_name(root));
-    });
     return target;
 }
 

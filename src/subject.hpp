@@ -17,6 +17,7 @@ struct Target {
 // Throws when nothing is attached, when the choice of column is not clear, or when the table has no key to find rows by. A
 // partition or an inheritance child stands for the enforced table.
 Target open_target(Oid relation, const char* column);
+Target open_table_target(Oid relation, const char* column);  // the same, also without a key
 void close_target(const Target& target);
 
 // Keys as they come in through an argument of type "any": the value itself, a text of it, row(a, b), or an array of texts.

@@ -159,7 +159,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
 
     int arrow = no_arrow;
-    if (intent != nullptr && intent->remap) {
+    if (intent != nullptr && intent->remap && to != core::no_state) {
         verdict.event = upgrade_event();
     } else {
         arrow = find_arrow(attachment, before, from, to, verdict.from, verdict.to, intent, versions_of(before, before_of, after, attachment));
