@@ -189,7 +189,10 @@ Label read_label(std::string_view text) {
     text = trim(text);
     std::optional<Label> label = read_by_grammar(text);
     // A reading that its own print does not give back would make two machines of one diagram.
-    if (label && read_by_grammar(write_label(*label)) == label) return std::move(*label);
+    if (label) {
+        const std::string print = write_label(*label);
+        if (Scanner(print).rest_of_line() == print && read_by_grammar(print) == label) return std::move(*label);
+    }
     Label plain;
     plain.event = text;
     return plain;

@@ -33,6 +33,7 @@ private:
     void direction();
     void hide();
     void scale();
+    std::string class_name(std::string_view expected);
     std::vector<std::string> tags();
     void end_of_statement(std::string_view expected);
 
@@ -140,12 +141,18 @@ void Reader::region() {
     build_.region(where);
 }
 
+std::string Reader::class_name(std::string_view expected) {
+    const Name name = scan_.expect_name(expected, true);
+    if (name.pseudo()) scan_.fail("'[*]' cannot be a tag", name.where);
+    return name.id;
+}
+
 // :::a:::b
 std::vector<std::string> Reader::tags() {
     std::vector<std::string> result;
     for (scan_.skip_blanks(); scan_.accept(":::"); scan_.skip_blanks()) {
         scan_.skip_blanks();
-        result.push_back(scan_.expect_name("a tag after ':::'").id);
+        result.push_back(class_name("a tag after ':::'"));
     }
     return result;
 }
@@ -269,16 +276,16 @@ void Reader::acc_descr() {
 }
 
 void Reader::class_def() {
-    std::vector<Name> names;
+    std::vector<std::string> names;
     do {
         scan_.skip_blanks();
-        names.push_back(scan_.expect_name("a class name", true));
+        names.push_back(class_name("a class name"));
         scan_.skip_blanks();
     } while (scan_.accept(","));
     std::string_view style = scan_.rest_of_line();
     while (style.ends_with(';')) style = trim(style.substr(0, style.size() - 1));
     if (style.empty()) scan_.fail("the style of the class, for example fill:#f96");
-    for (const Name& name : names) build_.define_class(name.id, style);
+    for (const std::string& name : names) build_.define_class(name, style);
 }
 
 void Reader::class_statement() {
@@ -290,7 +297,7 @@ void Reader::class_statement() {
     } while (scan_.accept(","));
     std::vector<std::string> classes;
     while (!scan_.at_statement_end()) {
-        classes.push_back(scan_.expect_name("a class name", true).id);
+        classes.push_back(class_name("a class name"));
         scan_.skip_blanks();
         scan_.accept(",");
     }
@@ -301,7 +308,7 @@ void Reader::class_statement() {
 void Reader::direction() {
     for (const std::string_view each : {"TB", "TD", "BT", "RL", "LR"}) {
         if (!scan_.accept_word(each)) continue;
-        build_.set_direction(each);
+        build_.set_direction(std::string_view(each) == "TD" ? "TB" : each);
         return end_of_statement("the end of the line");
     }
     scan_.fail("TB, BT, RL or LR");

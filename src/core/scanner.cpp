@@ -131,15 +131,14 @@ bool Scanner::name_goes_on(std::size_t start, bool in_list) const noexcept {
     if (at_end() || is_control(peek()) || blank_at(at_) > 0) return false;
     const char next = peek(1);
     switch (peek()) {
-        case ':': case '{': case '}': case ';': return false;
+        case ':': case '{': case '}': case ';': case '"': return false;
         case ',': return !in_list;
-        case '"': return at_ > start;
         case '%': return next != '%';
         case '<': return next != '<';
         case '[': return next != '[';
         case '-':
             if (at_ == start || at_ + 1 >= text_.size() || is_control(next) || blank_at(at_ + 1) > 0) return false;
-            return std::string_view("->:{};,").find(next) == std::string_view::npos && text_.substr(at_ + 1, 2) != "%%";
+            return std::string_view("->:{};,\"").find(next) == std::string_view::npos && text_.substr(at_ + 1, 2) != "%%";
         default: return true;
     }
 }
