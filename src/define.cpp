@@ -1,6 +1,6 @@
 // May throw and may ereport: pawl.define, pawl.check and the renderer behind pawl.diagram.
 #include "catalog.hpp"
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "machine_cache.hpp"
 #include "pg/arguments.hpp"
 #include "resolve.hpp"

@@ -1,7 +1,7 @@
 // May throw and may ereport: the log's door. An INSERT into a log by a client is a request to move the row, and becomes the log's
 // row of that move.
 #include "catalog.hpp"
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "destination.hpp"
 #include "journal.hpp"
 #include "log_writer.hpp"

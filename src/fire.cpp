@@ -1,5 +1,5 @@
 // May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "destination.hpp"
 
 namespace pawl {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "catalog.hpp"
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/bridge.hpp"
 
 namespace pawl {

@@ -2,7 +2,7 @@
 #include "member_cache.hpp"
 
 #include "catalog.hpp"
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
 
@@ -244,14 +244,23 @@ void resolve_calls(Attachment& attachment) {
     }
 }
 
+bool carries_our_triggers(Relation relation) {
+    const Oid judge = own_trigger_function("judge");
+    TriggerDesc* triggers = relation->trigdesc;
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
+        if (triggers->triggers[i].tgfoid == judge) return true;
+    return false;
+}
+
 [[noreturn]] void report_unbound(Relation relation) {
-    ereport(ERROR, (errcode(sqlstate::unknown_object),
-                    errmsg("table \"%s\" carries triggers of pawl, but no lifecycle", RelationGetRelationName(relation)),
+    const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
+    if (!carries_our_triggers(relation))
+        ereport(ERROR, (errcode(sqlstate::unknown_object), errmsg("no lifecycle is attached to table %s", table),
+                        errhint("SELECT pawl.enforce(%s, state_column, machine);", quote_literal_cstr(table))));
+    ereport(ERROR, (errcode(sqlstate::unknown_object), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
                     errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
-                    errhint("Restore the data of pawl.machine and pawl.binding, attach it with pawl.enforce, or "
-                            "SELECT pawl.release(%s);",
-                            quote_literal_cstr(quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
-                                                                          RelationGetRelationName(relation))))));
+                    errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, state_column, machine);",
+                            quote_literal_cstr(table))));
 }
 
 Member* build_member(Relation relation) {

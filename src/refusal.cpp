@@ -1,7 +1,7 @@
 // Ereports. See refusal.hpp.
 #include "refusal.hpp"
 
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 

@@ -1,6 +1,7 @@
 // May throw and may ereport. See resolve.hpp.
 #include "resolve.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 #include "machine_cache.hpp"
@@ -81,7 +82,7 @@ PAWL_FUNCTION(pawl_guard_functions) {
         look_up(arrow.guards, true);
         look_up(arrow.effects, false);
     }
-    ReturnSetInfo* result = pg::call([&] { return pg::materialize(fcinfo); });
+    ReturnSetInfo* result = pg::call([&] { return pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC); });
     for (const std::string& line : missing)
         pg::call([&] {
             Datum value = PointerGetDatum(make_text(line));

@@ -1,5 +1,5 @@
 // May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "log_writer.hpp"
 #include "moves.hpp"
 #include "pg/bridge.hpp"

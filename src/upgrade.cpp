@@ -1,5 +1,5 @@
 // May throw and may ereport: the part of pawl.upgrade that moves rows from states the new machine does not have.
-#include "core/sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 #include "subject.hpp"
 
 namespace pawl {

@@ -22,9 +22,9 @@ inline text* text_argument(FunctionCallInfo fcinfo, int n) {
     return call([&] { return PG_GETARG_TEXT_PP(n); });
 }
 
-// Begins a result of many rows; ereports, so inside pg::call.
-inline ReturnSetInfo* materialize(FunctionCallInfo fcinfo) {
-    InitMaterializedSRF(fcinfo, 0);
+// Begins a result of many rows (or of many values, with MAT_SRF_USE_EXPECTED_DESC); ereports, so inside pg::call.
+inline ReturnSetInfo* materialize(FunctionCallInfo fcinfo, bits32 flags = 0) {
+    InitMaterializedSRF(fcinfo, flags);
     return reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "../core/error.hpp"
-#include "../core/sqlstate.hpp"
+#include "sqlstate.hpp"
 
 namespace pawl::pg {
 

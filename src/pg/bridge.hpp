@@ -68,6 +68,7 @@ Datum guarded(Implementation implementation, FunctionCallInfo fcinfo);
 #define PAWL_FUNCTION(name)                                        \
     static Datum name##_body(FunctionCallInfo fcinfo);             \
     extern "C" {                                                   \
+    PGDLLEXPORT Datum name(FunctionCallInfo fcinfo);               \
     PG_FUNCTION_INFO_V1(name);                                     \
     Datum name(FunctionCallInfo fcinfo) {                          \
         return ::pawl::pg::guarded(&name##_body, fcinfo);          \
