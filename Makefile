@@ -7,6 +7,11 @@ export PG_MAJOR PG_CONFIG JOBS
 
 MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module.mk PG_CONFIG='$(PG_CONFIG)'
 
+# One set for every variant. Commits do not wait for the disk, so that what is compared is work and not fsync; vacuum runs between
+# the measurements and not in them.
+BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
+    -c wal_level=replica
+
 .PHONY: help deps build install uninstall demo psql test bench clean
 .NOTPARALLEL:
 
@@ -41,8 +46,8 @@ psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 test: deps build ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
 
-bench: build ## compare with bare UPDATE, C and plpgsql triggers and Statesman; writes bench/RESULTS.md
-	@scripts/private-postgres run --durable bench/run
+bench: deps build ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
+	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
 
 clean: ## remove build/
 	rm -rf build

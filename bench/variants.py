@@ -1,0 +1,140 @@
+"""The ways of guarding and recording a state column that are compared. Each gets a table of the same shape and the same rows."""
+
+import os
+from dataclasses import dataclass
+
+STATES = 10  # s0 -> s1 -> ... -> s9 -> s0, so that a whole table can be moved on round after round
+BIG_STATES, BIG_ARROWS = 1000, 10
+
+
+def diagram(states, arrows):
+    """A ring of states, each with arrows to the next few."""
+    lines = ["stateDiagram-v2", "    [*] --> s0"]
+    for s in range(states):
+        lines += [f"    s{s} --> s{(s + k) % states} : move_{k}" for k in range(1, arrows + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass
+class Variant:
+    name: str
+    label: str
+    setup: str = ""  # {t} is the table
+    # One statement that moves all rows from state {a} to state {b}.
+    all_rows: str = "update {t} set state = '{b}'"
+    # One transaction that moves row :id on, for pgbench.
+    one_row: str = "update {t} set state = 's' || (right(state, 1)::int + 1) % 10 where id = :id;"
+    tables: tuple = ("{t}",)  # to be vacuumed
+    single: bool = True       # takes part in the single-row runs
+    memory: bool = False      # takes part in the memory runs
+
+
+C_TRIGGER = "create trigger empty {when} update on {{t}} {more} execute function empty_trigger()"
+
+CASE = """
+create function {t}_check() returns trigger language plpgsql as $$
+begin
+    if new.state is distinct from old.state then
+        case old.state
+""" + "".join(
+    f"            when 's{s}' then if new.state not in ('s{(s + 1) % STATES}') then "
+    "raise exception 'no transition from % to %', old.state, new.state; end if;\n" for s in range(STATES)
+) + """            else raise exception 'no such state: %', old.state;
+        end case;
+    end if;
+    return new;
+end $$;
+create trigger checked before update of state on {t} for each row execute function {t}_check();
+"""
+
+# One table of arrows for several machines and one trigger function for several tables, as it is usually written.
+LOOKUP = f"""
+create table {{t}}_arrows (machine text, from_state text, to_state text, primary key (machine, from_state, to_state));
+insert into {{t}}_arrows select 'machine ' || m, 's' || s, 's' || (s + 1) % {STATES}
+    from generate_series(1, 10) m, generate_series(0, {STATES - 1}) s;
+analyze {{t}}_arrows;
+create function {{t}}_check() returns trigger language plpgsql as $$
+begin
+    if new.state is distinct from old.state and not exists (
+        select from {{t}}_arrows where machine = tg_argv[0] and from_state = old.state and to_state = new.state)
+    then
+        raise exception 'no transition from % to %', old.state, new.state;
+    end if;
+    return new;
+end $$;
+create trigger checked before update of state on {{t}} for each row execute function {{t}}_check('machine 1');
+"""
+
+# Statesman's table as its generator makes it, without the foreign key, which would only slow it down.
+STATESMAN = """
+create table {t}_transitions (id bigserial primary key, {t}_id integer not null, to_state text not null, metadata jsonb default '{{}}',
+    sort_key integer not null, most_recent boolean not null, created_at timestamptz not null, updated_at timestamptz not null);
+insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at, updated_at) select id, state, 1, true, now(), now() from {t};
+create unique index on {t}_transitions ({t}_id, sort_key);
+create unique index on {t}_transitions ({t}_id) where most_recent;
+"""
+
+STATESMAN_SET = """
+with moved as (update {t} set state = '{b}' returning id),
+     before as (update {t}_transitions l set most_recent = false, updated_at = now() from moved where l.{t}_id = moved.id and l.most_recent
+                returning l.{t}_id, l.sort_key)
+insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at, updated_at)
+select {t}_id, '{b}', sort_key + 1, true, now(), now() from before
+"""
+
+STATESMAN_ROW = """
+do $$
+declare
+    subject integer;
+    last integer;
+begin
+    for subject in select id from {t} order by id loop
+        update {t}_transitions set most_recent = false, updated_at = now() where {t}_id = subject and most_recent returning sort_key into last;
+        insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at, updated_at)
+        values (subject, '{b}', last + 1, true, now(), now());
+        update {t} set state = '{b}' where id = subject;
+    end loop;
+end $$
+"""
+
+STATESMAN_ONE = """begin;
+update {t}_transitions set most_recent = false, updated_at = now() where {t}_id = :id and most_recent;
+insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at, updated_at) select {t}_id, 's' || (right(to_state, 1)::int + 1) % 10, sort_key + 1, true, now(), now() from {t}_transitions where {t}_id = :id order by sort_key desc limit 1;
+update {t} set state = 's' || (right(state, 1)::int + 1) % 10 where id = :id;
+commit;"""
+
+
+def enforced(options="", machine="bench_ring"):
+    return f"select pawl.enforce('{{t}}', 'state', '{machine}'{options});"
+
+
+LOGGED = ("{t}", "{t}_transitions")
+DERIVED = ("{t}", "{t}_transitions_log")
+
+VARIANTS = [
+    Variant("bare", "bare UPDATE", memory=True),
+    Variant("c_before", "empty C trigger, BEFORE ROW", C_TRIGGER.format(when="before", more="for each row")),
+    Variant("c_after", "empty C trigger, AFTER ROW", C_TRIGGER.format(when="after", more="for each row"), single=False, memory=True),
+    Variant("transition", "empty C trigger, AFTER STATEMENT with transition tables",
+            C_TRIGGER.format(when="after", more="referencing old table as o new table as n for each statement"), single=False, memory=True),
+    Variant("plpgsql_case", "plpgsql trigger, CASE", CASE),
+    Variant("plpgsql_lookup", "plpgsql trigger, lookup table", LOOKUP),
+    Variant("statesman", "Statesman, one set-based statement", STATESMAN, all_rows=STATESMAN_SET, tables=LOGGED, single=False),
+    Variant("statesman_row", "Statesman, row by row", STATESMAN, all_rows=STATESMAN_ROW, one_row=STATESMAN_ONE, tables=LOGGED),
+    Variant("guard", "pawl, guard only", enforced(), memory=True),
+    Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 arrows", enforced(machine="bench_big"), single=False),
+    Variant("derived", "pawl, log, most_recent derived", enforced(", history => true, most_recent => 'derived'"), tables=DERIVED, memory=True),
+    Variant("stored", "pawl, log, most_recent stored", enforced(", history => true, most_recent => 'stored'"), tables=LOGGED, memory=True),
+    Variant("derived_hash", "pawl, log, derived, hash chain",
+            enforced(", history => true, most_recent => 'derived', hash_chain => true"), tables=DERIVED),
+    Variant("stored_hash", "pawl, log, stored, hash chain",
+            enforced(", history => true, most_recent => 'stored', hash_chain => true"), tables=LOGGED),
+]
+
+# BENCH_VARIANTS="bare c_before guard" keeps to some of them, for development.
+if os.environ.get("BENCH_VARIANTS"):
+    VARIANTS = [v for v in VARIANTS if v.name in os.environ["BENCH_VARIANTS"].split()]
