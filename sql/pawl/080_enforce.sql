@@ -176,6 +176,9 @@ BEGIN
         SELECT * INTO bound.history, bound.history_view, is_new
           FROM pawl._take_log(bound, pawl._choose_log(relation, state_column, log_name));
         PERFORM pawl._open_log(bound.history);
+        IF NOT is_new THEN
+            PERFORM pawl._close_missing(bound);
+        END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
     INSERT INTO pawl.binding SELECT bound.*;

@@ -44,7 +44,7 @@ DELETE FROM orders WHERE id = 2;
 INSERT INTO orders VALUES (2, 'new');
 SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', 1, 'state');
 SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', '2', 'state');
-SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', ARRAY['2'], state_column => 'odd "state');
+SELECT sort_key, from_state, to_state, event, machine_version, most_recent FROM pawl.history('orders', 2::smallint, state_column => 'odd "state');
 SELECT subject_id, sort_key, to_state, most_recent FROM "orders_odd ""state_transitions" ORDER BY 1, 2;
 SELECT count(*) FROM pawl.history('orders', 99, 'state');
 SELECT pawl.state_at('orders', 1, 'infinity', 'state'), pawl.state_at('orders', 1, '-infinity', 'state'), pawl.state_at('orders', 99, now(), 'state');
