@@ -125,7 +125,7 @@ BEGIN
             PERFORM pawl._follow_columns(bound);
         END LOOP;
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
-            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain)));
+            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true)));
             IF problem.f1 IS NOT NULL THEN
                 PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation),
                     format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
@@ -200,7 +200,7 @@ BEGIN
             EXECUTE format('ALTER VIEW %s RENAME COLUMN %I TO %I', bound.history_view, pair.old_name, pair.new_name);
         END IF;
     END LOOP;
-    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain)));
+    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain, true)));
     IF problem.f1 IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
             format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
@@ -280,9 +280,13 @@ BEGIN
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
     FOR dropped IN
-        SELECT b.relation, b.state_column, b.history FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.history::oid = d.objid
-         WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
-           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain) IS NOT NULL
+        SELECT b.* FROM pg_event_trigger_dropped_objects() d
+          JOIN pg_class c ON c.relname = d.address_names[2]
+          JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = d.address_names[1]
+          JOIN pawl.binding b ON b.history = c.oid
+         WHERE d.object_type IN ('table column', 'table constraint')
+           AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_door()'::regprocedure)
+           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
         PERFORM pawl._raise('2BP01', format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));

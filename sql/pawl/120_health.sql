@@ -87,7 +87,7 @@ BEGIN
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
-    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain);
+    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false);
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
         CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
                                                      bound.relation, bound.state_column, bound.machine) END;
@@ -119,8 +119,8 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('alter event trigger %I enable', wrong[1]) END;
 
     RETURN QUERY SELECT b.relation, b.state_column, h.check_name, h.status, nullif(h.detail, ''), h.hint
-                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) h
-                  ORDER BY b.relation::text COLLATE "C", b.state_column;
+                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) WITH ORDINALITY h(check_name, status, detail, hint, n)
+                  ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
     RETURN QUERY
         SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no lifecycle stands behind ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
