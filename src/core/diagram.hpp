@@ -1,10 +1,10 @@
 // Pure C++; throws core::Error. A Mermaid state diagram as it was drawn: syntax, not yet meaning.
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "error.hpp"
@@ -20,6 +20,7 @@ struct DrawnState {
     bool composite = false;
     std::vector<std::string> tags;  // from :::tag and `class a,b tag`, in drawing order, no repeats
     std::string description;        // several lines are joined by '\n'
+    std::string direction;          // of a composite's inside, empty when it follows the diagram
     Place where;
 };
 
@@ -30,6 +31,8 @@ struct Label {
     std::vector<std::string> guards;
     std::string after;  // interval text as written, e.g. "30 minutes"
     std::vector<std::string> effects;
+
+    bool operator==(const Label&) const = default;
 };
 
 struct DrawnArrow {
@@ -41,16 +44,35 @@ struct DrawnArrow {
     Place where;
 };
 
+// A `--`: what follows runs at the same time as what went before.
+struct Region : Place {
+    std::string in;                 // the composite it divides
+    std::size_t arrows_before = 0;  // how many arrows of the diagram were drawn before it
+};
+
+// Something that is legal to draw but probably not what was meant; the linter reports it.
+struct Remark {
+    std::string code;
+    Place where;
+    std::string message;
+};
+
 struct Diagram {
     std::string title;
     std::string direction;
     std::vector<DrawnState> states;  // in order of first appearance
     std::vector<DrawnArrow> arrows;  // in drawing order
     std::vector<std::pair<std::string, std::string>> class_defs;
-    std::vector<Place> regions;      // places of `--` (concurrent regions)
+    std::vector<Region> regions;
+    std::vector<Remark> remarks;
 };
 
-// Reads `stateDiagram` / `stateDiagram-v2`. Throws core::Error with line and column.
+// Composites inside composites, at most.
+inline constexpr int max_nesting = 200;
+
+// Reads `stateDiagram` / `stateDiagram-v2`. Throws core::Error with line and column. Linear in the length of the text.
+// A state belongs to the first composite that mentions it. Beyond Mermaid: names in double quotes (`"in progress" --> done`)
+// and names with inner hyphens.
 Diagram read_mermaid(std::string_view text);
 
 // Reads one arrow label; never fails: what fits no grammar is an event of that name.

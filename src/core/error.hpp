@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace pawl::core {
 
@@ -15,12 +16,14 @@ struct Place {
 // A definition error (SQLSTATE PW007): what is wrong, the facts, and what to do about it.
 class Error : public std::runtime_error {
 public:
-    Error(std::string message, Place where, std::string detail = {}, std::string hint = {})
-        : std::runtime_error(std::move(message)), where(where), detail(std::move(detail)), hint(std::move(hint)) {}
+    Error(std::string message, Place where, std::string detail = {}, std::string hint = {}, std::string code = "definition_error")
+        : std::runtime_error(std::move(message)), where(where), detail(std::move(detail)), hint(std::move(hint)),
+          code(std::move(code)) {}
 
     Place where;
     std::string detail;
     std::string hint;
+    std::string code;  // the linter's name for it, e.g. "syntax_error", "no_initial_state"
 };
 
 }  // namespace pawl::core

@@ -62,11 +62,34 @@ public:
 private:
     std::vector<State> states_;
     std::vector<Arrow> arrows_;
-    // look-up tables: see machine.cpp
+    struct Slot {  // one place of an open-addressing table
+        std::uint64_t key = 0;
+        std::int32_t first = -1;  // -1: free
+        std::int32_t count = 0;
+    };
+
+    void index_names();
+    void index_arrows();
+    const Slot* pair_slot(StateId from, StateId to) const noexcept;
+    bool valid(StateId state) const noexcept { return state >= no_state && state < static_cast<StateId>(states_.size()); }
+
+    std::vector<Slot> names_;            // hash of a name -> atomic state
+    std::vector<Slot> events_;           // hash of an event -> an arrow that has it
+    std::vector<Slot> pairs_;            // from and to -> run in by_pair_
+    std::vector<std::int32_t> by_pair_;  // arrows by from, to, drawing order
+    std::vector<std::int32_t> by_from_;  // arrows by from, drawing order
+    std::vector<std::int32_t> starts_;   // where each from begins in by_from_; no_state is 0
 };
 
+// Compiled arrows, at most: composites and choices multiply what is drawn.
+inline constexpr std::size_t max_arrows = 250'000;
+
 // Flattens composites and choices. Throws core::Error for regions, fork, join, an arrow to a composite without an initial
-// child, a cycle of choices, a reserved event name ("pawl."), no initial state.
+// child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_arrows arrows.
+//
+// An arrow from a composite leaves every atomic state in it, except where an inner arrow has the same event; arrows without
+// an event never hide one another. A label on `[*] --> child` inside a composite lends its guards and effects to the arrows
+// that enter there. Arrows that are the same in from, to, event, guards, effects and interval are kept once.
 Machine compile(const Diagram& diagram);
 
 enum class Severity { error, warning, info };

@@ -1,0 +1,386 @@
+// Pure C++; throws core::Error. From the drawing to arrows between atomic states.
+#include "compile.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "scanner.hpp"
+
+namespace pawl::core {
+namespace {
+
+constexpr std::size_t max_steps = 5'000'000;         // of work, and
+constexpr std::size_t max_bytes = 128 * 1024 * 1024;  // of text that a small diagram may be multiplied to
+
+std::string quote(std::string_view name) {
+    return "\"" + std::string(name) + "\"";
+}
+
+bool is_pseudo(std::string_view id) {
+    return id == "[*]";
+}
+
+// Where an arrow really ends, and what it meets on the way there.
+struct Target {
+    StateId to = no_state;  // no_state: the end, reached through a choice
+    std::string_view in;    // for the end: the composite it is drawn in
+    std::vector<std::string> guards;
+    std::vector<std::string> effects;
+};
+
+class Compiler {
+public:
+    explicit Compiler(const Diagram& diagram) : diagram_(diagram) {}
+
+    Machine run();
+
+private:
+    using Ids = std::vector<StateId>;
+    using Targets = std::vector<Target>;
+
+    const State& state(StateId id) const { return states_[static_cast<std::size_t>(id)]; }
+    StateId id(const std::string& name) const { return ids_.at(name); }
+    bool is_choice(StateId id) const { return state(id).kind == StateKind::choice; }
+
+    void check_arrows() const;
+    void make_states();
+    void inherit_tags();
+    void sort_arrows();
+    void mark_terminal();
+    bool leaves_by_itself(StateId composite) const;
+    const Ids& atomic_states(StateId composite);
+    const Targets& resolve(StateId target, Place where, int depth = 0);
+    void resolve_through(Targets& targets, const DrawnArrow& arrow, bool branch, Place where, int depth);
+    bool hidden(StateId from, StateId composite, const DrawnArrow& drawn);
+    void expand(const DrawnArrow& drawn);
+    void emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, const Target& target);
+    void spend(std::size_t steps, std::size_t bytes, Place where);
+
+    const Diagram& diagram_;
+    std::vector<State> states_;
+    std::vector<Arrow> arrows_;
+    std::unordered_map<std::string_view, StateId> ids_;
+    std::vector<Ids> children_;
+    std::vector<std::vector<const DrawnArrow*>> entries_;   // of a composite: its [*] --> child; of a choice: its branches
+    std::unordered_set<std::string> own_events_;            // "state id, event" of drawn arrows
+    std::vector<bool> has_exit_;                            // an arrow to a state is drawn from it
+    std::unordered_set<std::string_view> ending_;           // composites where an arrow to [*] ends the row's life
+    std::vector<std::unique_ptr<Ids>> atomic_;
+    std::vector<std::unique_ptr<Targets>> targets_;
+    std::vector<bool> resolving_;
+    std::unordered_set<std::string> seen_;
+    std::size_t steps_ = 0;
+    std::size_t bytes_ = 0;
+};
+
+std::string event_key(StateId from, const std::string& event) {
+    return std::to_string(from) + ' ' + event;
+}
+
+Machine Compiler::run() {
+    const std::vector<Error> concurrency = find_concurrency(diagram_);
+    if (!concurrency.empty()) throw concurrency.front();
+    check_arrows();
+    make_states();
+    sort_arrows();
+    mark_terminal();
+    for (const DrawnArrow& drawn : diagram_.arrows) expand(drawn);
+    if (std::none_of(states_.begin(), states_.end(), [](const State& each) { return each.initial; })) {
+        const Place where = diagram_.states.empty() ? Place{} : diagram_.states.front().where;
+        throw Error("the diagram has no initial state", where, "No row could ever be inserted.", "add an arrow: [*] --> <first state>",
+                    "no_initial_state");
+    }
+    Machine machine;
+    for (State& each : states_) machine.add(std::move(each));
+    for (Arrow& each : arrows_) machine.add(std::move(each));
+    machine.index();
+    return machine;
+}
+
+void Compiler::check_arrows() const {
+    for (const DrawnArrow& drawn : diagram_.arrows) {
+        if (is_pseudo(drawn.from) && is_pseudo(drawn.to)) {
+            throw Error("an arrow leads from [*] to [*] and moves nothing", drawn.where, {}, "name a state at one of its ends");
+        }
+        if (same_word(std::string_view(drawn.label.event).substr(0, 5), "pawl.")) {
+            throw Error("event " + quote(drawn.label.event) + " has a reserved name", drawn.where,
+                        "Events that begin with \"pawl.\" are written by pawl itself.", {}, "reserved_event");
+        }
+    }
+}
+
+void Compiler::make_states() {
+    for (const DrawnState& drawn : diagram_.states) {
+        ids_.emplace(drawn.id, static_cast<StateId>(states_.size()));
+        State made;
+        made.name = drawn.id;
+        made.kind = drawn.kind;
+        made.composite = drawn.composite;
+        made.tags = drawn.tags;
+        made.description = drawn.description;
+        states_.push_back(std::move(made));
+    }
+    children_.resize(states_.size());
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        if (diagram_.states[i].parent.empty()) continue;
+        states_[i].parent = id(diagram_.states[i].parent);
+        children_[static_cast<std::size_t>(states_[i].parent)].push_back(static_cast<StateId>(i));
+    }
+    inherit_tags();
+    atomic_.resize(states_.size());
+    targets_.resize(states_.size());
+    resolving_.resize(states_.size());
+    entries_.resize(states_.size());
+    has_exit_.resize(states_.size());
+}
+
+void Compiler::inherit_tags() {
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        std::unordered_set<std::string_view> known;
+        for (StateId at = states_[i].parent; at != no_state; at = state(at).parent) {
+            const DrawnState& outer = diagram_.states[static_cast<std::size_t>(at)];
+            if (outer.tags.empty()) continue;
+            if (known.empty()) known.insert(diagram_.states[i].tags.begin(), diagram_.states[i].tags.end());
+            for (const std::string& tag : outer.tags) {
+                spend(1, sizeof(std::string) + tag.size(), diagram_.states[i].where);
+                if (known.insert(tag).second) states_[i].tags.push_back(tag);
+            }
+        }
+    }
+}
+
+void Compiler::sort_arrows() {
+    for (const DrawnArrow& drawn : diagram_.arrows) {
+        if (is_pseudo(drawn.from)) {
+            if (!drawn.in.empty()) entries_[static_cast<std::size_t>(id(drawn.in))].push_back(&drawn);
+            continue;
+        }
+        const StateId from = id(drawn.from);
+        if (is_choice(from)) {
+            entries_[static_cast<std::size_t>(from)].push_back(&drawn);
+        } else if (!is_pseudo(drawn.to)) {
+            has_exit_[static_cast<std::size_t>(from)] = true;
+            if (!drawn.label.event.empty()) own_events_.insert(event_key(from, drawn.label.event));
+        }
+    }
+}
+
+bool Compiler::leaves_by_itself(StateId composite) const {
+    for (StateId at = composite; at != no_state; at = state(at).parent) {
+        if (has_exit_[static_cast<std::size_t>(at)]) return true;
+    }
+    return false;
+}
+
+// An arrow to [*] inside a composite ends only the composite. It ends the row's life where the composite has no arrow to
+// leave by, or is drawn to end itself.
+void Compiler::mark_terminal() {
+    std::unordered_map<std::string_view, std::vector<const DrawnArrow*>> ends;  // by the composite they are drawn in
+    for (const DrawnArrow& drawn : diagram_.arrows) {
+        if (is_pseudo(drawn.to) && !is_choice(id(drawn.from))) ends[drawn.in].push_back(&drawn);
+    }
+    std::vector<std::string_view> open{""};
+    ending_.insert("");
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        if (states_[i].composite && !leaves_by_itself(static_cast<StateId>(i)) && ending_.insert(states_[i].name).second) {
+            open.push_back(states_[i].name);
+        }
+    }
+    while (!open.empty()) {
+        const auto here = ends.find(open.back());
+        open.pop_back();
+        if (here == ends.end()) continue;
+        for (const DrawnArrow* drawn : here->second) {
+            State& ended = states_[static_cast<std::size_t>(id(drawn->from))];
+            ended.terminal = true;
+            if (ended.composite && ending_.insert(ended.name).second) open.push_back(ended.name);
+        }
+    }
+    for (State& each : states_) {
+        for (StateId at = each.parent; at != no_state && !each.terminal; at = state(at).parent) {
+            each.terminal = state(at).composite && state(at).terminal;
+        }
+    }
+    for (State& each : states_) each.terminal = each.terminal && !each.composite && each.kind == StateKind::state;
+}
+
+const Compiler::Ids& Compiler::atomic_states(StateId composite) {
+    auto& known = atomic_[static_cast<std::size_t>(composite)];
+    if (known) return *known;
+    known = std::make_unique<Ids>();
+    Ids open{composite};
+    while (!open.empty()) {
+        const StateId at = open.back();
+        open.pop_back();
+        if (!state(at).composite && state(at).kind == StateKind::state) known->push_back(at);
+        for (const StateId child : children_[static_cast<std::size_t>(at)]) open.push_back(child);
+        spend(1, sizeof(StateId), diagram_.states[static_cast<std::size_t>(composite)].where);
+    }
+    std::sort(known->begin(), known->end());
+    return *known;
+}
+
+// The atomic states that an arrow to `target` enters: through first children of composites and branches of choices.
+const Compiler::Targets& Compiler::resolve(StateId target, Place where, int depth) {
+    const auto at = static_cast<std::size_t>(target);
+    if (targets_[at]) return *targets_[at];
+    const bool choice = is_choice(target);
+    if (resolving_[at]) {
+        throw Error(std::string(choice ? "choice " : "composite state ") + quote(state(target).name) + " leads back to itself", where,
+                    "No state is ever reached that way.", {}, choice ? "choice_cycle" : "entry_cycle");
+    }
+    if (depth > max_nesting) {
+        throw Error("choices and composites follow one another more than " + std::to_string(max_nesting) + " deep", where, {}, {},
+                    "too_deep");
+    }
+    resolving_[at] = true;
+    Targets targets;
+    if (!choice && !state(target).composite) {
+        targets.push_back({target, {}, {}, {}});
+    } else {
+        for (const DrawnArrow* each : entries_[at]) resolve_through(targets, *each, choice, where, depth);
+    }
+    resolving_[at] = false;
+    if (targets.empty() && choice) {
+        throw Error("choice " + quote(state(target).name) + " has no arrow out of it", where, {}, {}, "empty_choice");
+    }
+    if (targets.empty()) {
+        throw Error("an arrow enters the composite state " + quote(state(target).name) + ", which has no initial child", where,
+                    "A row can only be in one of the states inside it.",
+                    "draw [*] --> <child> inside it, or lead the arrow to a state inside it", "no_initial_child");
+    }
+    targets_[at] = std::make_unique<Targets>(std::move(targets));
+    return *targets_[at];
+}
+
+void Compiler::resolve_through(Targets& targets, const DrawnArrow& arrow, bool branch, Place where, int depth) {
+    Target first;
+    first.guards = arrow.label.guards;
+    first.effects = arrow.label.effects;
+    if (branch && !arrow.label.event.empty()) {  // free text on a branch is its condition
+        Label condition;
+        condition.event = arrow.label.event;
+        condition.params = arrow.label.params;
+        first.guards.insert(first.guards.begin(), write_label(condition));
+    }
+    first.in = arrow.in;
+    const Targets end{Target{}};
+    const bool ends = is_pseudo(arrow.to);
+    for (const Target& onward : ends ? end : resolve(id(arrow.to), where, depth + 1)) {
+        Target target = first;
+        target.to = onward.to;
+        if (!ends && onward.to == no_state) target.in = onward.in;
+        target.guards.insert(target.guards.end(), onward.guards.begin(), onward.guards.end());
+        target.effects.insert(target.effects.end(), onward.effects.begin(), onward.effects.end());
+        std::size_t bytes = sizeof(Target);
+        for (const auto* list : {&target.guards, &target.effects}) {
+            for (const std::string& each : *list) bytes += sizeof(std::string) + each.size();
+        }
+        spend(1, bytes, arrow.where);
+        targets.push_back(std::move(target));
+    }
+}
+
+// True if a state inside the composite, on the way to it, has an arrow of its own for the event.
+bool Compiler::hidden(StateId from, StateId composite, const DrawnArrow& drawn) {
+    for (StateId at = from; at != composite; at = state(at).parent) {
+        spend(1, 0, drawn.where);
+        if (!drawn.label.event.empty() && own_events_.contains(event_key(at, drawn.label.event))) return true;
+    }
+    return false;
+}
+
+void Compiler::expand(const DrawnArrow& drawn) {
+    if (is_pseudo(drawn.to)) return;
+    if (is_pseudo(drawn.from)) {
+        if (!drawn.in.empty()) return;
+        for (const Target& target : resolve(id(drawn.to), drawn.where)) {
+            if (target.to == no_state) continue;
+            states_[static_cast<std::size_t>(target.to)].initial = true;
+            emit(no_state, drawn, no_state, target);
+        }
+        return;
+    }
+    const StateId from = id(drawn.from);
+    if (is_choice(from)) return;
+    const Targets& targets = resolve(id(drawn.to), drawn.where);
+    if (!state(from).composite) {
+        for (const Target& target : targets) emit(from, drawn, no_state, target);
+        return;
+    }
+    for (const StateId inner : atomic_states(from)) {
+        if (hidden(inner, from, drawn)) continue;
+        for (const Target& target : targets) emit(inner, drawn, from, target);
+    }
+}
+
+void Compiler::emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, const Target& target) {
+    if (target.to == no_state) {
+        if (ending_.contains(target.in)) states_[static_cast<std::size_t>(from)].terminal = true;
+        return;
+    }
+    Arrow arrow;
+    arrow.from = from;
+    arrow.to = target.to;
+    arrow.event = drawn.label.event;
+    arrow.params = drawn.label.params;
+    arrow.guards = drawn.label.guards;
+    arrow.guards.insert(arrow.guards.end(), target.guards.begin(), target.guards.end());
+    arrow.effects = drawn.label.effects;
+    arrow.effects.insert(arrow.effects.end(), target.effects.begin(), target.effects.end());
+    arrow.after = drawn.label.after;
+    if (drawn_from != no_state) arrow.drawn_from = state(drawn_from).name;
+    arrow.where = drawn.where;
+
+    std::string key = std::to_string(from) + ' ' + std::to_string(target.to);
+    for (const std::string* each : {&arrow.event, &arrow.after}) (key += '\0') += *each;
+    for (const auto* list : {&arrow.guards, &arrow.effects}) {
+        key += '\1';
+        for (const std::string& each : *list) (key += '\0') += each;
+    }
+    std::size_t bytes = sizeof(Arrow) + 2 * key.size();
+    for (const std::string& each : arrow.params) bytes += sizeof(std::string) + each.size();
+    spend(1, bytes, drawn.where);
+    if (!seen_.insert(std::move(key)).second) return;
+    if (arrows_.size() == max_arrows) {
+        throw Error("the machine has more than " + std::to_string(max_arrows) + " arrows", drawn.where,
+                    "Arrows from composites and through choices count once for every pair of states.", {}, "too_many_arrows");
+    }
+    arrows_.push_back(std::move(arrow));
+}
+
+void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {
+    steps_ += steps;
+    bytes_ += bytes;
+    if (steps_ <= max_steps && bytes_ <= max_bytes) return;
+    throw Error("the diagram grows too large when its composites and choices are flattened", where, {}, {}, "too_many_arrows");
+}
+
+}  // namespace
+
+std::vector<Error> find_concurrency(const Diagram& diagram) {
+    std::vector<Error> found;
+    const std::string detail = "One column holds one state of a row at a time.";
+    const std::string hint = "give each part that runs on its own a column and a machine of its own";
+    for (const Region& region : diagram.regions) {
+        found.emplace_back("concurrent regions (--) in " + quote(region.in) + " cannot be held by one column", region, detail, hint,
+                           "region");
+    }
+    for (const DrawnState& state : diagram.states) {
+        if (state.kind != StateKind::fork && state.kind != StateKind::join) continue;
+        const std::string what = state.kind == StateKind::fork ? "fork" : "join";
+        found.emplace_back(what + " " + quote(state.id) + " cannot be held by one column", state.where, detail, hint, what);
+    }
+    std::stable_sort(found.begin(), found.end(), [](const Error& a, const Error& b) {
+        return a.where.line != b.where.line ? a.where.line < b.where.line : a.where.column < b.where.column;
+    });
+    return found;
+}
+
+Machine compile(const Diagram& diagram) {
+    return Compiler(diagram).run();
+}
+
+}  // namespace pawl::core

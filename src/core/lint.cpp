@@ -1,0 +1,254 @@
+// Pure C++; throws only bad_alloc. What a careful reader would remark on in a diagram.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compile.hpp"
+#include "scanner.hpp"
+
+namespace pawl::core {
+namespace {
+
+constexpr std::string_view kernel_tags[] = {"owned", "error", "waiting"};
+
+std::string quote(std::string_view name) {
+    return "\"" + std::string(name) + "\"";
+}
+
+// Edit distance with exchanged neighbours as one edit, of short words only.
+std::size_t distance(std::string_view a, std::string_view b) {
+    std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+    for (std::size_t i = 0; i <= a.size(); ++i) {
+        for (std::size_t j = 0; j <= b.size(); ++j) {
+            if (i == 0 || j == 0) {
+                cost[i][j] = i + j;
+                continue;
+            }
+            cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+            }
+        }
+    }
+    return cost[a.size()][b.size()];
+}
+
+class Linter {
+public:
+    std::vector<Finding> run(std::string_view text);
+
+private:
+    void add(Severity severity, std::string code, Place where, std::string message) {
+        findings_.push_back({severity, std::move(code), where, std::move(message)});
+    }
+    void add(const Error& error);
+    void check_drawing(const Diagram& diagram);
+    void check_names(const Diagram& diagram);
+    void check_tags(const Diagram& diagram);
+    void check_arrows(const Diagram& diagram);
+    void check_composites(const Diagram& diagram);
+    void check_machine(const Machine& machine, const Diagram& diagram);
+    void check_paths(const Machine& machine, const Diagram& diagram);
+    void check_events(const Machine& machine);
+
+    std::vector<Finding> findings_;
+};
+
+std::vector<Finding> Linter::run(std::string_view text) {
+    try {
+        const Diagram diagram = read_mermaid(text);
+        check_drawing(diagram);
+        const std::vector<Error> concurrency = find_concurrency(diagram);
+        for (const Error& each : concurrency) add(each);
+        if (concurrency.empty()) check_machine(compile(diagram), diagram);
+    } catch (const Error& error) {
+        add(error);
+    }
+    std::stable_sort(findings_.begin(), findings_.end(), [](const Finding& a, const Finding& b) {
+        return a.where.line != b.where.line ? a.where.line < b.where.line : a.where.column < b.where.column;
+    });
+    return std::move(findings_);
+}
+
+void Linter::add(const Error& error) {
+    std::string message = error.what();
+    if (!error.hint.empty()) message += " (" + error.hint + ")";
+    add(Severity::error, error.code, error.where, std::move(message));
+}
+
+void Linter::check_drawing(const Diagram& diagram) {
+    for (const Remark& remark : diagram.remarks) add(Severity::warning, remark.code, remark.where, remark.message);
+    check_names(diagram);
+    check_tags(diagram);
+    check_arrows(diagram);
+    check_composites(diagram);
+}
+
+void Linter::check_names(const Diagram& diagram) {
+    std::unordered_map<std::string, std::string> seen;
+    for (const DrawnState& state : diagram.states) {
+        const auto [entry, is_new] = seen.try_emplace(lower(state.id), state.id);
+        if (!is_new) {
+            add(Severity::warning, "name_case", state.where,
+                "states " + quote(entry->second) + " and " + quote(state.id) + " differ only in upper and lower case");
+        }
+        if (state.id == "[H]" || state.id == "[H*]") {
+            add(Severity::warning, "history", state.where, quote(state.id) + " is read as an ordinary state, not as a history state");
+        }
+        if (state.id.find_first_of(" -") != std::string::npos) {
+            add(Severity::info, "not_mermaid", state.where,
+                "Mermaid itself does not draw the state name " + quote(state.id) + " (blanks and hyphens)");
+        }
+    }
+    std::unordered_map<std::string, std::string> events;
+    std::unordered_set<std::string> told;
+    for (const DrawnArrow& arrow : diagram.arrows) {
+        if (arrow.label.event.empty()) continue;
+        const auto [entry, is_new] = events.try_emplace(lower(arrow.label.event), arrow.label.event);
+        if (!is_new && entry->second != arrow.label.event && told.insert(arrow.label.event).second) {
+            add(Severity::warning, "name_case", arrow.where,
+                "events " + quote(entry->second) + " and " + quote(arrow.label.event) + " differ only in upper and lower case");
+        }
+    }
+}
+
+void Linter::check_tags(const Diagram& diagram) {
+    std::unordered_set<std::string_view> told;
+    for (const DrawnState& state : diagram.states) {
+        for (const std::string& tag : state.tags) {
+            if (tag.size() > 12 || !told.insert(tag).second) continue;
+            for (const std::string_view known : kernel_tags) {
+                if (tag == known || distance(lower(tag), known) > 2) continue;
+                if (std::find(std::begin(kernel_tags), std::end(kernel_tags), tag) != std::end(kernel_tags)) continue;
+                add(Severity::warning, "unknown_tag", state.where,
+                    "tag " + quote(tag) + " means nothing to pawl; is it " + quote(known) + "?");
+            }
+        }
+    }
+}
+
+void Linter::check_arrows(const Diagram& diagram) {
+    for (const DrawnArrow& arrow : diagram.arrows) {
+        if (arrow.to == "[*]" && !arrow.text.empty()) {
+            add(Severity::warning, "label_without_effect", arrow.where,
+                "the label " + quote(arrow.text) + " has no effect: an arrow to [*] marks " + quote(arrow.from) +
+                    " as terminal and moves nothing");
+        } else if (arrow.from == "[*]" && !arrow.in.empty() && !arrow.label.event.empty()) {
+            add(Severity::info, "label_without_effect", arrow.where,
+                "the event " + quote(arrow.label.event) + " has no effect: " + quote(arrow.in) +
+                    " is entered by the arrows that lead to it");
+        } else if (arrow.label.event.find("after ") == 0) {
+            add(Severity::warning, "not_an_interval", arrow.where,
+                quote(arrow.label.event) + " is read as the name of an event, because no interval follows the word after");
+        }
+    }
+}
+
+void Linter::check_composites(const Diagram& diagram) {
+    std::unordered_set<std::string_view> entered;
+    std::unordered_set<std::string_view> targets;
+    std::unordered_set<std::string_view> leaving;
+    for (const DrawnArrow& arrow : diagram.arrows) {
+        if (arrow.from == "[*]") entered.insert(arrow.in);
+        targets.insert(arrow.to);
+        leaving.insert(arrow.from);
+    }
+    for (const DrawnState& state : diagram.states) {
+        // With an arrow to it, the compiler refuses it.
+        if (state.composite && !entered.contains(state.id) && !targets.contains(state.id)) {
+            add(Severity::info, "no_initial_child", state.where,
+                "composite state " + quote(state.id) + " has no initial child, so no arrow can lead to it as a whole");
+        }
+        if (state.kind != StateKind::choice) continue;
+        if (!targets.contains(state.id)) {
+            add(Severity::warning, "unused_choice", state.where, "no arrow leads to the choice " + quote(state.id));
+        } else if (!leaving.contains(state.id)) {
+            add(Severity::warning, "empty_choice", state.where, "no arrow leads out of the choice " + quote(state.id));
+        }
+    }
+}
+
+bool is_atomic(const State& state) {
+    return !state.composite && state.kind == StateKind::state;
+}
+
+void Linter::check_machine(const Machine& machine, const Diagram& diagram) {
+    check_paths(machine, diagram);
+    check_events(machine);
+}
+
+// States that are reached from `from` along arrows, forwards or backwards.
+std::vector<bool> reach(const Machine& machine, std::vector<StateId> from, bool backwards) {
+    std::vector<std::vector<StateId>> next(machine.states().size());
+    for (const Arrow& arrow : machine.arrows()) {
+        if (arrow.from == no_state) continue;
+        next[static_cast<std::size_t>(backwards ? arrow.to : arrow.from)].push_back(backwards ? arrow.from : arrow.to);
+    }
+    std::vector<bool> reached(machine.states().size());
+    while (!from.empty()) {
+        const auto at = static_cast<std::size_t>(from.back());
+        from.pop_back();
+        if (reached[at]) continue;
+        reached[at] = true;
+        from.insert(from.end(), next[at].begin(), next[at].end());
+    }
+    return reached;
+}
+
+void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
+    std::vector<StateId> initial;
+    std::vector<StateId> terminal;
+    for (std::size_t i = 0; i < machine.states().size(); ++i) {
+        if (machine.states()[i].initial) initial.push_back(static_cast<StateId>(i));
+        if (machine.states()[i].terminal) terminal.push_back(static_cast<StateId>(i));
+    }
+    const std::vector<bool> reachable = reach(machine, initial, false);
+    const std::vector<bool> ends = reach(machine, terminal, true);
+    for (std::size_t i = 0; i < machine.states().size(); ++i) {
+        const State& state = machine.states()[i];
+        if (!is_atomic(state)) continue;
+        const Place where = diagram.states[i].where;
+        if (!reachable[i]) {
+            add(Severity::warning, "unreachable_state", where, "state " + quote(state.name) + " cannot be reached from an initial state");
+        }
+        if (state.terminal) continue;
+        const auto out = machine.leaving(static_cast<StateId>(i));
+        const bool stuck = std::all_of(out.begin(), out.end(), [&](std::int32_t arrow) {
+            return machine.arrows()[static_cast<std::size_t>(arrow)].to == static_cast<StateId>(i);
+        });
+        if (stuck) {
+            add(Severity::warning, "dead_end", where, "state " + quote(state.name) + " has no way out and is not terminal");
+        } else if (!terminal.empty() && !ends[i]) {
+            add(Severity::info, "no_way_to_end", where, "no terminal state can be reached from state " + quote(state.name));
+        }
+    }
+}
+
+// Two arrows for one event, both without a guard: which of them is meant?
+void Linter::check_events(const Machine& machine) {
+    std::unordered_set<std::string> told;
+    for (StateId from = no_state; from < static_cast<StateId>(machine.states().size()); ++from) {
+        std::unordered_map<std::string_view, StateId> unguarded;
+        for (const std::int32_t i : machine.leaving(from)) {
+            const Arrow& arrow = machine.arrows()[static_cast<std::size_t>(i)];
+            if (arrow.event.empty() || !arrow.guards.empty()) continue;
+            const auto [first, is_new] = unguarded.try_emplace(arrow.event, arrow.to);
+            if (is_new || first->second == arrow.to) continue;
+            std::string source = arrow.drawn_from;
+            if (source.empty()) source = from == no_state ? "[*]" : machine.states()[static_cast<std::size_t>(from)].name;
+            if (!told.insert(source + '\0' + arrow.event).second) continue;
+            add(Severity::warning, "duplicate_event", arrow.where,
+                "event " + quote(arrow.event) + " leads from " + quote(source) + " to " +
+                    quote(machine.states()[static_cast<std::size_t>(first->second)].name) + " and to " +
+                    quote(machine.states()[static_cast<std::size_t>(arrow.to)].name) + ", and no guard decides");
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<Finding> lint(std::string_view text) {
+    return Linter().run(text);
+}
+
+}  // namespace pawl::core
