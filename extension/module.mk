@@ -28,7 +28,7 @@ override CPPFLAGS += '-DPGDLLEXPORT=__attribute__((visibility("default")))'
 endif
 override CXXFLAGS += -std=c++20 -O2 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Werror -Wno-register
 # The C++ runtime travels inside and stays hidden: whatever else is loaded into the backend may bring its own.
-LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,ALL
+LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--version-script=$(TOP)/extension/exports.map
 
 $(OBJS): obj/%.o: $(TOP)/%.cpp $(TOP)/extension/module.mk
 	@mkdir -p $(@D)
@@ -40,7 +40,7 @@ $(OBJS): obj/%.o: $(TOP)/%.cpp $(TOP)/extension/module.mk
 # A file that was taken away must leave the library too.
 objects.list: force
 	@echo '$(OBJS)' | cmp -s - $@ || echo '$(OBJS)' >$@
-$(shlib): objects.list
+$(shlib): objects.list $(TOP)/extension/exports.map
 
 ../extension/%.control: $(TOP)/extension/%.control
 	@mkdir -p $(@D)

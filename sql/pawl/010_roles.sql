@@ -1,0 +1,26 @@
+CREATE SCHEMA pawl;
+COMMENT ON SCHEMA pawl IS 'state machines that tables cannot break: machines, their attachment to tables, and the functions that move rows';
+
+-- Roles belong to the cluster, not to the database, so they may be here already; they are never dropped with the extension.
+DO $roles$
+DECLARE
+    role_name text;
+    about text;
+BEGIN
+    FOR role_name, about IN
+        VALUES ('pawl_admin', 'pawl: defines machines, attaches them to tables it owns, releases and upgrades them'),
+               ('pawl_operator', 'pawl: moves rows by event, watches health and verifies logs'),
+               ('pawl_worker', 'pawl: moves rows by event and reads their history'),
+               ('pawl_reader', 'pawl: reads machines, histories, health')
+    LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = role_name) THEN
+            BEGIN
+                EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', role_name);
+                EXECUTE pg_catalog.format('COMMENT ON ROLE %I IS %L', role_name, about);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;  -- another database of the cluster creates the extension at this moment
+            END;
+        END IF;
+    END LOOP;
+END
+$roles$;

@@ -1,0 +1,135 @@
+-- Machines: what was drawn, and what it compiles to. Written by pawl.define, never changed afterwards.
+
+CREATE TABLE pawl.machine (
+    machine text COLLATE "C" NOT NULL CHECK (machine <> ''),
+    version integer NOT NULL CHECK (version > 0),
+    source text NOT NULL,
+    diagram text NOT NULL,
+    unbound text NOT NULL DEFAULT 'refuse' CHECK (unbound IN ('refuse', 'note')),
+    defined_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    -- a name, not a regrole: a dump must load where that role does not exist
+    defined_by text NOT NULL DEFAULT CURRENT_USER,
+    PRIMARY KEY (machine, version)
+);
+COMMENT ON TABLE pawl.machine IS 'one row a version of a machine; immutable';
+COMMENT ON COLUMN pawl.machine.source IS 'the diagram as it was given';
+COMMENT ON COLUMN pawl.machine.diagram IS 'its canonical form: two diagrams that mean the same have the same one';
+COMMENT ON COLUMN pawl.machine.unbound IS 'what became of guards and effects that name no function: refuse or note';
+
+CREATE TABLE pawl.machine_state (
+    machine text COLLATE "C" NOT NULL,
+    version integer NOT NULL,
+    ordinal integer NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    kind text NOT NULL DEFAULT 'state' CHECK (kind IN ('state', 'composite', 'choice')),
+    parent text COLLATE "C",
+    initial boolean NOT NULL DEFAULT false,
+    terminal boolean NOT NULL DEFAULT false,
+    tags text[] NOT NULL DEFAULT '{}',
+    description text,
+    PRIMARY KEY (machine, version, ordinal),
+    UNIQUE (machine, version, state),
+    FOREIGN KEY (machine, version) REFERENCES pawl.machine ON DELETE CASCADE
+);
+COMMENT ON TABLE pawl.machine_state IS 'the states of a machine; a column holds only those of kind "state"';
+
+CREATE TABLE pawl.machine_transition (
+    machine text COLLATE "C" NOT NULL,
+    version integer NOT NULL,
+    ordinal integer NOT NULL,
+    from_state text COLLATE "C",
+    to_state text COLLATE "C" NOT NULL,
+    event text COLLATE "C",
+    params text[] NOT NULL DEFAULT '{}',
+    guards text[] NOT NULL DEFAULT '{}',
+    effects text[] NOT NULL DEFAULT '{}',
+    after interval,
+    notes text[] NOT NULL DEFAULT '{}',
+    drawn_from text COLLATE "C",
+    PRIMARY KEY (machine, version, ordinal),
+    FOREIGN KEY (machine, version) REFERENCES pawl.machine ON DELETE CASCADE
+);
+COMMENT ON TABLE pawl.machine_transition IS 'the arrows of a machine, from state to state, in drawing order; from_state is null for a first state';
+COMMENT ON COLUMN pawl.machine_transition.guards IS 'qualified names of functions f(old, new) that must say yes';
+COMMENT ON COLUMN pawl.machine_transition.effects IS 'qualified names of functions f(old, new) that run after the move';
+COMMENT ON COLUMN pawl.machine_transition.notes IS 'remarks of the label that name no function';
+COMMENT ON COLUMN pawl.machine_transition.drawn_from IS 'the composite state this arrow was inherited from';
+
+-- verify and the functions that read arrows ask for one pair of states of one version.
+CREATE INDEX ON pawl.machine_transition (machine, version, from_state, to_state);
+
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', '');
+
+-- A version that a row was ever judged by must stay what it was.
+CREATE FUNCTION pawl._machine_immutable() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    log regclass;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        RAISE EXCEPTION USING ERRCODE = 'PW006',
+            MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
+            DETAIL = 'Rows and logs are judged by the versions they were written under.',
+            HINT = format('define the next version: select pawl.define(%L, …)', OLD.machine);
+    END IF;
+    IF TG_TABLE_NAME <> 'machine' THEN
+        -- a version goes as a whole: its states and arrows follow it, when it is already out of sight
+        IF EXISTS (SELECT FROM pawl.machine m WHERE m.machine = OLD.machine AND m.version = OLD.version) THEN
+            RAISE EXCEPTION USING ERRCODE = 'PW006',
+                MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
+                HINT = format('delete from pawl.machine where machine = %L and version = %s', OLD.machine, OLD.version);
+        END IF;
+        RETURN OLD;
+    END IF;
+    SELECT b.history INTO log FROM pawl.binding b
+     WHERE b.machine = OLD.machine AND b.history IS NOT NULL ORDER BY b.relation LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'PW006',
+            MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
+            DETAIL = format('Its moves may be in the log %s.', log);
+    END IF;
+    RETURN OLD;
+END
+$function$;
+COMMENT ON FUNCTION pawl._machine_immutable() IS 'internal: refuses changes of a defined machine';
+
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine
+    FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine_state
+    FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine_transition
+    FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
+
+-- States and arrows come with their version, in the transaction that defines it. A version that is bound gets no more of them,
+-- save from a superuser: a restore fills the tables in an order of its own.
+CREATE FUNCTION pawl._machine_complete() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound record;
+BEGIN
+    IF current_setting('is_superuser') = 'on' THEN
+        RETURN NULL;
+    END IF;
+    SELECT b.machine, b.version INTO bound
+      FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
+      JOIN pawl.binding b ON b.machine = v.machine AND b.version = v.version LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'PW006',
+            MESSAGE = format('version %s of machine "%s" is immutable', bound.version, bound.machine),
+            HINT = format('define the next version: select pawl.define(%L, …)', bound.machine);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl._machine_complete() IS 'internal: a machine that is in use gets no further states or arrows';
+
+CREATE TRIGGER complete AFTER INSERT ON pawl.machine_state REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl._machine_complete();
+CREATE TRIGGER complete AFTER INSERT ON pawl.machine_transition REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl._machine_complete();

@@ -1,0 +1,149 @@
+-- Bindings: which machine guards which column of which table.
+
+CREATE TABLE pawl.binding (
+    relation regclass NOT NULL,
+    state_column name NOT NULL,
+    machine text COLLATE "C" NOT NULL,
+    version integer NOT NULL,
+    key_columns name[] NOT NULL DEFAULT '{}',
+    history regclass,
+    most_recent text NOT NULL DEFAULT 'stored' CHECK (most_recent IN ('stored', 'derived')),
+    hash_chain boolean NOT NULL DEFAULT false,
+    on_delete text NOT NULL DEFAULT 'allow' CHECK (on_delete IN ('allow', 'terminal', 'deny')),
+    always boolean NOT NULL DEFAULT false,
+    enforced_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    enforced_by text NOT NULL DEFAULT CURRENT_USER,
+    history_view regclass,
+    log_key_columns name[] NOT NULL DEFAULT '{}',
+    -- What the names above meant when they were written: a rename is an attribute number whose name is another one now.
+    -- They count only while relation_oid is relation's: after a restore the names decide.
+    relation_oid oid,
+    state_attnum smallint,
+    key_attnums smallint[],
+    PRIMARY KEY (relation, state_column),
+    FOREIGN KEY (machine, version) REFERENCES pawl.machine,
+    CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
+    CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns))
+);
+COMMENT ON TABLE pawl.binding IS 'one row a lifecycle attached to a table; written by pawl.enforce, pawl.release and pawl.upgrade';
+COMMENT ON COLUMN pawl.binding.relation IS 'the root: partitions and inheritance children are found through pg_inherits';
+COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, in the order of the key; empty when the table has no primary key';
+COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
+COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
+COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_… where the log has a column of that name itself';
+
+SELECT pg_catalog.pg_extension_config_dump('pawl.binding', '');
+
+-- A relation and its parents up to the root.
+CREATE FUNCTION pawl._ancestors(relation oid) RETURNS SETOF oid
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH RECURSIVE up(oid) AS (
+        SELECT relation
+        UNION
+        SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid AND NOT i.inhdetachpending
+    )
+    SELECT up.oid FROM up
+$function$;
+COMMENT ON FUNCTION pawl._ancestors(oid) IS 'internal: a relation and all it inherits from';
+
+-- A relation with all its partitions and inheritance children.
+CREATE FUNCTION pawl._members(relation oid) RETURNS SETOF oid
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH RECURSIVE down(oid) AS (
+        SELECT relation
+        UNION
+        SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid AND NOT i.inhdetachpending
+    )
+    SELECT down.oid FROM down
+$function$;
+COMMENT ON FUNCTION pawl._members(oid) IS 'internal: a relation and all that inherit from it';
+
+CREATE FUNCTION pawl._owns(relation oid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT pg_has_role(current_user, c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation
+$function$;
+COMMENT ON FUNCTION pawl._owns(oid) IS 'internal: whether the current user has the rights of the owner; null when there is no such relation';
+
+-- Whoever may write this table still speaks only for tables of his own.
+CREATE FUNCTION pawl._binding_check() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    foreign_table regclass;
+BEGIN
+    SELECT r.relation INTO foreign_table
+      FROM (SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.relation END
+            UNION ALL SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.history END
+            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END
+            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.history END
+            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.history_view END) r(relation)
+     WHERE NOT pawl._owns(r.relation) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '42501',
+            MESSAGE = format('must be owner of table %s', foreign_table);
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        RETURN OLD;
+    END IF;
+    NEW.relation_oid := NEW.relation::oid;
+    SELECT a.attnum INTO NEW.state_attnum FROM pg_attribute a
+     WHERE a.attrelid = NEW.relation AND a.attname = NEW.state_column AND a.attnum > 0 AND NOT a.attisdropped;
+    SELECT array_agg(a.attnum ORDER BY k.n) INTO NEW.key_attnums
+      FROM unnest(NEW.key_columns) WITH ORDINALITY k(name, n)
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = k.name AND a.attnum > 0 AND NOT a.attisdropped;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl._binding_check() IS 'internal: a binding can be written only by the owner of its table and log';
+
+CREATE TRIGGER owner_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.binding
+    FOR EACH ROW EXECUTE FUNCTION pawl._binding_check();
+
+-- The binding of a column; of the only bound column when none is named. The relation may be any member of the tree.
+CREATE FUNCTION pawl._binding(relation regclass, state_column name) RETURNS pawl.binding
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one pawl.binding;
+    bound_columns text;
+    many boolean;
+BEGIN
+    IF relation IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'relation must not be null';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation) THEN
+        RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+    END IF;
+    SELECT string_agg(quote_literal(b.state_column), ', ' ORDER BY b.state_column), count(*) > 1 INTO bound_columns, many
+      FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a);
+    IF bound_columns IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '42704',
+            MESSAGE = format('no lifecycle is enforced on table %s', relation),
+            HINT = format('select pawl.enforce(%L, state_column, machine)', relation);
+    END IF;
+    IF many AND _binding.state_column IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = format('table %s has several lifecycles', relation),
+            DETAIL = format('They are on the columns %s.', bound_columns),
+            HINT = format('name one: state_column => %s', split_part(bound_columns, ', ', 1));
+    END IF;
+    SELECT b.* INTO found_one FROM pawl.binding b
+     WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a)
+       AND (_binding.state_column IS NULL OR b.state_column = _binding.state_column);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '42704',
+            MESSAGE = format('no lifecycle is enforced on column "%s" of table %s', state_column, relation),
+            HINT = format('state_column => %s', bound_columns);
+    END IF;
+    RETURN found_one;
+END
+$function$;
+COMMENT ON FUNCTION pawl._binding(regclass, name) IS 'internal: the binding of a column, or an error that says what there is';

@@ -1,0 +1,87 @@
+-- The functions written in C++.
+
+CREATE FUNCTION pawl.define(machine text, diagram text, unbound text DEFAULT 'refuse') RETURNS integer
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_define';
+COMMENT ON FUNCTION pawl.define(text, text, text) IS
+'defines a machine by a Mermaid state diagram and returns its version; the same machine again gives the same version. unbound: refuse or note guards and effects that name no function. PW007: the diagram is wrong, at a line and column';
+
+CREATE FUNCTION pawl.check(diagram text) RETURNS TABLE (severity text, code text, line integer, col integer, message text)
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_check';
+COMMENT ON FUNCTION pawl.check(text) IS
+'remarks on a Mermaid state diagram: errors that pawl.define would raise, and what a careful reader would ask about; nothing is stored';
+
+CREATE FUNCTION pawl._render(diagram text, format text, name text) RETURNS text
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_render';
+COMMENT ON FUNCTION pawl._render(text, text, text) IS 'internal: a canonical diagram as mermaid or dot';
+
+CREATE FUNCTION pawl.judge() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_judge';
+COMMENT ON FUNCTION pawl.judge() IS 'trigger of an enforced table: may this row move?';
+CREATE FUNCTION pawl.settle() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_settle';
+COMMENT ON FUNCTION pawl.settle() IS 'trigger of an enforced table: first states, deletions, moves between partitions, effects';
+CREATE FUNCTION pawl.truncated() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_truncated';
+COMMENT ON FUNCTION pawl.truncated() IS 'trigger of an enforced table: may it be emptied?';
+CREATE FUNCTION pawl.log_door() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_log_door';
+COMMENT ON FUNCTION pawl.log_door() IS 'trigger of a log: an insert is a request to move the row';
+CREATE FUNCTION pawl.log_guard() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_log_guard';
+COMMENT ON FUNCTION pawl.log_guard() IS 'trigger of a log: it cannot be changed (PW006)';
+CREATE FUNCTION pawl.invalidate() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_invalidate';
+COMMENT ON FUNCTION pawl.invalidate() IS 'trigger of pawl.machine and pawl.binding: every session forgets what it compiled';
+
+CREATE FUNCTION pawl.deferred() RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_deferred';
+COMMENT ON FUNCTION pawl.deferred() IS 'whether this transaction has rows to be judged, or effects to be run, after their statement';
+
+CREATE FUNCTION pawl.fire(relation regclass, key "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL)
+RETURNS text
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire';
+COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name) IS
+'moves one row by an event and returns its new state. The key is a value, row(a, b), or a text array. PW001: no such move from here; PW003: a guard said no; PW008: unknown event; P0002: no such row';
+
+CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL)
+RETURNS TABLE (key text, ok boolean, from_state text, to_state text, sqlstate text, message text)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_fire_many';
+COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name) IS
+'moves many rows by an event; one result row a key: what cannot move says why and keeps nobody else from moving';
+
+CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
+RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text, params text[], guards text[], notes text[])
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
+COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
+'the moves that leave a row''s state, each allowed or blocked by a named guard';
+
+CREATE FUNCTION pawl.uuid_v7(at timestamptz DEFAULT pg_catalog.clock_timestamp()) RETURNS uuid
+LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_uuid_v7';
+COMMENT ON FUNCTION pawl.uuid_v7(timestamptz) IS 'a version 7 UUID: ordered by the time given, random below a millisecond';
+
+CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) RETURNS text[]
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';
+COMMENT ON FUNCTION pawl._key_text(regclass, "any", name) IS 'internal: the values of a key as text, in the order of binding.key_columns';
+
+CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
+COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows to new states as part of pawl.upgrade; owner only';
+
+CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer) RETURNS SETOF text
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME', 'pawl_guard_functions';
+COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer) IS
+'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table';
+
+-- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
+CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();
+CREATE TRIGGER invalidate_truncate AFTER TRUNCATE ON pawl.machine
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();
+CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.binding
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();
+CREATE TRIGGER invalidate_truncate AFTER TRUNCATE ON pawl.binding
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();
+ALTER TABLE pawl.machine ENABLE ALWAYS TRIGGER invalidate;
+ALTER TABLE pawl.machine ENABLE ALWAYS TRIGGER invalidate_truncate;
+ALTER TABLE pawl.binding ENABLE ALWAYS TRIGGER invalidate;
+ALTER TABLE pawl.binding ENABLE ALWAYS TRIGGER invalidate_truncate;

@@ -1,0 +1,83 @@
+-- Machines read back: as rows, as a picture.
+
+CREATE FUNCTION pawl._version(machine text, version integer) RETURNS integer
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    newest integer;
+    known text;
+BEGIN
+    IF machine IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'machine must not be null';
+    END IF;
+    SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = _version.machine;
+    IF newest IS NULL THEN
+        SELECT string_agg(quote_literal(k.machine), ', ' ORDER BY k.machine) INTO known
+          FROM (SELECT DISTINCT m.machine FROM pawl.machine m ORDER BY 1 LIMIT 10) k;
+        RAISE EXCEPTION USING ERRCODE = 'PW008',
+            MESSAGE = format('unknown machine "%s"', machine),
+            HINT = coalesce('defined are: ' || known, format('define it: select pawl.define(%L, diagram)', machine));
+    END IF;
+    IF version IS NULL THEN
+        RETURN newest;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = _version.machine AND m.version = _version.version) THEN
+        RAISE EXCEPTION USING ERRCODE = 'PW008',
+            MESSAGE = format('machine "%s" has no version %s', machine, version),
+            HINT = format('the newest is %s', newest);
+    END IF;
+    RETURN version;
+END
+$function$;
+COMMENT ON FUNCTION pawl._version(text, integer) IS 'internal: a version of a machine that exists, by default the newest';
+
+CREATE FUNCTION pawl.diagram(machine text, version integer DEFAULT NULL, format text DEFAULT 'mermaid') RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    wanted integer := pawl._version(machine, version);
+BEGIN
+    IF format IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'format must not be null';
+    END IF;
+    IF format NOT IN ('mermaid', 'dot') THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = pg_catalog.format('unknown diagram format "%s"', format),
+            HINT = 'format is mermaid or dot';
+    END IF;
+    RETURN (SELECT pawl._render(m.diagram, diagram.format, m.machine) FROM pawl.machine m
+             WHERE m.machine = diagram.machine AND m.version = wanted);
+END
+$function$;
+COMMENT ON FUNCTION pawl.diagram(text, integer, text) IS
+'a machine as text: mermaid or dot (Graphviz); the newest version unless one is given. PW008: unknown machine or version; 22023: unknown format';
+
+CREATE FUNCTION pawl.states(machine text, version integer DEFAULT NULL) RETURNS SETOF pawl.machine_state
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    wanted integer := pawl._version(machine, version);
+BEGIN
+    RETURN QUERY SELECT s.* FROM pawl.machine_state s
+                  WHERE s.machine = states.machine AND s.version = wanted ORDER BY s.ordinal;
+END
+$function$;
+COMMENT ON FUNCTION pawl.states(text, integer) IS
+'the states of a machine in drawing order; the newest version unless one is given. PW008: unknown machine or version';
+
+CREATE FUNCTION pawl.transitions(machine text, version integer DEFAULT NULL) RETURNS SETOF pawl.machine_transition
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 20
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    wanted integer := pawl._version(machine, version);
+BEGIN
+    RETURN QUERY SELECT t.* FROM pawl.machine_transition t
+                  WHERE t.machine = transitions.machine AND t.version = wanted ORDER BY t.ordinal;
+END
+$function$;
+COMMENT ON FUNCTION pawl.transitions(text, integer) IS
+'the arrows of a machine in drawing order, composites and choices resolved; the newest version unless one is given. PW008: unknown machine or version';

@@ -1,0 +1,275 @@
+-- What must be true of a table, a column and its rows before a machine guards them.
+
+-- The states a column can hold.
+CREATE FUNCTION pawl._atoms(machine text, version integer) RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
+     WHERE s.machine = _atoms.machine AND s.version = _atoms.version AND s.kind = 'state'
+$function$;
+COMMENT ON FUNCTION pawl._atoms(text, integer) IS 'internal: the states of a machine that a column can hold';
+
+CREATE FUNCTION pawl._quoted_list(names text[]) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.n)
+           || CASE WHEN cardinality(names) > 10 THEN format(' and %s more', cardinality(names) - 10) ELSE '' END
+      FROM unnest(names) WITH ORDINALITY u(name, n) WHERE u.n <= 10
+$function$;
+COMMENT ON FUNCTION pawl._quoted_list(text[]) IS 'internal: the first ten names of a list, for messages';
+
+-- What keeps a column from being the state column of a machine; message is null when nothing does. Only on request are the CHECKs
+-- of a domain tried: they are the user's code.
+CREATE FUNCTION pawl._column_problem(relation regclass, state_column name, machine text, version integer, try_domain boolean,
+    OUT code text, OUT message text, OUT detail text, OUT hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    col pg_attribute;
+    base oid;
+    typmod integer;
+    is_domain boolean;
+    type_name text;
+    state text;
+    misfits text[] := '{}';
+BEGIN
+    SELECT a.* INTO col FROM pg_attribute a
+     WHERE a.attrelid = relation AND a.attname = state_column AND NOT a.attisdropped;
+    IF NOT FOUND THEN
+        code := '42703';
+        message := format('column "%s" of table %s does not exist', state_column, relation);
+        RETURN;
+    END IF;
+    IF col.attnum < 0 OR col.attgenerated <> '' OR col.attidentity <> '' THEN
+        code := '0A000';
+        message := format('column "%s" of table %s cannot hold a state', state_column, relation);
+        detail := format('It is %s column.', CASE WHEN col.attnum < 0 THEN 'a system'
+                                                  WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
+        RETURN;
+    END IF;
+
+    type_name := format_type(col.atttypid, col.atttypmod);
+    WITH RECURSIVE down(base, typmod, steps) AS (
+        SELECT col.atttypid, col.atttypmod, 0
+        UNION ALL
+        SELECT t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, d.steps + 1
+          FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
+    SELECT d.base, d.typmod, d.steps > 0 INTO base, typmod, is_domain FROM down d ORDER BY d.steps DESC LIMIT 1;
+
+    IF base NOT IN ('text'::regtype, 'varchar'::regtype) AND (SELECT t.typtype FROM pg_type t WHERE t.oid = base) <> 'e' THEN
+        code := '42804';
+        message := format('column "%s" of table %s is of type %s', state_column, relation, type_name);
+        hint := 'a state column is of type text, varchar, an enum, or a domain over one of them';
+        RETURN;
+    END IF;
+
+    FOREACH state IN ARRAY pawl._atoms(machine, version) LOOP
+        IF base = 'varchar'::regtype AND typmod > 0 AND length(state) > typmod - 4
+           OR base NOT IN ('text'::regtype, 'varchar'::regtype)
+              AND NOT EXISTS (SELECT FROM pg_enum e WHERE e.enumtypid = base AND e.enumlabel = state) THEN
+            misfits := misfits || state;
+        ELSIF is_domain AND try_domain THEN
+            BEGIN
+                EXECUTE format('SELECT %L::%s', state, type_name);
+            EXCEPTION WHEN check_violation THEN
+                misfits := misfits || state;
+            END;
+        END IF;
+    END LOOP;
+    IF misfits <> '{}' THEN
+        code := '42804';
+        message := format('type %s of column "%s" cannot hold every state of machine "%s"', type_name, state_column, machine);
+        detail := format('It has no room for %s.', pawl._quoted_list(misfits));
+        hint := CASE WHEN base NOT IN ('text'::regtype, 'varchar'::regtype)
+                     THEN format('alter type %s add value %L', format_type(base, NULL), misfits[1])
+                     ELSE format('alter table %s alter column %I type text', relation, state_column) END;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._column_problem(regclass, name, text, integer, boolean) IS
+'internal: what keeps a column from holding the states of a machine; message is null when nothing does';
+
+-- Raises what a function found, with the fields that are there.
+CREATE FUNCTION pawl._raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF detail IS NOT NULL AND hint IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+    ELSIF detail IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+    ELSIF hint IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
+END
+$function$;
+COMMENT ON FUNCTION pawl._raise(text, text, text, text) IS 'internal: raises an error';
+
+-- Refuses whatever is not the root of ordinary tables that the current user owns.
+CREATE FUNCTION pawl._check_table(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    class pg_class;
+    root regclass;
+    member regclass;
+    kind "char";
+    persistence "char";
+BEGIN
+    SELECT c.* INTO class FROM pg_class c WHERE c.oid = relation;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('42P01', format('relation with OID %s does not exist', relation::oid));
+    END IF;
+    IF class.relnamespace::regnamespace::text IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
+        PERFORM pawl._raise('42501', format('%s is a system catalog', relation));
+    END IF;
+    IF class.relnamespace = 'pawl'::regnamespace THEN
+        PERFORM pawl._raise('0A000', format('%s belongs to pawl itself', relation));
+    END IF;
+    IF class.relkind NOT IN ('r', 'p') THEN
+        PERFORM pawl._raise('42809', format('%s is not a table', relation),
+            format('It is %s.', CASE class.relkind WHEN 'v' THEN 'a view' WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table'
+                                WHEN 'S' THEN 'a sequence' WHEN 'c' THEN 'a composite type' ELSE 'an index' END),
+            CASE WHEN class.relkind = 'v' THEN 'enforce the table below it: updates through the view are judged there' END);
+    END IF;
+    IF class.relpersistence = 't' THEN
+        PERFORM pawl._raise('0A000', format('%s is a temporary table', relation),
+            'Its definition and its lifecycle would not live equally long.');
+    END IF;
+    IF NOT pawl._owns(relation) THEN
+        PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+    END IF;
+    IF class.relispartition THEN
+        SELECT pg_partition_root(relation) INTO root;
+        PERFORM pawl._raise('0A000', format('%s is a partition of table %s', relation, root), NULL,
+            format('enforce the root: %L', root));
+    END IF;
+    FOR member IN SELECT a FROM pawl._ancestors(relation) a WHERE a <> relation LOOP
+        IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation = member) THEN
+            PERFORM pawl._raise('0A000', format('%s inherits from table %s, which has a lifecycle', relation, member), NULL,
+                format('enforce the root: %L', member));
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_table(regclass) IS 'internal: refuses what a lifecycle cannot be attached to';
+
+-- Refuses members that a tree with a lifecycle cannot have.
+CREATE FUNCTION pawl._check_members(relation regclass, members oid[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    member regclass;
+    kind "char";
+    persistence "char";
+    other regclass;
+BEGIN
+    FOR member, kind, persistence IN
+        SELECT c.oid, c.relkind, c.relpersistence FROM pg_class c
+         WHERE c.oid = ANY (members) AND c.oid <> relation ORDER BY c.oid
+    LOOP
+        IF kind NOT IN ('r', 'p') OR persistence = 't' THEN
+            PERFORM pawl._raise('0A000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+                format('It is a %s table.', CASE WHEN kind = 'f' THEN 'foreign' ELSE 'temporary' END));
+        END IF;
+        SELECT b.relation INTO other FROM pawl.binding b
+         WHERE b.relation IN (SELECT a FROM pawl._ancestors(member) a) AND b.relation <> _check_members.relation LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl._raise('55000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+                format('The lifecycle of table %s covers it.', other), format('select pawl.release(%L)', other));
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: refuses partitions and children that cannot be guarded';
+
+-- Counts the rows that are in none of these states: `2 rows in "foo", 1 row is null`; null when there are none.
+-- Source is a table name, or `ONLY` one.
+CREATE FUNCTION pawl._strange_rows(source text, state_column name, states text[]) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+AS $function$
+DECLARE
+    counts text;
+BEGIN
+    EXECUTE format($query$
+        SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END
+                          || CASE WHEN g.state IS NOT NULL THEN format('in "%%s"', g.state)
+                                  WHEN g.n = 1 THEN 'is null' ELSE 'are null' END, ', ' ORDER BY g.state COLLATE "C" NULLS LAST)
+          FROM (SELECT t.%1$I::text AS state, count(*) AS n FROM %2$s t
+                 WHERE t.%1$I IS NULL OR t.%1$I::text COLLATE "C" <> ALL ($1)
+                 GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, state_column, source)
+       INTO counts USING states;
+    RETURN counts;
+END
+$function$;
+COMMENT ON FUNCTION pawl._strange_rows(text, name, text[]) IS 'internal: counts rows by state that are in none of the states given';
+
+-- The four triggers of an enforced table. A tree gets them at its root (PostgreSQL gives its partitions theirs), at every
+-- inheritance child, and the TRUNCATE trigger at every member, because that one is not inherited.
+CREATE FUNCTION pawl._install(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    always boolean := (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = _install.relation);
+    member regclass;
+    cloned boolean;
+    trigger_name text;
+    definition text;
+    function_name text;
+    statement_level boolean;
+BEGIN
+    FOR member, cloned IN
+        SELECT c.oid, c.relispartition AND c.oid <> relation
+          FROM pawl._members(relation) m JOIN pg_class c ON c.oid = m ORDER BY c.oid <> relation, c.oid
+    LOOP
+        FOR trigger_name, definition, function_name, statement_level IN
+            VALUES ('~pawl_judge', 'BEFORE UPDATE ON %s FOR EACH ROW', 'pawl.judge()', false),
+                   ('!pawl_update', 'AFTER UPDATE ON %s FOR EACH ROW WHEN (pawl.deferred())', 'pawl.settle()', false),
+                   ('!pawl_settle', 'AFTER INSERT OR DELETE ON %s FOR EACH ROW', 'pawl.settle()', false),
+                   ('!pawl_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.truncated()', true)
+        LOOP
+            IF (statement_level OR NOT cloned)
+               AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = member AND t.tgname = trigger_name
+                                  AND t.tgfoid = function_name::regprocedure) THEN
+                EXECUTE format('CREATE TRIGGER %I ' || definition || ' EXECUTE FUNCTION %s', trigger_name, member, function_name);
+            END IF;
+            IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = member AND t.tgname = trigger_name
+                          AND t.tgenabled <> CASE WHEN always THEN 'A' ELSE 'O' END::"char") THEN
+                EXECUTE format('ALTER TABLE %s %s TRIGGER %I', member, CASE WHEN always THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END,
+                               trigger_name);
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._install(regclass) IS 'internal: creates the triggers of an enforced table that are missing, and sets their mode';
+
+CREATE FUNCTION pawl._uninstall(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    member regclass;
+    trigger_name name;
+BEGIN
+    FOR member, trigger_name IN
+        SELECT t.tgrelid, t.tgname FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
+         WHERE t.tgparentid = 0  -- clones go with their parent's
+           AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+         ORDER BY 1, 2
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, member);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._uninstall(regclass) IS 'internal: drops the triggers of an enforced table';

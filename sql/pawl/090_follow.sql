@@ -1,0 +1,291 @@
+-- What people do to enforced tables by DDL. The event triggers that call these functions are created last of all, in 900.
+
+-- New members of an enforced tree: their rows are vetted, their triggers made, their logs begun. Runs with the rights of whoever
+-- attached them, because it reads and writes their tables.
+CREATE FUNCTION pawl._adopt() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+AS $function$
+DECLARE
+    touched oid[];
+    root regclass;
+    newcomers oid[];
+BEGIN
+    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
+     WHERE c.classid = 'pg_class'::regclass AND c.object_type IN ('table', 'foreign table') AND NOT c.in_extension;
+    IF touched IS NULL THEN
+        RETURN;
+    END IF;
+    IF NOT has_schema_privilege('pawl', 'USAGE') THEN
+        -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
+        IF EXISTS (WITH RECURSIVE up(oid) AS (
+                       SELECT unnest(touched)
+                       UNION
+                       SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
+                   down(oid) AS (
+                       SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
+                       UNION
+                       SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
+                   SELECT FROM down d
+                    WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate')) THEN
+            RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
+                DETAIL = 'The rows of a table that joins an enforced one must be checked.',
+                HINT = format('grant usage on schema pawl to %I', current_user);
+        END IF;
+        RETURN;
+    END IF;
+    FOR root IN
+        SELECT DISTINCT b.relation FROM pawl.binding b
+         WHERE b.relation IN (SELECT a FROM unnest(touched) t, pawl._ancestors(t) a) ORDER BY 1
+    LOOP
+        SELECT array_agg(DISTINCT m ORDER BY m) INTO newcomers
+          FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
+         WHERE root IN (SELECT a FROM pawl._ancestors(t) a) AND m <> root
+           AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure);
+        IF newcomers IS NOT NULL THEN
+            PERFORM pawl._adopt_members(root, newcomers);
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._adopt() IS 'internal: event trigger pawl_adopt: partitions and children that join an enforced table';
+
+CREATE FUNCTION pawl._adopt_members(root regclass, newcomers oid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+AS $function$
+DECLARE
+    bound pawl.binding;
+    member regclass;
+    strange text;
+BEGIN
+    PERFORM pawl._check_members(root, newcomers);
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root ORDER BY b.state_column LOOP
+        FOR member IN SELECT c.oid FROM pg_class c WHERE c.oid = ANY (newcomers) AND c.relkind = 'r' ORDER BY c.oid LOOP
+            strange := pawl._strange_rows('ONLY ' || member, bound.state_column, pawl._atoms(bound.machine, bound.version));
+            IF strange IS NOT NULL THEN
+                PERFORM pawl._raise('PW008', format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
+                                                    member, root, bound.machine), strange,
+                    format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
+                           member, bound.state_column, bound.state_column, bound.state_column, bound.machine, bound.version));
+            END IF;
+        END LOOP;
+    END LOOP;
+    PERFORM pawl._install(root);
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root AND b.history IS NOT NULL ORDER BY b.state_column LOOP
+        FOR member IN SELECT c.oid FROM pg_class c WHERE c.oid = ANY (newcomers) AND c.relkind = 'r' ORDER BY c.oid LOOP
+            IF pawl._has_rows(member) THEN
+                PERFORM pawl._open_log(bound.history);
+                PERFORM pawl._attach_rows(bound, 'ONLY ' || member);
+                PERFORM pawl._close_log(bound.history, door => true);
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._adopt_members(regclass, oid[]) IS 'internal: takes partitions and children into an enforced tree';
+
+CREATE FUNCTION pawl._has_rows(relation regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    answer boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s)', relation) INTO answer;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl._has_rows(regclass) IS 'internal: whether a table, without its children, has rows';
+
+-- Renames are written into the bindings, changes that would break one are refused, members that left lose our triggers.
+-- SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs only, never a user's
+-- table, and runs no code of theirs (not even the CHECK of a domain).
+CREATE FUNCTION pawl._follow() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    touched regclass;
+    changed_type regtype;
+    bound pawl.binding;
+    problem record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pawl.binding) THEN
+        RETURN;
+    END IF;
+    FOR touched IN
+        SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
+         WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
+           AND c.object_type IN ('table', 'table column', 'foreign table') ORDER BY 1
+    LOOP
+        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
+            PERFORM pawl._follow_columns(bound);
+        END LOOP;
+        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
+            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain)));
+            IF problem.f1 IS NOT NULL THEN
+                PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation),
+                    format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+            END IF;
+        END LOOP;
+        IF TG_TAG = 'ALTER TABLE' THEN
+            PERFORM pawl._let_go(touched);
+        END IF;
+    END LOOP;
+    FOR changed_type IN
+        SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
+         WHERE c.classid = 'pg_type'::regclass AND c.object_type = 'type' AND NOT c.in_extension
+    LOOP
+        -- ALTER TYPE … RENAME VALUE moves rows without an arrow
+        FOR bound IN
+            SELECT b.* FROM pawl.binding b
+             WHERE changed_type = (WITH RECURSIVE down(base, steps) AS (
+                       SELECT a.atttypid, 0 FROM pg_attribute a WHERE a.attrelid = b.relation AND a.attname = b.state_column
+                       UNION ALL
+                       SELECT t.typbasetype, d.steps + 1 FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
+                       SELECT d.base FROM down d ORDER BY d.steps DESC LIMIT 1)
+        LOOP
+            SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
+            IF problem.message IS NOT NULL THEN
+                PERFORM pawl._raise('2BP01', format('type %s holds the states of table %s', changed_type, bound.relation), problem.detail,
+                    format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
+
+-- An attribute number whose name is another one now was renamed.
+CREATE FUNCTION pawl._follow_columns(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    new_state_column name := bound.state_column;
+    new_keys name[] := bound.key_columns;
+    new_log_keys name[];
+    problem record;
+    pair record;
+BEGIN
+    IF bound.relation_oid IS NOT DISTINCT FROM bound.relation::oid THEN
+        SELECT a.attname INTO new_state_column FROM pg_attribute a
+         WHERE a.attrelid = bound.relation AND a.attnum = bound.state_attnum AND NOT a.attisdropped;
+        new_state_column := coalesce(new_state_column, bound.state_column);
+        SELECT coalesce(array_agg(coalesce(a.attname, k.name) ORDER BY k.n), '{}') INTO new_keys
+          FROM unnest(bound.key_columns, bound.key_attnums) WITH ORDINALITY k(name, attnum, n)
+          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attnum = k.attnum AND NOT a.attisdropped;
+    END IF;
+    SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
+    IF problem.message IS NOT NULL THEN
+        PERFORM pawl._raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+    END IF;
+    new_log_keys := pawl._log_key_columns(new_keys);
+    IF new_state_column <> bound.state_column OR new_keys <> bound.key_columns THEN
+        UPDATE pawl.binding b
+           SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys
+         WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
+    END IF;
+    IF bound.history IS NULL THEN
+        RETURN;
+    END IF;
+    FOR pair IN SELECT o.name AS old_name, n.name AS new_name
+                  FROM unnest(bound.log_key_columns) WITH ORDINALITY o(name, n)
+                  JOIN unnest(new_log_keys) WITH ORDINALITY n(name, n) ON n.n = o.n WHERE o.name <> n.name LOOP
+        EXECUTE format('ALTER TABLE %s RENAME COLUMN %I TO %I', bound.history, pair.old_name, pair.new_name);
+        IF bound.history_view IS NOT NULL THEN
+            EXECUTE format('ALTER VIEW %s RENAME COLUMN %I TO %I', bound.history_view, pair.old_name, pair.new_name);
+        END IF;
+    END LOOP;
+    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain)));
+    IF problem.f1 IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
+            format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._follow_columns(pawl.binding) IS 'internal: follows renamed columns of an enforced table';
+
+-- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row triggers
+-- of a detached partition; the statement trigger is left behind.
+CREATE FUNCTION pawl._let_go(touched regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    left_behind regclass;
+    judge oid := 'pawl.judge()'::regprocedure;
+    truncated oid := 'pawl.truncated()'::regprocedure;
+BEGIN
+    IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(touched) a)) THEN
+        FOR left_behind IN
+            SELECT t.tgrelid FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
+             WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = truncated
+               AND NOT EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = judge)
+               AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
+        LOOP
+            EXECUTE format('DROP TRIGGER "!pawl_truncate" ON %s', left_behind);
+        END LOOP;
+    ELSIF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = touched AND t.tgfoid = judge AND t.tgparentid = 0)
+          AND EXISTS (SELECT FROM pg_class c WHERE c.oid = touched AND NOT c.relispartition) THEN
+        PERFORM pawl._uninstall(touched);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._let_go(regclass) IS 'internal: drops the triggers of tables that left an enforced tree';
+
+-- Bindings of dropped tables go; columns and logs that a binding needs stay. SECURITY DEFINER as above.
+CREATE FUNCTION pawl._gone() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    gone oid[];
+    dropped record;
+    bound pawl.binding;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pawl.binding) THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(d.objid) INTO gone FROM pg_event_trigger_dropped_objects() d
+     WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
+    FOR bound IN DELETE FROM pawl.binding b WHERE b.relation::oid = ANY (gone) RETURNING b.* LOOP
+        IF bound.history IS NOT NULL AND bound.history::oid <> ALL (gone) THEN
+            PERFORM pawl._retire_log(bound.history, bound.history_view);
+        END IF;
+    END LOOP;
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history::oid = ANY (gone) LOOP
+        -- without triggers the table is being taken apart, by pg_restore --clean for one
+        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.judge()'::regprocedure) THEN
+            PERFORM pawl._raise('2BP01', format('the log of table %s cannot be dropped while it is kept', bound.relation), NULL,
+                format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+        END IF;
+        UPDATE pawl.binding b SET history = NULL, history_view = NULL
+         WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
+    END LOOP;
+    UPDATE pawl.binding b SET history_view = NULL WHERE b.history_view::oid = ANY (gone);
+    FOR dropped IN
+        SELECT b.relation, b.state_column, d.address_names[3] AS column_name
+          FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.relation::oid = d.objid
+         WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
+           AND (CASE WHEN b.relation_oid = b.relation::oid THEN d.objsubid = b.state_attnum OR d.objsubid = ANY (b.key_attnums)
+                     ELSE d.address_names[3] = b.state_column OR d.address_names[3] = ANY (b.key_columns) END)
+         ORDER BY 1, 2
+    LOOP
+        PERFORM pawl._raise('2BP01', format('column "%s" of table %s cannot be dropped: a lifecycle depends on it', dropped.column_name, dropped.relation),
+            format('It is %s of the lifecycle on column "%s".',
+                   CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' ELSE 'part of the key' END, dropped.state_column),
+            format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
+    END LOOP;
+    FOR dropped IN
+        SELECT b.relation, b.state_column, b.history FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.history::oid = d.objid
+         WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
+           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain) IS NOT NULL
+    LOOP
+        PERFORM pawl._raise('2BP01', format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
+            format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._gone() IS 'internal: event trigger pawl_gone: dropped tables, columns and logs';

@@ -1,0 +1,92 @@
+-- Reading the log, and telling it what plain SQL cannot.
+
+CREATE FUNCTION pawl._logged(relation regclass, state_column name) RETURNS pawl.binding
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding := pawl._binding(relation, state_column);
+BEGIN
+    IF bound.history IS NULL THEN
+        PERFORM pawl._raise('55000', format('table %s keeps no history of column "%s"', bound.relation, bound.state_column), NULL,
+            format('select pawl.release(%1$L, %2$L); select pawl.enforce(%1$L, %2$L, %3$L, history => true)',
+                   bound.relation, bound.state_column, bound.machine));
+    END IF;
+    RETURN bound;
+END
+$function$;
+COMMENT ON FUNCTION pawl._logged(regclass, name) IS 'internal: a binding that keeps a log, or an error';
+
+-- A condition that a log row belongs to a key, given as text[] in $1; every value is read as its column's own type.
+CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT string_agg(format('l.%I = ($1)[%s]::%s', k.name, k.n, format_type(a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
+      FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
+      JOIN pg_attribute a ON a.attrelid = bound.history AND a.attname = k.name
+$function$;
+COMMENT ON FUNCTION pawl._of_subject(pawl.binding) IS 'internal: a condition on the key of a log row';
+
+CREATE FUNCTION pawl.history(relation regclass, key anycompatible, state_column name DEFAULT NULL)
+RETURNS TABLE (sort_key integer, from_state text, to_state text, event text, processor text, actor text, correlation_id text,
+    metadata jsonb, machine_version integer, created_at timestamptz, most_recent boolean, id uuid)
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    bound pawl.binding := pawl._logged(relation, state_column);
+    key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
+BEGIN
+    RETURN QUERY EXECUTE format(
+        'SELECT l.sort_key, l.from_state, l.to_state, l.event, l.processor, l.actor, l.correlation_id, l.metadata, l.machine_version, '
+        'l.created_at, lead(l.sort_key) OVER (ORDER BY l.sort_key) IS NULL, l.id FROM %s l WHERE %s ORDER BY l.sort_key',
+        bound.history, pawl._of_subject(bound)) USING key_text;
+END
+$function$;
+COMMENT ON FUNCTION pawl.history(regclass, anycompatible, name) IS
+'the moves of one row, first to last; to_state is null where it was deleted. The key is a value, row(a, b), or a text array. 55000: the table keeps no log';
+
+CREATE FUNCTION pawl.state_at(relation regclass, key anycompatible, at timestamptz, state_column name DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding := pawl._logged(relation, state_column);
+    key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
+    answer text;
+BEGIN
+    IF at IS NULL THEN
+        PERFORM pawl._raise('22004', 'at must not be null');
+    END IF;
+    EXECUTE format('SELECT l.to_state FROM %s l WHERE %s AND l.created_at <= $2 ORDER BY l.sort_key DESC LIMIT 1',
+                   bound.history, pawl._of_subject(bound)) INTO answer USING key_text, at;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl.state_at(regclass, anycompatible, timestamptz, name) IS
+'the state a row was in at a time; null before it was there and after it was deleted. 55000: the table keeps no log';
+
+CREATE FUNCTION pawl.set_context(processor text DEFAULT NULL, event text DEFAULT NULL, correlation_id text DEFAULT NULL,
+    metadata jsonb DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF processor IS NOT NULL THEN
+        PERFORM set_config('pawl.processor', processor, true);
+    END IF;
+    IF event IS NOT NULL THEN
+        PERFORM set_config('pawl.event', event, true);
+    END IF;
+    IF correlation_id IS NOT NULL THEN
+        PERFORM set_config('pawl.correlation_id', correlation_id, true);
+    END IF;
+    IF metadata IS NOT NULL THEN
+        PERFORM set_config('pawl.metadata', CASE WHEN metadata = 'null' THEN '' ELSE metadata::text END, true);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb) IS
+'says for the rest of the transaction who moves rows, by which event, in which connection, with what remarks; what is not given stays, an empty text (metadata: a JSON null) takes it back';

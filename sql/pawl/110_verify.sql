@@ -1,0 +1,157 @@
+-- pawl.verify: the rows and logs themselves, read against the machines.
+
+-- Whether a log row (alias) is a hop that no version of the machine in $1 allows.
+CREATE FUNCTION pawl._foreign_hop(alias text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT replace($query$
+        (CASE WHEN NOT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = {}.machine_version) THEN true
+              WHEN {}.to_state IS NULL THEN {}.event IS NULL OR {}.event NOT IN ('pawl.delete', 'pawl.truncate')
+              WHEN {}.event IN ('pawl.attach', 'pawl.upgrade') THEN NOT EXISTS (
+                   SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = {}.machine_version
+                      AND s.state = {}.to_state COLLATE "C" AND s.kind = 'state')
+              WHEN {}.from_state IS NULL THEN NOT EXISTS (
+                   SELECT FROM pawl.machine_state s WHERE s.machine = $1 AND s.version = {}.machine_version
+                      AND s.state = {}.to_state COLLATE "C" AND s.kind = 'state' AND s.initial)
+              ELSE NOT EXISTS (
+                   SELECT FROM pawl.machine_transition t WHERE t.machine = $1 AND t.version = {}.machine_version
+                      AND t.from_state = {}.from_state COLLATE "C" AND t.to_state = {}.to_state COLLATE "C") END)
+        $query$, '{}', alias)
+$function$;
+COMMENT ON FUNCTION pawl._foreign_hop(text) IS 'internal: a condition that a log row is a move its machine does not allow';
+
+CREATE FUNCTION pawl._verify(only_relation regclass)
+RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+SET datestyle = 'ISO, YMD'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET extra_float_digits = 1
+SET bytea_output = 'hex'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    bound pawl.binding;
+    root regclass;
+BEGIN
+    IF only_relation IS NOT NULL THEN
+        SELECT b.relation INTO root FROM pawl.binding b
+         WHERE b.relation IN (SELECT a FROM pawl._ancestors(only_relation) a) LIMIT 1;
+        IF NOT FOUND THEN
+            PERFORM pawl._binding(only_relation, NULL);  -- says what is wrong with it
+        END IF;
+    END IF;
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE root IS NULL OR b.relation = root
+                  ORDER BY b.relation::text COLLATE "C", b.state_column LOOP
+        IF root IS NULL THEN
+            problem := CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN 'it does not exist'
+                            WHEN NOT has_table_privilege(bound.relation, 'SELECT') THEN 'you may not read it'
+                            WHEN bound.history IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.history) THEN 'its log does not exist'
+                            WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'you may not read its log'
+                            WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows from you' END;
+            IF problem IS NOT NULL THEN
+                relation := bound.relation;
+                state_column := bound.state_column;
+                detail := problem;
+                problem := 'not_checked';
+                RETURN NEXT;
+                CONTINUE;
+            END IF;
+        END IF;
+        RETURN QUERY EXECUTE format(
+            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(format(''the row is in "%%s"'', r.%2$I), ''the state is null'') '
+            'FROM %3$s r WHERE r.%2$I IS NULL OR r.%2$I::text COLLATE "C" <> ALL ($3) ORDER BY 3',
+            pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation)
+            USING bound.relation, bound.state_column, pawl._atoms(bound.machine, bound.version);
+        IF bound.history IS NOT NULL THEN
+            RETURN QUERY SELECT v.* FROM pawl._verify_ends(bound) v;
+            RETURN QUERY SELECT v.* FROM pawl._verify_log(bound) v;
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._verify(regclass) IS 'internal: see pawl.verify';
+
+-- Every row is where its log ends, and every log ends at a row.
+CREATE FUNCTION pawl._verify_ends(bound pawl.binding)
+RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN QUERY EXECUTE format($query$
+        WITH newest AS (SELECT DISTINCT ON (%1$s) l.* FROM %2$s l ORDER BY %1$s, l.sort_key DESC),
+             ends AS (SELECT CASE WHEN r.present THEN %3$s ELSE %4$s END AS key, r.present, r.%5$I::text AS state,
+                             n.sort_key, n.to_state
+                        FROM (SELECT t.*, true AS present FROM %6$s t) r FULL JOIN newest n ON %7$s)
+        SELECT $1, $2, e.key, p.problem, p.detail
+          FROM ends e
+          CROSS JOIN LATERAL (VALUES
+               ('log_missing', e.present AND e.sort_key IS NULL, format('the row is in "%%s", it has no log', e.state)),
+               ('row_missing', e.present IS NULL AND e.to_state IS NOT NULL, format('the log ends with "%%s", there is no row', e.to_state)),
+               ('log_differs', e.present AND e.sort_key IS NOT NULL AND e.state COLLATE "C" IS DISTINCT FROM e.to_state COLLATE "C",
+                format('the row is in "%%s", the log ends with %%s', e.state, coalesce(format('"%%s"', e.to_state), 'its deletion')))
+               ) p(problem, holds, detail)
+         WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
+        pawl._columns('l.', bound.log_key_columns), bound.history,
+        pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
+        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns))
+        USING bound.relation, bound.state_column;
+END
+$function$;
+COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
+
+-- Every log is a chain: numbered 1, 2, 3 …, each row begins where the one before ended, and each hop was allowed.
+CREATE FUNCTION pawl._verify_log(bound pawl.binding)
+RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN QUERY EXECUTE format($query$
+        WITH chain AS (
+            SELECT l.*, lag(l.sort_key) OVER w AS last_sort_key, lag(l.to_state) OVER w AS last_to_state,
+                   lag(l.created_at) OVER w AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
+              FROM %2$s l WINDOW w AS (PARTITION BY %3$s ORDER BY l.sort_key))
+        SELECT $2, $3, %4$s, p.problem, format('sort_key %%s: ', c.sort_key) || p.detail
+          FROM chain c
+          CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+          CROSS JOIN LATERAL (VALUES
+               ('sort_key_gap', c.sort_key <> coalesce(c.last_sort_key, 0) + 1,
+                format('%%s should come before it', c.sort_key - 1)),
+               ('chain_broken', c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C",
+                format('it begins at %%s, the one before ended at %%s', coalesce(format('"%%s"', c.from_state), 'nothing'),
+                       coalesce(format('"%%s"', c.last_to_state), 'nothing'))),
+               ('unknown_version', NOT k.known, format('machine "%%s" has no version %%s', $1, c.machine_version)),
+               ('illegal_hop', k.known AND %5$s,
+                format('%%s to %%s is no arrow of version %%s', coalesce(format('"%%s"', c.from_state), 'nothing'),
+                       coalesce(format('"%%s"', c.to_state), 'nothing'), c.machine_version)),
+               ('most_recent', %6$s, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
+               ('clock_backwards', c.created_at < c.last_created_at, format('written %%s before the one before', c.last_created_at - c.created_at)),
+               ('hash_mismatch', %7$s, 'its hash is not that of its content and its predecessor''s hash')
+               ) p(problem, holds, detail)
+         WHERE p.holds ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
+        CASE WHEN bound.hash_chain THEN ', lag(l.hash) OVER w AS last_hash' END,
+        bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
+        pawl._foreign_hop('c'),
+        CASE WHEN bound.most_recent = 'stored' THEN 'c.most_recent <> c.is_newest' ELSE 'false' END,
+        CASE WHEN bound.hash_chain THEN
+             format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
+                    'c.processor, c.actor, c.correlation_id, c.metadata, c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns))
+             ELSE 'false' END)
+        USING bound.machine, bound.relation, bound.state_column;
+END
+$function$;
+COMMENT ON FUNCTION pawl._verify_log(pawl.binding) IS 'internal: logs that are not a chain of allowed moves';
+
+CREATE FUNCTION pawl.verify(relation regclass DEFAULT NULL)
+RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
+LANGUAGE sql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+AS $function$
+    SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
+$function$;
+COMMENT ON FUNCTION pawl.verify(regclass) IS
+'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';

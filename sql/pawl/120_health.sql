@@ -1,0 +1,138 @@
+-- pawl.health: is everything in place that enforcement needs? Reads catalogs only.
+
+CREATE FUNCTION pawl._short_list(names text[]) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT string_agg(u.name, ', ' ORDER BY u.n) || CASE WHEN cardinality(names) > 5 THEN format(' and %s more', cardinality(names) - 5) ELSE '' END
+      FROM unnest(names) WITH ORDINALITY u(name, n) WHERE u.n <= 5
+$function$;
+COMMENT ON FUNCTION pawl._short_list(text[]) IS 'internal: the first five of a list, for messages';
+
+-- One lifecycle. A row with status ok has neither detail nor hint.
+CREATE FUNCTION pawl._health(bound pawl.binding)
+RETURNS TABLE (check_name text, status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    attach_again text := format('select pawl._install(%L)', bound.relation);
+    problem record;
+    wrong text[];
+    newest integer;
+BEGIN
+    check_name := 'table';
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN
+        RETURN QUERY SELECT check_name, 'error', format('there is no relation with OID %s', bound.relation::oid),
+            format('delete from pawl.binding where relation = %s::regclass', bound.relation::oid);
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
+
+    SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
+    RETURN QUERY SELECT 'state_column', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
+        concat_ws(': ', problem.message, problem.detail), problem.hint WHERE problem.message IS NOT NULL
+        UNION ALL SELECT 'state_column', 'ok', NULL, NULL WHERE problem.message IS NULL;
+
+    SELECT array_agg(k ORDER BY k) INTO wrong FROM unnest(bound.key_columns) k
+     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
+    RETURN QUERY SELECT 'key_columns', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        'there is no column ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
+                                                bound.relation, bound.state_column, bound.machine) END;
+
+    SELECT array_agg(format('%I on %s', e.name, c.oid::regclass) ORDER BY c.oid::regclass::text, e.name) INTO wrong
+      FROM pawl._members(bound.relation) m JOIN pg_class c ON c.oid = m
+      CROSS JOIN (VALUES ('~pawl_judge', 'pawl.judge()'::regprocedure), ('!pawl_update', 'pawl.settle()'),
+                         ('!pawl_settle', 'pawl.settle()'), ('!pawl_truncate', 'pawl.truncated()')) e(name, function)
+     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m AND t.tgname = e.name AND t.tgfoid = e.function);
+    RETURN QUERY SELECT 'triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        'missing: ' || pawl._short_list(wrong), CASE WHEN wrong IS NOT NULL THEN attach_again END;
+
+    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
+      FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
+     WHERE t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+       AND t.tgenabled IN ('D', 'R');
+    RETURN QUERY SELECT 'triggers_enabled', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        'disabled: ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN attach_again || format(', then select * from pawl.verify(%L)', bound.relation) END;
+
+    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
+      FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
+     WHERE t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+       AND t.tgenabled = CASE WHEN (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = bound.relation) THEN 'O' ELSE 'A' END::"char";
+    RETURN QUERY SELECT 'always', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'warning' END,
+        CASE WHEN bound.always THEN 'replicated rows are not judged by ' ELSE 'replicated rows are judged by ' END || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN attach_again END;
+
+    SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
+      FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
+     WHERE t.tgtype & 19 = 19 AND t.tgname > '~pawl_judge' AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+       AND t.tgfoid <> 'pawl.judge()'::regprocedure;
+    RETURN QUERY SELECT 'later_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
+        'run after ~pawl_judge, so that rows are judged once more after their statement: ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN 'give these triggers names that sort before ~pawl_judge' END;
+
+    SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = bound.machine;
+    RETURN QUERY SELECT 'version', CASE WHEN newest = bound.version THEN 'ok' ELSE 'info' END,
+        CASE WHEN newest <> bound.version THEN format('version %s of machine "%s" is enforced, the newest is %s', bound.version, bound.machine, newest) END,
+        CASE WHEN newest <> bound.version THEN format('select pawl.upgrade(%L, %L)', bound.relation, bound.state_column) END;
+
+    SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
+    RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        'guards or effects that cannot be called: ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) …', wrong[1], bound.relation, bound.relation) END;
+
+    IF bound.history IS NULL THEN
+        RETURN;
+    END IF;
+    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain);
+    RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
+        CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
+                                                     bound.relation, bound.state_column, bound.machine) END;
+    SELECT array_agg(quote_ident(e.name) ORDER BY e.name) INTO wrong
+      FROM (VALUES ('!pawl_guard', 'pawl.log_guard()'::regprocedure), ('!pawl_guard_row', 'pawl.log_guard()'),
+                   ('!pawl_guard_truncate', 'pawl.log_guard()'), ('~pawl_door', 'pawl.log_door()')) e(name, function)
+     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.history AND t.tgname = e.name AND t.tgfoid = e.function
+                          AND t.tgenabled NOT IN ('D', 'R'));
+    RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
+END
+$function$;
+COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one lifecycle';
+
+CREATE FUNCTION pawl.health()
+RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 50
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    wrong text[];
+BEGIN
+    SELECT array_agg(e.name ORDER BY e.name) INTO wrong FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone']) e(name)
+     WHERE NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = e.name AND t.evtenabled NOT IN ('D', 'R'));
+    RETURN QUERY SELECT NULL::regclass, NULL::name, 'event_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
+        'missing or disabled: ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN format('alter event trigger %I enable', wrong[1]) END;
+
+    RETURN QUERY SELECT b.relation, b.state_column, h.check_name, h.status, nullif(h.detail, ''), h.hint
+                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) h
+                  ORDER BY b.relation::text COLLATE "C", b.state_column;
+
+    RETURN QUERY
+        SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no lifecycle stands behind ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
+               string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
+          FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
+         WHERE d.refclassid = 'pg_proc'::regclass
+           AND (d.refobjid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+                AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
+                OR d.refobjid = 'pawl.log_door()'::regprocedure
+                AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.history = t.tgrelid))
+         GROUP BY t.tgrelid ORDER BY t.tgrelid::regclass::text COLLATE "C";
+END
+$function$;
+COMMENT ON FUNCTION pawl.health() IS
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';

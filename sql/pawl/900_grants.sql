@@ -1,0 +1,55 @@
+-- Who may do what. Everything is taken from PUBLIC, then given by role.
+-- PUBLIC may use what acts with the caller's own rights on tables. The catalog tables are open as PostgreSQL's own are.
+-- The trigger functions are PUBLIC's too: PostgreSQL asks for EXECUTE from whoever creates a partition of an enforced table.
+
+GRANT USAGE ON SCHEMA pawl TO PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
+
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO PUBLIC;
+GRANT SELECT, INSERT ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
+GRANT SELECT, INSERT, DELETE ON pawl.machine TO pawl_admin;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_operator, pawl_worker, pawl_reader;
+GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+
+GRANT EXECUTE ON FUNCTION
+    pawl.define(text, text, text),
+    pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name),
+    pawl.release(regclass, name),
+    pawl.upgrade(regclass, name, jsonb),
+    pawl._remap(regclass, name, jsonb)
+TO pawl_admin;
+
+GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health() TO pawl_admin, pawl_operator, pawl_reader;
+
+DO $grants$
+DECLARE
+    routine regprocedure;
+BEGIN
+    -- what acts on tables with the caller's own rights, or on nothing
+    FOR routine IN
+        SELECT p.oid FROM pg_catalog.pg_proc p
+         WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
+           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
+                OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
+                                 'set_context', 'deferred', 'uuid_v7')
+                OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
+                   AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
+         ORDER BY p.oid
+    LOOP
+        EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader', routine);
+    END LOOP;
+END
+$grants$;
+
+CREATE EVENT TRIGGER pawl_adopt ON ddl_command_end
+    WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE')
+    EXECUTE FUNCTION pawl._adopt();
+COMMENT ON EVENT TRIGGER pawl_adopt IS 'takes partitions and inheritance children into the enforced tables they join';
+CREATE EVENT TRIGGER pawl_follow ON ddl_command_end
+    WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE')
+    EXECUTE FUNCTION pawl._follow();
+COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, refuses changes that would break a lifecycle';
+CREATE EVENT TRIGGER pawl_gone ON sql_drop
+    EXECUTE FUNCTION pawl._gone();
+COMMENT ON EVENT TRIGGER pawl_gone IS 'removes the lifecycles of dropped tables, keeps columns and logs that are needed';

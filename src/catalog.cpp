@@ -1,0 +1,131 @@
+// May ereport; owns nothing. See catalog.hpp.
+#include "catalog.hpp"
+
+namespace pawl {
+
+Oid catalog_table(const char* name) {
+    Oid schema = get_namespace_oid("pawl", true);
+    return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+}
+
+Oid own_trigger_function(const char* name) {
+    return LookupFuncName(list_make2(makeString(pstrdup("pawl")), makeString(pstrdup(name))), 0, nullptr, true);
+}
+
+Datum CatalogRow::value(const char* column, bool* null) const {
+    AttrNumber attribute = get_attnum(RelationGetRelid(relation_), column);
+    if (attribute == InvalidAttrNumber)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+                        errmsg("column \"%s\" of pawl.%s is missing", column, RelationGetRelationName(relation_)),
+                        errdetail("The installed SQL objects and the shared library are of different versions."),
+                        errhint("ALTER EXTENSION pawl UPDATE;")));
+    return heap_getattr(tuple_, attribute, RelationGetDescr(relation_), null);
+}
+
+bool CatalogRow::is_null(const char* column) const {
+    bool null;
+    value(column, &null);
+    return null;
+}
+
+Oid CatalogRow::oid(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    return null ? InvalidOid : DatumGetObjectId(datum);
+}
+
+int CatalogRow::integer(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    return null ? 0 : DatumGetInt32(datum);
+}
+
+bool CatalogRow::boolean(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    return !null && DatumGetBool(datum);
+}
+
+char* CatalogRow::string(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    if (null) return nullptr;
+    AttrNumber attribute = get_attnum(RelationGetRelid(relation_), column);
+    if (TupleDescAttr(RelationGetDescr(relation_), attribute - 1)->atttypid == NAMEOID) return pstrdup(NameStr(*DatumGetName(datum)));
+    return TextDatumGetCString(datum);
+}
+
+char** CatalogRow::strings(const char* column, int* n) const {
+    bool null;
+    Datum datum = value(column, &null);
+    *n = 0;
+    if (null) return nullptr;
+    ArrayType* array = DatumGetArrayTypeP(datum);
+    const bool of_names = ARR_ELEMTYPE(array) == NAMEOID;
+    Datum* elements;
+    bool* nulls;
+    if (of_names)
+        deconstruct_array(array, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &elements, &nulls, n);
+    else
+        deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, n);
+    char** strings = static_cast<char**>(palloc(sizeof(char*) * Max(*n, 1)));
+    for (int i = 0; i < *n; ++i) {
+        if (nulls[i])
+            strings[i] = pstrdup("");
+        else
+            strings[i] = of_names ? pstrdup(NameStr(*DatumGetName(elements[i]))) : TextDatumGetCString(elements[i]);
+    }
+    return strings;
+}
+
+char* CatalogRow::interval(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    return null ? nullptr : DatumGetCString(DirectFunctionCall1(interval_out, datum));
+}
+
+namespace {
+
+void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* argument) {
+    Oid relid = catalog_table(table);
+    if (!OidIsValid(relid)) return;
+    Relation relation = table_open(relid, AccessShareLock);
+    // The primary key is asked for only when the scan has a prefix of it.
+    Oid index = nkeys > 0 ? RelationGetPrimaryKeyIndex(relation) : InvalidOid;
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    SysScanDesc scan = systable_beginscan(relation, index, OidIsValid(index), snapshot, nkeys, keys);
+    HeapTuple tuple;
+    while (HeapTupleIsValid(tuple = systable_getnext(scan))) visit(CatalogRow(relation, tuple), argument);
+    systable_endscan(scan);
+    UnregisterSnapshot(snapshot);
+    table_close(relation, AccessShareLock);
+}
+
+}  // namespace
+
+void scan_bindings_of(Oid relation, RowVisitor visit, void* argument) {
+    Oid table = catalog_table("binding");
+    if (!OidIsValid(table)) return;
+    ScanKeyData key;
+    ScanKeyInit(&key, get_attnum(table, "relation"), BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+    scan("binding", 1, &key, visit, argument);
+}
+
+void scan_bindings(RowVisitor visit, void* argument) { scan("binding", 0, nullptr, visit, argument); }
+
+void scan_versions(const char* machine, RowVisitor visit, void* argument) {
+    ScanKeyData key;
+    ScanKeyInit(&key, get_attnum(catalog_table("machine"), "machine"), BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(machine));
+    scan("machine", 1, &key, visit, argument);
+}
+
+void scan_machine(const char* table, const char* machine, int version, RowVisitor visit, void* argument) {
+    Oid relid = catalog_table(table);
+    if (!OidIsValid(relid)) return;
+    ScanKeyData keys[2];
+    ScanKeyInit(&keys[0], get_attnum(relid, "machine"), BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(machine));
+    ScanKeyInit(&keys[1], get_attnum(relid, "version"), BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(version));
+    scan(table, 2, keys, visit, argument);
+}
+
+}  // namespace pawl

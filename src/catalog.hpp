@@ -1,0 +1,40 @@
+// May ereport; owns nothing. Direct scans of pawl's own catalog: they need no privilege of the caller, and they see what is
+// committed now, not what the transaction's snapshot saw when it began.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace pawl {
+
+Oid catalog_table(const char* name);  // pawl.<name>; InvalidOid while the extension is not (or no longer) there
+
+Oid own_trigger_function(const char* name);  // pawl.<name>(); InvalidOid while it is not there
+
+// One row during a scan; columns are asked for by name.
+class CatalogRow {
+public:
+    CatalogRow(Relation relation, HeapTuple tuple) : relation_(relation), tuple_(tuple) {}
+
+    bool is_null(const char* column) const;
+    Oid oid(const char* column) const;
+    int integer(const char* column) const;
+    bool boolean(const char* column) const;
+    char* string(const char* column) const;            // null for NULL; text or name
+    char** strings(const char* column, int* n) const;  // text[] or name[]
+    char* interval(const char* column) const;          // as text, null for NULL
+
+private:
+    Datum value(const char* column, bool* null) const;
+
+    Relation relation_;
+    HeapTuple tuple_;
+};
+
+using RowVisitor = void (*)(const CatalogRow& row, void* argument);
+
+void scan_bindings_of(Oid relation, RowVisitor visit, void* argument);
+void scan_bindings(RowVisitor visit, void* argument);
+void scan_versions(const char* machine, RowVisitor visit, void* argument);  // pawl.machine
+void scan_machine(const char* table, const char* machine, int version, RowVisitor visit, void* argument);
+
+}  // namespace pawl

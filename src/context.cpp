@@ -1,0 +1,97 @@
+// May ereport; owns nothing. See context.hpp.
+#include "context.hpp"
+
+#include "pg/bridge.hpp"
+
+namespace pawl {
+
+int executor_level = 0;
+
+namespace {
+
+Intent* current_intent = nullptr;
+
+char* processor_value = nullptr;
+char* event_value = nullptr;
+char* correlation_value = nullptr;
+char* metadata_value = nullptr;
+
+// The attribution handed out last, and what it was made from.
+Attribution* attribution = nullptr;
+Oid attribution_role = InvalidOid;
+
+void setting_changed(const char*, void*) { attribution = nullptr; }
+
+Jsonb* parse_json(const char* value) { return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value))); }
+
+// A check hook must not raise; jsonb_in holds nothing that a caught error would leave behind.
+bool check_metadata(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    ErrorData* error = pg::detail::run_caught([](void* text) { parse_json(static_cast<char*>(text)); }, *value);
+    if (error == nullptr) return true;
+    GUC_check_errcode(error->sqlerrcode);
+    GUC_check_errmsg("pawl.metadata is not valid JSON");
+    if (error->detail != nullptr) GUC_check_errdetail("%s", error->detail);
+    FreeErrorData(error);
+    return false;
+}
+
+text* text_or_null(const char* value) { return value == nullptr || *value == '\0' ? nullptr : cstring_to_text(value); }
+
+void define_text_setting(const char* name, const char* what, const char* more, char** variable, GucStringCheckHook check) {
+    DefineCustomStringVariable(name, what, more, variable, "", PGC_USERSET, 0, check, setting_changed, nullptr);
+}
+
+}  // namespace
+
+IntentScope::IntentScope(Intent& intent) noexcept : outer_(current_intent) {
+    intent.level = executor_level + 1;
+    intent.outer = outer_;
+    current_intent = &intent;
+}
+
+IntentScope::~IntentScope() noexcept { current_intent = outer_; }
+
+Intent* intent_for(Oid root, const char* column) noexcept {
+    Intent* intent = current_intent;
+    if (intent == nullptr || intent->level != executor_level || intent->root != root || strcmp(intent->column, column) != 0)
+        return nullptr;
+    return intent;
+}
+
+void clear_intents() noexcept { current_intent = nullptr; }
+
+text* event_setting() { return text_or_null(event_value); }
+
+Attribution* current_attribution(MemoryContext context) {
+    // The role the session acts as, also inside a SECURITY DEFINER function: who did it, not whose rights it used.
+    const Oid role = GetOuterUserId();
+    if (attribution != nullptr && attribution_role == role) return attribution;
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    auto* made = static_cast<Attribution*>(palloc0(sizeof(Attribution)));
+    made->actor = cstring_to_text(GetUserNameFromId(role, false));
+    made->processor = text_or_null(processor_value);
+    made->correlation_id = text_or_null(correlation_value);
+    if (metadata_value != nullptr && *metadata_value != '\0') made->metadata = parse_json(metadata_value);
+    MemoryContextSwitchTo(caller);
+    attribution = made;
+    attribution_role = role;
+    return made;
+}
+
+void forget_attribution() noexcept { attribution = nullptr; }
+
+void define_settings() {
+    define_text_setting("pawl.processor", "Who does the work: recorded with every transition.",
+                        "Any text, for example a worker's name. Empty: nobody named.", &processor_value, nullptr);
+    define_text_setting("pawl.event", "The event that the next moves are meant as.",
+                        "Must be an event of the row's machine that leads where the row goes; events that the machine does not "
+                        "know are ignored. Empty: any.",
+                        &event_value, nullptr);
+    define_text_setting("pawl.correlation_id", "An id that ties transitions to a request; recorded with every transition.", "Any text.",
+                        &correlation_value, nullptr);
+    define_text_setting("pawl.metadata", "A JSON value recorded with every transition.", "Empty: none.", &metadata_value, check_metadata);
+    MarkGUCPrefixReserved("pawl");
+}
+
+}  // namespace pawl

@@ -1,0 +1,63 @@
+// May ereport; owns nothing. Who acts and what for: the settings a client makes, and what a function of ours asks for.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace pawl {
+
+// Who and why, shared by the hops of a statement. Texts are null where nothing was said.
+struct Attribution {
+    text* processor;
+    text* actor;
+    text* correlation_id;
+    Jsonb* metadata;
+};
+
+struct Hop;
+
+// What pawl.fire, the log's door and pawl.upgrade ask of the one UPDATE they make. It counts for rows of that table which this
+// UPDATE itself moves, not for what triggers and effects do further down.
+struct Intent {
+    Oid root;
+    const char* column;
+    text* event;       // null: any
+    bool with_metadata;
+    Jsonb* metadata;
+    text* processor;       // null: as the settings say
+    text* correlation_id;  // null: as the settings say
+    bool remap;            // moves are those of pawl.upgrade, not of the machine
+    MemoryContext capture;  // set: the first hop is kept there for the log's door instead of being written
+    Hop* captured;
+    int level;  // executor level at which it counts
+    Intent* outer;
+};
+
+// While it lives, the intent is the current one. The destructor only resets a pointer.
+class IntentScope {
+public:
+    explicit IntentScope(Intent& intent) noexcept;
+    ~IntentScope() noexcept;
+    IntentScope(const IntentScope&) = delete;
+    IntentScope& operator=(const IntentScope&) = delete;
+
+private:
+    Intent* outer_;
+};
+
+// The intent that counts for a row of this attachment now, or null.
+Intent* intent_for(Oid root, const char* column) noexcept;
+void clear_intents() noexcept;
+
+// The event the client named with the setting pawl.event, or null.
+text* event_setting();
+
+// Attribution as the settings say now; the same object as long as they do not change. Lives in the given context.
+Attribution* current_attribution(MemoryContext context);
+void forget_attribution() noexcept;
+
+// How deep the executor is nested; kept by the hooks in hooks.cpp.
+extern int executor_level;
+
+void define_settings();
+
+}  // namespace pawl

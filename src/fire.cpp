@@ -1,0 +1,196 @@
+// May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
+#include "pg/sqlstate.hpp"
+#include "destination.hpp"
+
+namespace pawl {
+
+namespace {
+
+struct Request {
+    Target target;
+    text* event;
+    Jsonb* metadata;
+};
+
+void require_known_event(const Request& request) {
+    const BoundMachine& machine = *request.target.attachment->machine;
+    if (machine.machine->knows_event(view(request.event))) return;
+    throw pg::Failure(sqlstate::unknown_object,
+                      "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
+                      "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+}
+
+Intent intent_of(const Request& request) {
+    Intent intent = {};
+    intent.root = request.target.attachment->root;
+    intent.column = NameStr(request.target.attachment->column);
+    intent.event = request.event;
+    intent.metadata = request.metadata;
+    intent.with_metadata = request.metadata != nullptr;
+    return intent;
+}
+
+Request read_request(FunctionCallInfo fcinfo) {
+    pg::require(fcinfo, 0, "relation");
+    pg::require(fcinfo, 1, "key");
+    pg::require(fcinfo, 2, "event");
+    Request request;
+    request.target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
+    request.event = pg::call([&] { return PG_GETARG_TEXT_PP(2); });
+    request.metadata = PG_ARGISNULL(3) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(3); });
+    require_known_event(request);
+    return request;
+}
+
+// What became of one key of fire_many.
+struct Outcome {
+    FoundRow row;
+    core::StateId to;
+    ErrorData* refusal;
+};
+
+void decide(const Request& request, Outcome& outcome) {
+    struct Question {
+        const Request& request;
+        Outcome& outcome;
+    } question{request, outcome};
+    // Nothing is held while a move is refused, so the error can be kept for the result without a subtransaction; guards that
+    // fail by an error of their own are no refusal.
+    outcome.to = core::no_state;
+    outcome.refusal = pg::detail::run_caught(
+        [](void* argument) {
+            auto* asked = static_cast<Question*>(argument);
+            asked->outcome.to = find_destination(asked->request.target, asked->request.event, asked->outcome.row);
+        },
+        &question);
+    if (outcome.refusal != nullptr && outcome.refusal->sqlerrcode != sqlstate::no_such_transition &&
+        outcome.refusal->sqlerrcode != sqlstate::guard_refused)
+        ReThrowError(outcome.refusal);
+}
+
+// One UPDATE for each state that rows go to.
+void move_in_groups(const Request& request, const Datum* key_columns, Outcome* outcomes, int n) {
+    const Attachment& attachment = *request.target.attachment;
+    const auto& states = attachment.machine->machine->states();
+    for (core::StateId to = 0; to < static_cast<core::StateId>(states.size()); ++to) {
+        int moving = 0;
+        for (int i = 0; i < n; ++i) moving += outcomes[i].row.tuple != nullptr && outcomes[i].to == to;
+        if (moving == 0) continue;
+        auto* arrays = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
+        for (int column = 0; column < attachment.nkeys; ++column) {
+            ArrayType* all = DatumGetArrayTypeP(key_columns[column]);
+            int16 length;
+            bool by_value;
+            char alignment;
+            get_typlenbyvalalign(ARR_ELEMTYPE(all), &length, &by_value, &alignment);
+            Datum* elements;
+            bool* nulls;
+            int count;
+            deconstruct_array(all, ARR_ELEMTYPE(all), length, by_value, alignment, &elements, &nulls, &count);
+            int kept = 0;
+            for (int i = 0; i < count; ++i)
+                if (outcomes[i].row.tuple != nullptr && outcomes[i].to == to) elements[kept++] = elements[i];
+            arrays[column] = PointerGetDatum(construct_array(elements, kept, ARR_ELEMTYPE(all), length, by_value, alignment));
+        }
+        move_rows(request.target, arrays, attachment.machine->state_text[to]);
+    }
+}
+
+void return_outcome(ReturnSetInfo* result, const Request& request, const char* key, const Outcome& outcome) {
+    Datum values[6] = {};
+    bool nulls[6] = {false, false, true, true, true, true};
+    const BoundMachine& machine = *request.target.attachment->machine;
+    const bool found = outcome.row.tuple != nullptr;
+    const bool ok = found && outcome.refusal == nullptr;
+    auto set = [&](int column, text* value) {
+        values[column] = PointerGetDatum(value);
+        nulls[column] = value == nullptr;
+    };
+    set(0, cstring_to_text(key));
+    values[1] = BoolGetDatum(ok);
+    if (found) set(2, outcome.row.state_text);
+    if (ok) set(3, machine.state_text[outcome.to]);
+    if (!found) {
+        set(4, cstring_to_text(unpack_sql_state(ERRCODE_NO_DATA_FOUND)));
+        set(5, cstring_to_text(psprintf("%s has no row with key %s", request.target.table, key)));
+    } else if (!ok) {
+        set(4, cstring_to_text(unpack_sql_state(outcome.refusal->sqlerrcode)));
+        set(5, cstring_to_text(outcome.refusal->message));
+    }
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+Datum* key_of(const Attachment& attachment, const Datum* key_columns, int n) {
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
+    for (int i = 0; i < attachment.nkeys; ++i) {
+        bool null;
+        const KeyColumn& column = attachment.keys[i];
+        char alignment;
+        int16 length;
+        bool by_value;
+        get_typlenbyvalalign(column.type, &length, &by_value, &alignment);
+        int index = n + 1;
+        key[i] = array_get_element(key_columns[i], 1, &index, -1, length, by_value, alignment, &null);
+    }
+    return key;
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_fire) {
+    const Request request = read_request(fcinfo);
+    const Target& target = request.target;
+    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
+    const core::StateId to = pg::call([&] {
+        SPI_connect();
+        FoundRow row = find_row(target, key, true);
+        if (row.tuple == nullptr) no_such_row(target, key);
+        return find_destination(target, request.event, row);
+    });
+
+    Intent intent = intent_of(request);
+    IntentScope scope(intent);
+    return pg::call([&] {
+        text* state = target.attachment->machine->state_text[to];
+        if (move_row(target, key, state) == 0)
+            ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+                            errmsg("event \"%s\" moved no row of %s", text_to_cstring(request.event), target.table),
+                            errdetail("A trigger of the table or a row security policy suppressed the update.")));
+        SPI_finish();
+        close_target(target);
+        return PointerGetDatum(DatumGetTextPCopy(PointerGetDatum(state)));
+    });
+}
+
+PAWL_FUNCTION(pawl_fire_many) {
+    const Request request = read_request(fcinfo);
+    const Target& target = request.target;
+    int n = 0;
+    const Datum* key_columns = read_keys(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
+    auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+    Outcome* outcomes = pg::call([&] {
+        pg::materialize(fcinfo);
+        auto* made = static_cast<Outcome*>(palloc0(sizeof(Outcome) * Max(n, 1)));
+        auto* found = static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1)));
+        SPI_connect();
+        find_rows(target, key_columns, n, found);
+        for (int i = 0; i < n; ++i) {
+            made[i].row = found[i];
+            if (found[i].tuple != nullptr) decide(request, made[i]);
+        }
+        return made;
+    });
+
+    Intent intent = intent_of(request);
+    IntentScope scope(intent);
+    pg::call([&] {
+        move_in_groups(request, key_columns, outcomes, n);
+        for (int i = 0; i < n; ++i)
+            return_outcome(result, request, describe_key(*target.attachment, key_of(*target.attachment, key_columns, i)), outcomes[i]);
+        SPI_finish();
+        close_target(target);
+    });
+    return static_cast<Datum>(0);
+}
+
+}  // namespace pawl

@@ -1,0 +1,142 @@
+// May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
+#include "context.hpp"
+#include "journal.hpp"
+#include "member_cache.hpp"
+#include "moves.hpp"
+#include "pg/bridge.hpp"
+
+extern "C" {
+PG_MODULE_MAGIC;
+PGDLLEXPORT void _PG_init(void);
+}
+
+namespace pawl {
+
+void forget_deferral() noexcept;  // triggers.cpp
+
+namespace {
+
+ExecutorStart_hook_type next_executor_start = nullptr;
+ExecutorRun_hook_type next_executor_run = nullptr;
+ExecutorFinish_hook_type next_executor_finish = nullptr;
+ProcessUtility_hook_type next_utility = nullptr;
+
+// What a statement left that no query end of its own has seen to: COPY, or the statement that loaded this library.
+void executor_start(QueryDesc* query, int flags) {
+    if (executor_level == 0 && !journal_is_empty()) write_journal(false);
+    if (next_executor_start != nullptr)
+        next_executor_start(query, flags);
+    else
+        standard_ExecutorStart(query, flags);
+}
+
+#if PG_VERSION_NUM >= 180000
+void executor_run(QueryDesc* query, ScanDirection direction, uint64 count) {
+#define PAWL_RUN_ARGUMENTS query, direction, count
+#else
+void executor_run(QueryDesc* query, ScanDirection direction, uint64 count, bool once) {
+#define PAWL_RUN_ARGUMENTS query, direction, count, once
+#endif
+    ++executor_level;
+    PG_TRY();
+    {
+        if (next_executor_run != nullptr)
+            next_executor_run(PAWL_RUN_ARGUMENTS);
+        else
+            standard_ExecutorRun(PAWL_RUN_ARGUMENTS);
+    }
+    PG_FINALLY();
+    {
+        --executor_level;
+    }
+    PG_END_TRY();
+}
+
+// Only a query that writes can have filled the journal; a SELECT inside another statement leaves it to the statement.
+bool ends_a_statement(const QueryDesc* query) {
+    return executor_level == 0 || query->operation != CMD_SELECT || query->plannedstmt->hasModifyingCTE;
+}
+
+void executor_finish(QueryDesc* query) {
+    ++executor_level;
+    PG_TRY();
+    {
+        if (next_executor_finish != nullptr)
+            next_executor_finish(query);
+        else
+            standard_ExecutorFinish(query);
+    }
+    PG_FINALLY();
+    {
+        --executor_level;
+    }
+    PG_END_TRY();
+    if (executor_level == 0 && row_is_moving()) settle_vanished_row();
+    if (!journal_is_empty() && ends_a_statement(query)) write_journal(false);
+}
+
+void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
+                     QueryEnvironment* environment, DestReceiver* destination, QueryCompletion* completion) {
+    if (next_utility != nullptr)
+        next_utility(statement, query, read_only, context, params, environment, destination, completion);
+    else
+        standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
+    if (!journal_is_empty() && IsTransactionState()) write_journal(false);
+}
+
+void forget_everything() {
+    forget_journal();
+    forget_transition_memory();
+    forget_moves();
+    forget_deferral();
+    clear_intents();
+    executor_level = 0;
+    free_stale_members();
+    free_stale_machines();
+}
+
+void transaction_event(XactEvent event, void*) {
+    switch (event) {
+        case XACT_EVENT_PRE_COMMIT:
+        case XACT_EVENT_PRE_PREPARE:
+            while (row_is_moving()) settle_vanished_row();
+            write_journal(true);
+            break;
+        case XACT_EVENT_COMMIT:
+        case XACT_EVENT_ABORT:
+        case XACT_EVENT_PREPARE:
+            forget_everything();
+            break;
+        default:
+            break;
+    }
+}
+
+void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
+    if (event == SUBXACT_EVENT_COMMIT_SUB) {
+        reassign_hops(mine, parent);
+    } else if (event == SUBXACT_EVENT_ABORT_SUB) {
+        drop_hops_of(mine);
+        forget_moves();
+    }
+}
+
+}  // namespace
+
+}  // namespace pawl
+
+void _PG_init(void) {
+    using namespace pawl;
+    define_settings();
+    register_cache_callbacks();
+    RegisterXactCallback(transaction_event, nullptr);
+    RegisterSubXactCallback(subtransaction_event, nullptr);
+    next_executor_start = ExecutorStart_hook;
+    next_executor_run = ExecutorRun_hook;
+    next_executor_finish = ExecutorFinish_hook;
+    next_utility = ProcessUtility_hook;
+    ExecutorStart_hook = executor_start;
+    ExecutorRun_hook = executor_run;
+    ExecutorFinish_hook = executor_finish;
+    ProcessUtility_hook = process_utility;
+}

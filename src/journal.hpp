@@ -1,0 +1,50 @@
+// May ereport; owns nothing. The journal: hops on their way into the logs.
+#pragma once
+
+#include "context.hpp"
+#include "member_cache.hpp"
+#include "pg/postgres.hpp"
+
+namespace pawl {
+
+// One transition of one row.
+struct Hop {
+    Hop* next;
+    SubTransactionId subtransaction;
+    CommandId command;  // that made it: orders the hops of a subject within the transaction
+    const Attachment* attachment;
+    text* from;   // null: the row was not there
+    text* to;     // null: the row is gone
+    text* event;  // may be null
+    text* processor;
+    text* actor;
+    text* correlation_id;
+    Jsonb* metadata;
+    TimestampTz at;
+    bool may_wait;  // its predecessor may still be on its way
+    bool captured;  // written by the log's door, not by the journal
+    Datum key[FLEXIBLE_ARRAY_MEMBER];
+};
+
+// What the judge says of a hop.
+struct Verdict {
+    text* from;
+    text* to;
+    text* event;
+    CommandId command;
+    bool may_wait;  // the old version of the row was made by this transaction
+};
+
+// Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps no history.
+void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent);
+
+// Writes what is waiting. `all`: hops that still wait for a predecessor too (before the transaction ends).
+void write_journal(bool all);
+bool journal_is_empty() noexcept;
+bool journal_is_writing() noexcept;
+
+void forget_journal() noexcept;                                           // end of transaction
+void drop_hops_of(SubTransactionId subtransaction) noexcept;              // rolled back
+void reassign_hops(SubTransactionId from, SubTransactionId to) noexcept;  // committed into its parent
+
+}  // namespace pawl

@@ -1,0 +1,331 @@
+// May ereport; owns nothing. See log_writer.hpp.
+#include "log_writer.hpp"
+
+#include "catalog.hpp"
+#include "log_hash.hpp"
+
+extern "C" {
+#include "common/pg_prng.h"
+#include "rewrite/rewriteHandler.h"
+}
+
+namespace pawl {
+
+namespace {
+
+constexpr int batch_size = 512;
+
+// Attribute numbers of the log's own columns, found by name: a log may have been restored, or have got columns of its owner's.
+struct LogColumns {
+    AttrNumber id, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at;
+    AttrNumber most_recent, hash;  // 0 where the log has none
+};
+
+}  // namespace
+
+struct LogWriter {
+    Relation log;
+    LogLayout layout;
+    int nkeys;
+    LogColumns columns;
+    MemoryContext context;  // reset after every batch
+
+    // Reading tails through the primary key (key columns, sort_key).
+    Relation index;
+    IndexScanDesc scan;
+    ScanKeyData scan_keys[INDEX_MAX_KEYS];
+    TupleTableSlot* tail_slot;
+
+    // Writing.
+    EState* estate;
+    ResultRelInfo* target;
+    TupleTableSlot** slots;
+    int nslots;
+    int nused;
+    bool plain;        // no triggers, constraints or columns but ours: rows go in many at once
+    TransitionCaptureState* capture;
+    ExprState** defaults;  // of columns that are not ours
+};
+
+namespace {
+
+AttrNumber column_of(Relation log, const char* name, bool required = true) {
+    AttrNumber attribute = get_attnum(RelationGetRelid(log), name);
+    if (attribute == InvalidAttrNumber && required)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+                        errmsg("log table \"%s\" has no column \"%s\"", RelationGetRelationName(log), name),
+                        errdetail("Its columns are those that pawl.enforce made; rename it back."),
+                        errhint("SELECT * FROM pawl.health();")));
+    return attribute;
+}
+
+LogColumns find_columns(Relation log, const LogLayout& layout) {
+    LogColumns columns;
+    columns.id = column_of(log, "id");
+    columns.sort_key = column_of(log, "sort_key");
+    columns.from_state = column_of(log, "from_state");
+    columns.to_state = column_of(log, "to_state");
+    columns.event = column_of(log, "event");
+    columns.processor = column_of(log, "processor");
+    columns.actor = column_of(log, "actor");
+    columns.correlation_id = column_of(log, "correlation_id");
+    columns.metadata = column_of(log, "metadata");
+    columns.machine_version = column_of(log, "machine_version");
+    columns.created_at = column_of(log, "created_at");
+    columns.most_recent = layout.stored ? column_of(log, "most_recent") : 0;
+    columns.hash = layout.hash_chain ? column_of(log, "hash") : 0;
+    return columns;
+}
+
+// Columns and triggers that the owner added are honoured, at the price of going row by row.
+bool only_ours(LogWriter* writer) {
+    const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0);
+    if (RelationGetDescr(writer->log)->natts != ours) return false;
+    TriggerDesc* triggers = writer->log->trigdesc;
+    const Oid door = own_trigger_function("log_door");
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
+        if (TRIGGER_FOR_INSERT(triggers->triggers[i].tgtype) && triggers->triggers[i].tgfoid != door) return false;
+    return true;
+}
+
+void prepare_tail_scan(LogWriter* writer) {
+    Oid index = RelationGetPrimaryKeyIndex(writer->log);
+    if (!OidIsValid(index))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("log table \"%s\" has no primary key", RelationGetRelationName(writer->log)),
+                        errdetail("pawl.enforce made one on the subject's key and sort_key."),
+                        errhint("SELECT * FROM pawl.health();")));
+    writer->index = index_open(index, RowExclusiveLock);
+    TupleDesc columns = RelationGetDescr(writer->index);
+    for (int i = 0; i < writer->nkeys; ++i) {
+        Oid family = writer->index->rd_opfamily[i];
+        Oid type = writer->index->rd_opcintype[i];
+        Oid equality = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
+        ScanKeyEntryInitialize(&writer->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, TupleDescAttr(columns, i)->atttypid,
+                               writer->index->rd_indcollation[i], get_opcode(equality), static_cast<Datum>(0));
+    }
+#if PG_VERSION_NUM >= 180000
+    writer->scan = index_beginscan(writer->log, writer->index, SnapshotSelf, nullptr, writer->nkeys, 0);
+#else
+    writer->scan = index_beginscan(writer->log, writer->index, SnapshotSelf, writer->nkeys, 0);
+#endif
+    writer->tail_slot = table_slot_create(writer->log, nullptr);
+}
+
+void prepare_target(LogWriter* writer) {
+    writer->estate = CreateExecutorState();
+    writer->target = makeNode(ResultRelInfo);
+    InitResultRelInfo(writer->target, writer->log, 0, nullptr, 0);
+    ExecOpenIndices(writer->target, false);
+    writer->estate->es_opened_result_relations = list_make1(writer->target);
+    writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
+    if (writer->plain) return;
+
+    AfterTriggerBeginQuery();
+    writer->capture = MakeTransitionCaptureState(writer->log->trigdesc, RelationGetRelid(writer->log), CMD_INSERT);
+    ExecBSInsertTriggers(writer->estate, writer->target);
+    TupleDesc descriptor = RelationGetDescr(writer->log);
+    writer->defaults = static_cast<ExprState**>(palloc0(sizeof(ExprState*) * descriptor->natts));
+    for (int i = 0; i < descriptor->natts; ++i) {
+        Form_pg_attribute attribute = TupleDescAttr(descriptor, i);
+        if (attribute->attisdropped || attribute->attgenerated) continue;
+        Expr* expression = reinterpret_cast<Expr*>(build_column_default(writer->log, i + 1));
+        if (expression != nullptr) writer->defaults[i] = ExecPrepareExpr(expression, writer->estate);
+    }
+}
+
+void insert_row(LogWriter* writer, TupleTableSlot* slot) {
+    EState* estate = writer->estate;
+    ResultRelInfo* target = writer->target;
+    if (!ExecBRInsertTriggers(estate, target, slot)) return;  // a trigger of the owner's dropped the row
+    TupleConstr* constraints = RelationGetDescr(writer->log)->constr;
+    if (constraints != nullptr && constraints->has_generated_stored) ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
+    if (constraints != nullptr) ExecConstraints(target, slot, estate);
+    table_tuple_insert(writer->log, slot, GetCurrentCommandId(true), 0, nullptr);
+    pg::insert_index_entries(target, slot, estate);
+    ExecARInsertTriggers(estate, target, slot, NIL, writer->capture);
+    ResetPerTupleExprContext(estate);
+}
+
+void insert_many(LogWriter* writer) {
+    for (int i = 0; i < writer->nused; ++i)
+        if (RelationGetDescr(writer->log)->constr != nullptr) ExecConstraints(writer->target, writer->slots[i], writer->estate);
+    table_multi_insert(writer->log, writer->slots, writer->nused, GetCurrentCommandId(true), 0, nullptr);
+    if (writer->target->ri_NumIndices == 0) return;
+    for (int i = 0; i < writer->nused; ++i) {
+        pg::insert_index_entries(writer->target, writer->slots[i], writer->estate);
+        ResetPerTupleExprContext(writer->estate);
+    }
+}
+
+}  // namespace
+
+LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse use) {
+    auto* writer = static_cast<LogWriter*>(palloc0(sizeof(LogWriter)));
+    writer->log = log;
+    writer->layout = layout;
+    writer->nkeys = nkeys;
+    writer->columns = find_columns(log, layout);
+    writer->context = AllocSetContextCreate(CurrentMemoryContext, "pawl log batch", ALLOCSET_DEFAULT_SIZES);
+    writer->plain = use == LogUse::one_row || only_ours(writer);
+    prepare_tail_scan(writer);
+    prepare_target(writer);
+    return writer;
+}
+
+AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->index->rd_index->indkey.values[key]; }
+
+bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
+    const LogColumns& columns = writer->columns;
+    for (AttrNumber ours : {columns.id, columns.sort_key, columns.from_state, columns.to_state, columns.event, columns.processor, columns.actor,
+                            columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at, columns.most_recent, columns.hash})
+        if (ours == attribute) return true;
+    for (int i = 0; i < writer->nkeys; ++i)
+        if (log_key_column(writer, i) == attribute) return true;
+    return false;
+}
+
+Tail find_tail(LogWriter* writer, const Hop& hop) {
+    Tail tail = {};
+    for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
+    index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
+    TupleTableSlot* slot = writer->tail_slot;
+    if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) return tail;
+
+    MemoryContext caller = MemoryContextSwitchTo(writer->context);
+    const LogColumns& columns = writer->columns;
+    bool null;
+    tail.found = true;
+    tail.sort_key = DatumGetInt32(slot_getattr(slot, columns.sort_key, &null));
+    Datum to = slot_getattr(slot, columns.to_state, &null);
+    if (!null) tail.to = DatumGetTextPCopy(to);
+    tail.at = DatumGetTimestampTz(slot_getattr(slot, columns.created_at, &null));
+    if (columns.hash != 0) {
+        Datum hash = slot_getattr(slot, columns.hash, &null);
+        if (!null) tail.hash = DatumGetByteaPCopy(hash);
+    }
+    if (columns.most_recent != 0) tail.tuple = ExecCopySlotHeapTuple(slot);
+    ExecClearTuple(slot);
+    MemoryContextSwitchTo(caller);
+    return tail;
+}
+
+HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
+    const LogColumns& columns = writer->columns;
+    TupleDesc descriptor = RelationGetDescr(writer->log);
+    auto* values = static_cast<Datum*>(palloc0(sizeof(Datum) * descriptor->natts));
+    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
+    memset(nulls, true, sizeof(bool) * descriptor->natts);
+
+    for (int i = 0; writer->defaults != nullptr && i < descriptor->natts; ++i)
+        if (writer->defaults[i] != nullptr)
+            values[i] = ExecEvalExpr(writer->defaults[i], GetPerTupleExprContext(writer->estate), &nulls[i]);
+
+    auto set = [&](AttrNumber column, Datum value) {
+        values[column - 1] = value;
+        nulls[column - 1] = false;
+    };
+    auto set_text = [&](AttrNumber column, const text* value) {
+        nulls[column - 1] = value == nullptr;
+        values[column - 1] = PointerGetDatum(value);
+    };
+    // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
+    const TimestampTz at = tail.found ? Max(hop.at, tail.at) : hop.at;
+    const int sort_key = tail.found ? tail.sort_key + 1 : 1;
+    auto* id = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
+    make_uuid_v7(at, id);
+
+    set(columns.id, UUIDPGetDatum(id));
+    for (int i = 0; i < writer->nkeys; ++i) set(log_key_column(writer, i), hop.key[i]);
+    set(columns.sort_key, Int32GetDatum(sort_key));
+    set_text(columns.from_state, hop.from);
+    set_text(columns.to_state, hop.to);
+    set_text(columns.event, hop.event);
+    set_text(columns.processor, hop.processor);
+    set_text(columns.actor, hop.actor);
+    set_text(columns.correlation_id, hop.correlation_id);
+    nulls[columns.metadata - 1] = hop.metadata == nullptr;
+    values[columns.metadata - 1] = JsonbPGetDatum(hop.metadata);
+    set(columns.machine_version, Int32GetDatum(hop.attachment->machine->version));
+    set(columns.created_at, TimestampTzGetDatum(at));
+    if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(true));
+    if (columns.hash != 0) set(columns.hash, PointerGetDatum(log_hash(hop, sort_key, at, tail.hash)));
+    return heap_form_tuple(descriptor, values, nulls);
+}
+
+void retire_tail(LogWriter* writer, const Tail& tail) {
+    if (!tail.found || writer->columns.most_recent == 0) return;
+    int column = writer->columns.most_recent;
+    Datum value = BoolGetDatum(false);
+    bool null = false;
+    HeapTuple retired = heap_modify_tuple_by_cols(tail.tuple, RelationGetDescr(writer->log), 1, &column, &value, &null);
+    ItemPointerData at = tail.tuple->t_self;
+#if PG_VERSION_NUM >= 160000
+    TU_UpdateIndexes update_indexes;
+    simple_heap_update(writer->log, &at, retired, &update_indexes);
+#else
+    simple_heap_update(writer->log, &at, retired);
+#endif
+    if (HeapTupleIsHeapOnly(retired)) return;
+    TupleTableSlot* slot = writer->tail_slot;
+    ExecForceStoreHeapTuple(retired, slot, false);
+    pg::insert_index_entries(writer->target, slot, writer->estate);
+    ExecClearTuple(slot);
+}
+
+void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail) {
+    MemoryContext caller = MemoryContextSwitchTo(writer->context);
+    HeapTuple tuple = form_log_tuple(writer, hop, tail);
+    retire_tail(writer, tail);
+    MemoryContextSwitchTo(caller);
+    if (writer->nused == writer->nslots)
+        writer->slots[writer->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(writer->log), &TTSOpsHeapTuple);
+    TupleTableSlot* slot = writer->slots[writer->nused++];
+    ExecStoreHeapTuple(tuple, slot, false);
+    slot->tts_tableOid = RelationGetRelid(writer->log);
+    if (writer->nused == batch_size) flush_log(writer);
+}
+
+void flush_log(LogWriter* writer) {
+    if (writer->nused > 0) {
+        if (writer->plain)
+            insert_many(writer);
+        else
+            for (int i = 0; i < writer->nused; ++i) insert_row(writer, writer->slots[i]);
+        for (int i = 0; i < writer->nused; ++i) ExecClearTuple(writer->slots[i]);
+        writer->nused = 0;
+    }
+    MemoryContextReset(writer->context);
+}
+
+void finish_log(LogWriter* writer) {
+    flush_log(writer);
+    if (!writer->plain) {
+        ExecASInsertTriggers(writer->estate, writer->target, writer->capture);
+        AfterTriggerEndQuery(writer->estate);
+    }
+    for (int i = 0; i < writer->nslots; ++i) ExecDropSingleTupleTableSlot(writer->slots[i]);
+    index_endscan(writer->scan);
+    ExecDropSingleTupleTableSlot(writer->tail_slot);
+    index_close(writer->index, NoLock);
+    ExecResetTupleTable(writer->estate->es_tupleTable, false);
+    ExecCloseResultRelations(writer->estate);
+    FreeExecutorState(writer->estate);
+    MemoryContextDelete(writer->context);
+}
+
+void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid) {
+    // 48 bits of milliseconds, 12 bits of the fraction of a millisecond, 62 random bits (RFC 9562, method 3).
+    const uint64 microseconds =
+        static_cast<uint64>(at + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+    const uint64 milliseconds = microseconds / 1000;
+    const uint64 fraction = (microseconds % 1000) * 4096 / 1000;
+    const uint64 high = (milliseconds << 16) | (uint64{7} << 12) | fraction;
+    const uint64 low = (pg_prng_uint64(&pg_global_prng_state) >> 2) | (uint64{2} << 62);
+    for (int i = 0; i < 8; ++i) {
+        uuid->data[i] = static_cast<unsigned char>(high >> (56 - 8 * i));
+        uuid->data[8 + i] = static_cast<unsigned char>(low >> (56 - 8 * i));
+    }
+}
+
+}  // namespace pawl

@@ -1,0 +1,41 @@
+// May ereport; owns nothing. Writes rows of one log table, many at once.
+#pragma once
+
+#include "journal.hpp"
+
+namespace pawl {
+
+// The newest row of a subject in the log.
+struct Tail {
+    bool found;
+    int sort_key;
+    text* to;  // null: the row was deleted
+    TimestampTz at;
+    bytea* hash;
+    HeapTuple tuple;  // only where most_recent is stored
+};
+
+// An open log: begin, any number of find_tail / add, finish. Everything lives in the memory context current at begin.
+struct LogWriter;
+
+// append: rows are added by add_to_log. one_row: a row is formed for somebody else to insert.
+enum class LogUse { append, one_row };
+
+LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse use);
+AttrNumber log_key_column(const LogWriter* writer, int key);
+bool is_log_column(const LogWriter* writer, AttrNumber attribute);
+Tail find_tail(LogWriter* writer, const Hop& hop);
+
+// The row for a hop after this tail.
+HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail);
+void retire_tail(LogWriter* writer, const Tail& tail);
+
+// Adds a hop after its tail. A second hop of a subject needs the first one's row: call flush_log before asking for its tail.
+void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail);
+void flush_log(LogWriter* writer);
+void finish_log(LogWriter* writer);
+
+// A new UUID, version 7: ordered by time.
+void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid);
+
+}  // namespace pawl

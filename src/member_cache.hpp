@@ -1,0 +1,90 @@
+// May throw and may ereport. What a backend knows of each table that carries our triggers: its attachments, resolved to
+// attribute numbers, with the functions its arrows call.
+#pragma once
+
+#include "machine_cache.hpp"
+#include "pg/postgres.hpp"
+
+namespace pawl {
+
+enum class OnDelete { allow, terminal, deny };
+
+struct KeyColumn {
+    AttrNumber attribute;  // in the member table
+    NameData name;
+    Oid type;
+    int16 length;
+    bool by_value;
+};
+
+// A guard or effect of an arrow, ready to be called with (old row, new row) of the root table's row type.
+struct Call {
+    const char* name;
+    FmgrInfo function;
+};
+
+struct ArrowCalls {
+    Call* guards;
+    int nguards;
+    Call* effects;
+    int neffects;
+};
+
+// Where the log of an attachment is and how its rows are laid out.
+struct LogLayout {
+    Oid table;
+    bool stored;  // most_recent is a column
+    bool hash_chain;
+};
+
+// One lifecycle on one member table (the enforced table itself, a partition of it, or an inheritance child).
+enum class Plan { find, move, find_many, move_many, count };
+
+struct Attachment {
+    Oid root;
+    NameData column;  // name in the root
+    BoundMachine* machine;
+    AttrNumber state;
+    Oid state_type;  // base type of the column
+    bool is_enum;
+    int nlabels;  // enum labels, sorted by oid
+    Oid* label_oids;
+    core::StateId* label_states;
+    int nkeys;
+    KeyColumn* keys;
+    LogLayout log;  // table = InvalidOid: no history
+    bool log_is_replicated;  // this database receives the log from elsewhere
+    OnDelete on_delete;
+    bool has_effects;
+    ArrowCalls* calls;           // by arrow
+    TupleConversionMap* to_root;  // null when the row types are the same
+    TupleDesc root_descriptor;
+    SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
+};
+
+struct Member {
+    Oid relid;
+    bool stale;
+    bool judged_before;    // nothing can change a row after ~pawl_judge saw it (but for a move)
+    int npartition_keys;
+    AttrNumber* partition_keys;  // columns that decide in which partition a row lies
+    int nattachments;
+    Attachment* attachments;
+    MemoryContext context;
+    Member* next_stale;
+};
+
+// The member for a relation. Throws when no lifecycle is attached to it or to an ancestor.
+Member* find_member(Relation relation);
+
+// The attachment of a column (null: the only one). Throws PW008 / 42704 when there is none or the choice is not clear.
+Attachment* find_attachment(Member* member, const char* column);
+
+core::StateId decode_state(const Attachment& attachment, Datum value, bool null);
+text* state_as_text(const Attachment& attachment, Datum value, bool null);  // whatever is in the column; null for NULL
+
+void forget_member(Oid relid) noexcept;  // InvalidOid: all
+void free_stale_members() noexcept;
+void register_cache_callbacks();
+
+}  // namespace pawl

@@ -1,0 +1,74 @@
+// May ereport; owns nothing. See moves.hpp.
+#include "moves.hpp"
+
+namespace pawl {
+
+namespace {
+
+// At most one row is between its two halves: the events stand next to each other in the queue of their query. Triggers that fire
+// between them may move rows of their own, hence one place for each depth of triggers.
+struct MovingRow {
+    MovingRow* outer;
+    int depth;
+    Member* member;
+    HeapTuple tuple;
+    TupleDesc descriptor;
+};
+
+MovingRow* moving = nullptr;  // in the transaction's memory
+
+int trigger_depth() { return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))); }
+
+TupleTableSlot* slot_of(const MovingRow& row) {
+    TupleTableSlot* slot = MakeSingleTupleTableSlot(row.descriptor, &TTSOpsHeapTuple);
+    ExecStoreHeapTuple(row.tuple, slot, false);
+    return slot;
+}
+
+void release(MovingRow* row) {
+    heap_freetuple(row->tuple);
+    FreeTupleDesc(row->descriptor);
+    pfree(row);
+}
+
+void delete_vanished(MovingRow* row) {
+    TupleTableSlot* slot = slot_of(*row);
+    judge_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data));
+    ExecDropSingleTupleTableSlot(slot);
+    release(row);
+}
+
+}  // namespace
+
+void row_leaves(Member* member, const Row& row) {
+    const int depth = trigger_depth();
+    if (moving != nullptr && moving->depth >= depth) settle_vanished_row();
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    auto* leaving = static_cast<MovingRow*>(palloc(sizeof(MovingRow)));
+    *leaving = {moving, depth, member, heap_copytuple(row.tuple), CreateTupleDescCopy(row.slot->tts_tupleDescriptor)};
+    moving = leaving;
+    MemoryContextSwitchTo(caller);
+}
+
+bool row_arrives(Member* member, const Row& row) {
+    if (moving == nullptr || moving->depth != trigger_depth()) return false;
+    MovingRow* arriving = moving;
+    moving = arriving->outer;
+    TupleTableSlot* slot = slot_of(*arriving);
+    judge_move(arriving->member, {slot, arriving->tuple}, member, row);
+    ExecDropSingleTupleTableSlot(slot);
+    release(arriving);
+    return true;
+}
+
+void settle_vanished_row() {
+    MovingRow* vanished = moving;
+    moving = vanished->outer;
+    delete_vanished(vanished);
+}
+
+bool row_is_moving() noexcept { return moving != nullptr; }
+
+void forget_moves() noexcept { moving = nullptr; }
+
+}  // namespace pawl

@@ -1,0 +1,19 @@
+// May ereport; owns nothing. Rows that change partition: PostgreSQL shows them as a DELETE here and an INSERT there.
+#pragma once
+
+#include "transitions.hpp"
+
+namespace pawl {
+
+// The first half: the old version, as the AFTER DELETE trigger saw it.
+void row_leaves(Member* member, const Row& row);
+
+// The second half, if the row just inserted is one: judges old -> new and returns true.
+bool row_arrives(Member* member, const Row& row);
+
+// A row that left and never arrived (a BEFORE INSERT trigger swallowed it) is deleted. Called when a query ends.
+void settle_vanished_row();
+bool row_is_moving() noexcept;
+void forget_moves() noexcept;
+
+}  // namespace pawl

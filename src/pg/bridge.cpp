@@ -1,0 +1,113 @@
+// Seam: errors. This file is where jumps and exceptions meet; see bridge.hpp.
+#include "bridge.hpp"
+
+#include <cstring>
+
+#include "../core/error.hpp"
+#include "sqlstate.hpp"
+
+namespace pawl::pg {
+
+namespace {
+
+// What is known of an exception once it has been caught, in plain memory: nothing may allocate inside a handler (an exception
+// thrown there ends the server), and nothing with a destructor may be alive when the error is reported.
+struct Image {
+    static constexpr std::size_t capacity = 2048;
+
+    ErrorData* raised;  // set: a PostgreSQL error to pass on as it was
+    int sqlstate;
+    char message[capacity];
+    char detail[capacity];
+    char hint[capacity];
+};
+static_assert(std::is_trivially_destructible_v<Image>);
+
+// Cuts at a character boundary, whatever the database's encoding.
+void keep(char (&to)[Image::capacity], std::string_view from) noexcept {
+    std::size_t length = from.size();
+    if (length >= Image::capacity) {
+        length = Image::capacity - 1;
+        while (length > 0 && (static_cast<unsigned char>(from[length]) & 0xC0) == 0x80) --length;
+    }
+    std::memcpy(to, from.data(), length);
+    to[length] = '\0';
+}
+
+void keep(Image& image, int sqlstate, std::string_view message, std::string_view detail, std::string_view hint) noexcept {
+    image.raised = nullptr;
+    image.sqlstate = sqlstate;
+    keep(image.message, message);
+    keep(image.detail, detail);
+    keep(image.hint, hint);
+}
+
+void keep_definition_error(Image& image, const core::Error& error) noexcept {
+    keep(image, sqlstate::definition_error, error.what(), error.detail, error.hint);
+    if (error.where.line > 0) {
+        const std::size_t used = std::strlen(image.detail);
+        pg_snprintf(image.detail + used, Image::capacity - used, "%sLine %d, column %d.", used > 0 ? " " : "", error.where.line,
+                    error.where.column);
+    }
+}
+
+// True when the body returned; false when it threw, and then the image says what.
+bool run(Implementation implementation, FunctionCallInfo fcinfo, Datum& result, Image& image) noexcept {
+    try {
+        result = implementation(fcinfo);
+        return true;
+    } catch (const Raised& raised) {
+        image.raised = raised.data;
+    } catch (const Failure& failure) {
+        keep(image, failure.sqlstate, failure.message, failure.detail, failure.hint);
+    } catch (const core::Error& error) {
+        keep_definition_error(image, error);
+    } catch (const std::bad_alloc&) {
+        keep(image, ERRCODE_OUT_OF_MEMORY, "out of memory", "A C++ allocation of pawl failed.", "");
+    } catch (const std::length_error&) {
+        keep(image, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "value too large", "", "");
+    } catch (const std::exception& error) {
+        keep(image, ERRCODE_INTERNAL_ERROR, error.what(), "", "");
+    } catch (...) {
+        keep(image, ERRCODE_INTERNAL_ERROR, "unknown C++ exception", "", "");
+    }
+    return false;
+}
+
+}  // namespace
+
+ErrorData* detail::run_caught(Body body, void* argument) noexcept {
+    MemoryContext caller = CurrentMemoryContext;
+    ErrorData* volatile error = nullptr;
+    PG_TRY();
+    {
+        body(argument);
+    }
+    PG_CATCH();
+    {
+        MemoryContextSwitchTo(caller);
+        error = CopyErrorData();
+        FlushErrorState();
+    }
+    PG_END_TRY();
+    return error;
+}
+
+Datum guarded(Implementation implementation, FunctionCallInfo fcinfo) {
+    Datum result = static_cast<Datum>(0);
+    Image image;
+    auto* exception_stack = PG_exception_stack;
+    auto* context_stack = error_context_stack;
+    MemoryContext memory = CurrentMemoryContext;
+
+    if (run(implementation, fcinfo, result, image)) return result;
+
+    PG_exception_stack = exception_stack;
+    error_context_stack = context_stack;
+    MemoryContextSwitchTo(memory);
+    if (image.raised != nullptr) ReThrowError(image.raised);
+    ereport(ERROR, (errcode(image.sqlstate), errmsg("%s", image.message), image.detail[0] ? errdetail("%s", image.detail) : 0,
+                    image.hint[0] ? errhint("%s", image.hint) : 0));
+}
+
+}  // namespace pawl::pg

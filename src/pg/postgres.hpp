@@ -1,0 +1,123 @@
+// Seam. The server's headers, in the one order that works from C++, and what differs between PostgreSQL 15 and 18.
+#pragma once
+
+// C++ headers come first: the server's macros (gettext's among them) damage them otherwise.
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+extern "C" {
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/tupconvert.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_enum.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_subscription_rel.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_func.h"
+#include "port.h"
+#include "storage/lmgr.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+#include "utils/uuid.h"
+#if PG_VERSION_NUM >= 160000
+#include "utils/regproc.h"
+#include "varatt.h"
+#else
+#include "utils/regproc.h"
+#endif
+}
+
+// The server's printf macros would reach into the C++ library.
+#undef printf
+#undef fprintf
+#undef sprintf
+#undef snprintf
+#undef vprintf
+#undef vfprintf
+#undef vsprintf
+#undef vsnprintf
+#undef strerror
+#undef gettext
+#undef dgettext
+#undef ngettext
+#undef dngettext
+
+namespace pawl::pg {
+
+inline bool may_execute(Oid function, Oid role) {
+#if PG_VERSION_NUM >= 160000
+    return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#else
+    return pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#endif
+}
+
+inline bool owns_relation(Oid relation, Oid role) {
+#if PG_VERSION_NUM >= 160000
+    return object_ownercheck(RelationRelationId, relation, role);
+#else
+    return pg_class_ownercheck(relation, role);
+#endif
+}
+
+inline void insert_index_entries(ResultRelInfo* target, TupleTableSlot* slot, EState* estate) {
+#if PG_VERSION_NUM >= 160000
+    ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL, false);
+#else
+    ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL);
+#endif
+}
+
+}  // namespace pawl::pg

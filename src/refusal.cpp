@@ -1,0 +1,128 @@
+// Ereports. See refusal.hpp.
+#include "refusal.hpp"
+
+#include "pg/sqlstate.hpp"
+
+namespace pawl {
+
+namespace {
+
+constexpr int moves_named = 12;  // in a hint; a machine may have thousands
+
+const char* quoted(const text* state) { return state == nullptr ? "null" : psprintf("\"%s\"", text_to_cstring(state)); }
+
+// Row (id)=(42) of public.orders, or the table alone when it has no key.
+char* subject(const Attachment& attachment, TupleTableSlot* row) {
+    StringInfoData names, values;
+    initStringInfo(&names);
+    initStringInfo(&values);
+    for (int i = 0; i < attachment.nkeys; ++i) {
+        const KeyColumn& key = attachment.keys[i];
+        bool null, varlena;
+        Oid output;
+        Datum value = slot_getattr(row, key.attribute, &null);
+        getTypeOutputInfo(key.type, &output, &varlena);
+        appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", NameStr(key.name));
+        appendStringInfo(&values, "%s%s", i > 0 ? ", " : "", null ? "null" : OidOutputFunctionCall(output, value));
+    }
+    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
+    if (attachment.nkeys == 0) return psprintf("Row of %s", table);
+    return psprintf("Row (%s)=(%s) of %s", names.data, values.data, table);
+}
+
+void append_arrow(StringInfo out, const BoundMachine& machine, int arrow) {
+    const core::Arrow& drawn = machine.machine->arrows()[arrow];
+    if (out->len > 0) appendStringInfoString(out, ", ");
+    appendStringInfo(out, "\"%s\"", machine.machine->states()[drawn.to].name.c_str());
+    if (!drawn.event.empty()) appendStringInfo(out, " (%s)", drawn.event.c_str());
+}
+
+// The moves that are open from a state, as `"paid" (pay), "cancelled" (cancel)`; empty when there are none.
+char* open_moves(const BoundMachine& machine, core::StateId from) {
+    StringInfoData moves;
+    initStringInfo(&moves);
+    int n = 0;
+    for (std::int32_t arrow : machine.machine->leaving(from)) {
+        if (n++ == moves_named) {
+            appendStringInfoString(&moves, ", ...");
+            break;
+        }
+        append_arrow(&moves, machine, arrow);
+    }
+    return moves.data;
+}
+
+core::StateId state_of(const Attachment& attachment, const text* name) {
+    return name == nullptr ? core::no_state : attachment.machine->machine->find(view(name));
+}
+
+char* hint_of_moves(const Attachment& attachment, const text* from) {
+    core::StateId state = state_of(attachment, from);
+    if (state == core::no_state)
+        return psprintf("The machine has no state %s: pawl.verify lists such rows, pawl.upgrade with remap mends them.", quoted(from));
+    char* moves = open_moves(*attachment.machine, state);
+    if (*moves == '\0') return psprintf("No arrow leaves %s.", quoted(from));
+    return psprintf("From %s the machine allows: %s.", quoted(from), moves);
+}
+
+}  // namespace
+
+void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const text* event) {
+    const bool unknown = state_of(attachment, to) == core::no_state;
+    ereport(ERROR,
+            (errcode(sqlstate::no_such_transition),
+             event == nullptr
+                 ? errmsg("no transition from %s to %s in machine \"%s\"", quoted(from), quoted(to), attachment.machine->name)
+                 : errmsg("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event), quoted(from), quoted(to),
+                          attachment.machine->name),
+             errdetail("%s is in state %s.%s", subject(attachment, row), quoted(from),
+                       unknown ? psprintf(" The machine has no state %s.", quoted(to)) : ""),
+             errhint("%s", hint_of_moves(attachment, from))));
+}
+
+void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const text* to, const text* event) {
+    const bool unknown = state_of(attachment, to) == core::no_state;
+    ereport(ERROR, (errcode(sqlstate::not_an_initial_state),
+                    event == nullptr ? errmsg("%s is not an initial state of machine \"%s\"", quoted(to), attachment.machine->name)
+                                     : errmsg("event \"%s\" does not begin in %s in machine \"%s\"", text_to_cstring(event), quoted(to),
+                                              attachment.machine->name),
+                    errdetail("%s is new.%s", subject(attachment, row),
+                              unknown ? psprintf(" The machine has no state %s.", quoted(to)) : ""),
+                    errhint("A row begins in: %s.", open_moves(*attachment.machine, core::no_state))));
+}
+
+void refuse_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard) {
+    ereport(ERROR, (errcode(sqlstate::guard_refused),
+                    errmsg("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted(from), quoted(to),
+                           attachment.machine->name),
+                    errdetail("%s: %s(old, new) is not true.", subject(attachment, row), guard),
+                    errhint("%s", from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states."
+                                                  : hint_of_moves(attachment, from))));
+}
+
+void refuse_delete(const Attachment& attachment, TupleTableSlot* row, const text* from) {
+    ereport(ERROR, (errcode(sqlstate::no_such_transition),
+                    errmsg("row in state %s may not be deleted", quoted(from)),
+                    errdetail("%s. Its lifecycle \"%s\" was attached with on_delete => '%s'.", subject(attachment, row),
+                              attachment.machine->name, attachment.on_delete == OnDelete::deny ? "deny" : "terminal"),
+                    errhint("%s", attachment.on_delete == OnDelete::deny ? "Rows of this table stay."
+                                                                         : "Rows may be deleted in a terminal state.")));
+}
+
+void refuse_key_change(const Attachment& attachment, TupleTableSlot* row) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("the key of a row with history cannot change"),
+                    errdetail("%s: its log is kept under this key.", subject(attachment, row)),
+                    errhint("Delete the row and insert it under the new key, or attach with key => the columns that never change.")));
+}
+
+void refuse_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event) {
+    const BoundMachine& machine = *attachment.machine;
+    const text* state = from == core::no_state ? nullptr : machine.state_text[from];
+    ereport(ERROR, (errcode(sqlstate::no_such_transition),
+                    errmsg("event \"%s\" is not possible in state %s of machine \"%s\"", text_to_cstring(event), quoted(state), machine.name),
+                    errdetail("%s is in state %s.", subject(attachment, row), quoted(state)),
+                    errhint("%s", hint_of_moves(attachment, state))));
+}
+
+}  // namespace pawl

@@ -1,0 +1,166 @@
+// May ereport; owns nothing. See row_query.hpp.
+#include "row_query.hpp"
+
+namespace pawl {
+
+namespace {
+
+// A name that no column has, so that it means the whole row.
+constexpr const char* row_alias = "\"pawl~row\"";
+
+SPIPlanPtr& plan_of(const Target& target, Plan plan) { return target.attachment->plans[static_cast<int>(plan)]; }
+
+SPIPlanPtr prepare(const char* query, int nparameters, Oid* types) {
+    SPIPlanPtr plan = SPI_prepare(query, nparameters, types);
+    if (plan == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prepare: %s", SPI_result_code_string(SPI_result)),
+                        errdetail("%s", query)));
+    SPI_keepplan(plan);
+    return plan;
+}
+
+Oid* key_types(const Attachment& attachment, bool of_arrays, int skip) {
+    auto* types = static_cast<Oid*>(palloc(sizeof(Oid) * (attachment.nkeys + skip)));
+    for (int i = 0; i < attachment.nkeys; ++i) types[skip + i] = of_arrays ? get_array_type(attachment.keys[i].type) : attachment.keys[i].type;
+    return types;
+}
+
+// unnest($2, $3) WITH ORDINALITY AS k(a, b, n)
+char* unnested_keys(const Attachment& attachment, int first_parameter) {
+    StringInfoData list;
+    initStringInfo(&list);
+    appendStringInfoString(&list, "unnest(");
+    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "%s$%d", i > 0 ? ", " : "", first_parameter + i);
+    appendStringInfoString(&list, ") WITH ORDINALITY AS k(");
+    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
+    appendStringInfoString(&list, "n)");
+    return list.data;
+}
+
+char* key_join(const Attachment& attachment) {
+    StringInfoData condition;
+    initStringInfo(&condition);
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&condition, "%s%s.%s = k.k%d", i > 0 ? " AND " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)), i);
+    return condition.data;
+}
+
+char* key_order(const Attachment& attachment) {
+    StringInfoData order;
+    initStringInfo(&order);
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&order, "%s%s.%s", i > 0 ? ", " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)));
+    return order.data;
+}
+
+uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
+    const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
+    if (result != expected)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+    return SPI_processed;
+}
+
+FoundRow row_from(const Target& target, Datum composite) {
+    const Attachment& attachment = *target.attachment;
+    HeapTupleHeader header = DatumGetHeapTupleHeader(composite);
+    HeapTupleData tuple;
+    tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+    ItemPointerSetInvalid(&tuple.t_self);
+    tuple.t_tableOid = InvalidOid;
+    tuple.t_data = header;
+
+    FoundRow row;
+    row.tuple = heap_copytuple(&tuple);
+    row.slot = MakeSingleTupleTableSlot(attachment.root_descriptor, &TTSOpsHeapTuple);
+    ExecStoreHeapTuple(row.tuple, row.slot, false);
+    bool null;
+    Datum state = slot_getattr(row.slot, attachment.state, &null);
+    row.state = decode_state(attachment, state, null);
+    row.state_text = state_as_text(attachment, state, null);
+    return row;
+}
+
+}  // namespace
+
+FoundRow find_row(const Target& target, const Datum* key, bool lock) {
+    const Attachment& attachment = *target.attachment;
+    Datum* values = const_cast<Datum*>(key);
+    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias, key_condition(attachment, row_alias, 1),
+                           lock ? " FOR NO KEY UPDATE" : "");
+    if (lock) {
+        SPIPlanPtr& plan = plan_of(target, Plan::find);
+        if (plan == nullptr) plan = prepare(query, attachment.nkeys, key_types(attachment, false, 0));
+        run(plan, values, SPI_OK_SELECT);
+    } else {
+        SPIPlanPtr plan = SPI_prepare(query, attachment.nkeys, key_types(attachment, false, 0));
+        if (plan == nullptr) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prepare: %s", SPI_result_code_string(SPI_result))));
+        if (SPI_execute_plan(plan, values, nullptr, true, 0) != SPI_OK_SELECT)
+            ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read a row")));
+    }
+    if (SPI_processed == 0) return {};
+    bool null;
+    return row_from(target, SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+}
+
+void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* found) {
+    const Attachment& attachment = *target.attachment;
+    memset(found, 0, sizeof(FoundRow) * n);
+    SPIPlanPtr& plan = plan_of(target, Plan::find_many);
+    if (plan == nullptr)
+        plan = prepare(psprintf("SELECT k.n, %s FROM %s JOIN %s AS %s ON %s ORDER BY %s FOR NO KEY UPDATE OF %s", row_alias,
+                                unnested_keys(attachment, 1), target.table, row_alias, key_join(attachment), key_order(attachment), row_alias),
+                       attachment.nkeys, key_types(attachment, true, 0));
+    run(plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
+    for (uint64 i = 0; i < SPI_processed; ++i) {
+        bool null;
+        HeapTuple tuple = SPI_tuptable->vals[i];
+        const int64 ordinal = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
+        found[ordinal - 1] = row_from(target, SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null));
+    }
+}
+
+uint64 move_row(const Target& target, const Datum* key, text* state) {
+    const Attachment& attachment = *target.attachment;
+    SPIPlanPtr& plan = plan_of(target, Plan::move);
+    if (plan == nullptr) {
+        Oid* types = key_types(attachment, false, 1);
+        types[0] = TEXTOID;
+        plan = prepare(psprintf("UPDATE %s AS %s SET %s = $1::%s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
+                                state_type_name(target), key_condition(attachment, row_alias, 2)),
+                       attachment.nkeys + 1, types);
+    }
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
+    values[0] = PointerGetDatum(state);
+    memcpy(values + 1, key, sizeof(Datum) * attachment.nkeys);
+    return run(plan, values, SPI_OK_UPDATE);
+}
+
+uint64 move_rows(const Target& target, const Datum* key_columns, text* state) {
+    const Attachment& attachment = *target.attachment;
+    SPIPlanPtr& plan = plan_of(target, Plan::move_many);
+    if (plan == nullptr) {
+        Oid* types = key_types(attachment, true, 1);
+        types[0] = TEXTOID;
+        plan = prepare(psprintf("UPDATE %s AS %s SET %s = $1::%s FROM %s WHERE %s", target.table, row_alias,
+                                quote_identifier(NameStr(attachment.column)), state_type_name(target), unnested_keys(attachment, 2),
+                                key_join(attachment)),
+                       attachment.nkeys + 1, types);
+    }
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
+    values[0] = PointerGetDatum(state);
+    memcpy(values + 1, key_columns, sizeof(Datum) * attachment.nkeys);
+    return run(plan, values, SPI_OK_UPDATE);
+}
+
+HeapTuple with_state(const Target& target, HeapTuple row, text* state) {
+    const Attachment& attachment = *target.attachment;
+    const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(target.relation), attachment.state - 1);
+    Oid input, parameter;
+    getTypeInputInfo(column->atttypid, &input, &parameter);
+    Datum value = OidInputFunctionCall(input, text_to_cstring(state), parameter, column->atttypmod);
+    int attribute = attachment.state;
+    bool null = false;
+    return heap_modify_tuple_by_cols(row, attachment.root_descriptor, 1, &attribute, &value, &null);
+}
+
+}  // namespace pawl

@@ -1,0 +1,252 @@
+// May ereport; owns nothing. See transitions.hpp.
+#include "transitions.hpp"
+
+#include "journal.hpp"
+#include "refusal.hpp"
+
+namespace pawl {
+
+namespace {
+
+// Which arrow a row took in its BEFORE trigger, for the AFTER trigger to run its effects.
+struct PendingKey {
+    Oid relation;
+    ItemPointerData version;  // the old version's place
+    uint16 attachment;
+};
+
+struct PendingEffects {
+    PendingKey key;
+    int arrow;
+};
+
+HTAB* pending = nullptr;            // in the transaction's memory
+text* last_unknown_state = nullptr;  // in the transaction's memory
+
+PendingKey pending_key(const Member* member, int attachment, HeapTuple version) {
+    PendingKey key;
+    memset(&key, 0, sizeof(key));
+    key.relation = member->relid;
+    key.version = version->t_self;
+    key.attachment = static_cast<uint16>(attachment);
+    return key;
+}
+
+void leave_effects(const PendingKey& key, int arrow) {
+    if (pending == nullptr) {
+        HASHCTL control = {};
+        control.keysize = sizeof(PendingKey);
+        control.entrysize = sizeof(PendingEffects);
+        control.hcxt = TopTransactionContext;
+        pending = hash_create("pawl effects", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+    }
+    static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr))->arrow = arrow;
+}
+
+// What a rolled-back statement may have left for this version must not run.
+void drop_effects(const PendingKey& key) {
+    if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
+}
+
+bool made_here(HeapTuple tuple) { return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)); }
+
+bool same_value(Datum a, bool a_null, Datum b, bool b_null, bool by_value, int16 length) {
+    if (a_null || b_null) return a_null == b_null;
+    if (by_value) return a == b;
+    return datum_image_eq(a, b, false, length);
+}
+
+bool same_state(const Attachment& attachment, Datum a, bool a_null, Datum b, bool b_null) {
+    if (a_null || b_null) return a_null == b_null;
+    if (attachment.is_enum) return a == b;
+    return view(DatumGetTextPP(a)) == view(DatumGetTextPP(b));
+}
+
+void check_key(const Attachment& before_of, TupleTableSlot* before, const Attachment& after_of, TupleTableSlot* after) {
+    if (!OidIsValid(after_of.log.table)) return;
+    for (int i = 0; i < after_of.nkeys; ++i) {
+        bool old_null, new_null;
+        Datum old_value = slot_getattr(before, before_of.keys[i].attribute, &old_null);
+        Datum new_value = slot_getattr(after, after_of.keys[i].attribute, &new_null);
+        if (!same_value(old_value, old_null, new_value, new_null, after_of.keys[i].by_value, after_of.keys[i].length))
+            refuse_key_change(before_of, before);
+    }
+}
+
+// A state's text that lives as long as the journal needs it. States that the machine does not know are kept once, as long as
+// rows in the same one follow each other.
+text* lasting_text(const Attachment& attachment, core::StateId state, Datum value, bool null) {
+    if (state != core::no_state) return attachment.machine->state_text[state];
+    text* name = state_as_text(attachment, value, null);
+    if (name == nullptr || (last_unknown_state != nullptr && view(last_unknown_state) == view(name)))
+        return name == nullptr ? nullptr : last_unknown_state;
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    last_unknown_state = make_text(view(name));
+    MemoryContextSwitchTo(caller);
+    return last_unknown_state;
+}
+
+// Names of the events that are pawl's own, made once a session.
+text* reserved_event(text** made, const char* name) {
+    if (*made != nullptr) return *made;
+    MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+    *made = cstring_to_text(name);
+    MemoryContextSwitchTo(caller);
+    return *made;
+}
+
+text* event_of(Ending ending) {
+    static text* deleted = nullptr;
+    static text* truncated = nullptr;
+    return ending == Ending::deleted ? reserved_event(&deleted, "pawl.delete") : reserved_event(&truncated, "pawl.truncate");
+}
+
+text* upgrade_event() {
+    static text* upgrade = nullptr;
+    return reserved_event(&upgrade, "pawl.upgrade");
+}
+
+RowVersions versions_of(const Row& before, const Attachment& before_of, const Row& after, const Attachment& after_of) {
+    return {{before.tuple, before.slot == nullptr ? nullptr : before.slot->tts_tupleDescriptor, before_of.to_root},
+            {after.tuple, after.slot == nullptr ? nullptr : after.slot->tts_tupleDescriptor, after_of.to_root}};
+}
+
+int find_arrow(Attachment& attachment, const Row& row, core::StateId from, core::StateId to, text* from_text, text* to_text,
+               const Intent* intent, const RowVersions& versions) {
+    bool strict;
+    text* event = wanted_event(attachment, intent, &strict);
+    const char* guard;
+    int arrow = choose_arrow(attachment, from, to, event, versions, &guard);
+    if (arrow == no_arrow && event != nullptr && !strict && guard == nullptr) {
+        event = nullptr;
+        arrow = choose_arrow(attachment, from, to, nullptr, versions, &guard);
+    }
+    if (arrow != no_arrow) return arrow;
+    if (guard != nullptr) refuse_by_guard(attachment, row.slot, from_text, to_text, guard);
+    const bool event_is_why = event != nullptr && !attachment.machine->machine->between(from, to).empty();
+    if (from == core::no_state && from_text == nullptr) refuse_first_state(attachment, row.slot, to_text, event_is_why ? event : nullptr);
+    refuse_transition(attachment, row.slot, from_text, to_text, event_is_why ? event : nullptr);
+}
+
+// A row whose state stays is no transition, unless an event was named that leads from the state to itself.
+bool is_self_transition(const Attachment& attachment, core::StateId state, const Intent* intent) {
+    if (state == core::no_state || attachment.machine->machine->between(state, state).empty()) return false;
+    bool strict;
+    text* event = wanted_event(attachment, intent, &strict);
+    if (event == nullptr || !strict) return false;
+    for (std::int32_t arrow : attachment.machine->machine->between(state, state)) {
+        text* named = attachment.machine->event_text[arrow];
+        if (named != nullptr && view(named) == view(event)) return true;
+    }
+    return false;
+}
+
+// Returns the arrow whose effects are still to be run, or no_arrow.
+int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& before, const Row& after, When when) {
+    check_key(before_of, before.slot, attachment, after.slot);
+    bool old_null, new_null;
+    Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
+    Datum new_value = slot_getattr(after.slot, attachment.state, &new_null);
+    Intent* intent = intent_for(attachment.root, NameStr(attachment.column));
+    const core::StateId to = decode_state(attachment, new_value, new_null);
+    if (same_state(attachment, old_value, old_null, new_value, new_null) && !is_self_transition(attachment, to, intent)) return no_arrow;
+
+    const core::StateId from = decode_state(before_of, old_value, old_null);
+    Verdict verdict;
+    verdict.from = lasting_text(before_of, from, old_value, old_null);
+    verdict.to = to == core::no_state ? state_as_text(attachment, new_value, new_null) : attachment.machine->state_text[to];
+    verdict.may_wait = made_here(before.tuple);
+    verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
+
+    int arrow = no_arrow;
+    if (intent != nullptr && intent->remap && to != core::no_state) {
+        verdict.event = upgrade_event();
+    } else {
+        arrow = find_arrow(attachment, before, from, to, verdict.from, verdict.to, intent, versions_of(before, before_of, after, attachment));
+        verdict.event = attachment.machine->event_text[arrow];
+    }
+    record_hop(attachment, after.slot, verdict, intent);
+    return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
+}
+
+}  // namespace
+
+void judge_update(Member* member, const Row& before, const Row& after, When when) {
+    for (int i = 0; i < member->nattachments; ++i) {
+        Attachment& attachment = member->attachments[i];
+        const int arrow = judge_hop(attachment, attachment, before, after, when);
+        if (!attachment.has_effects) continue;
+        if (when == When::after) {
+            if (arrow != no_arrow) run_effects(attachment, arrow, versions_of(before, attachment, after, attachment));
+        } else if (arrow != no_arrow) {
+            leave_effects(pending_key(member, i, before.tuple), arrow);
+        } else {
+            drop_effects(pending_key(member, i, before.tuple));
+        }
+    }
+}
+
+void judge_insert(Member* member, const Row& row) {
+    for (int i = 0; i < member->nattachments; ++i) {
+        Attachment& attachment = member->attachments[i];
+        bool null;
+        Datum value = slot_getattr(row.slot, attachment.state, &null);
+        const core::StateId to = decode_state(attachment, value, null);
+        text* to_text = to == core::no_state ? state_as_text(attachment, value, null) : attachment.machine->state_text[to];
+        const RowVersions versions = versions_of({nullptr, nullptr}, attachment, row, attachment);
+        const int arrow = find_arrow(attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions);
+        // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
+        record_hop(attachment, row.slot,
+                   {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true}, nullptr);
+        run_effects(attachment, arrow, versions);
+    }
+}
+
+void judge_delete(Member* member, const Row& row, Ending ending, CommandId command) {
+    for (int i = 0; i < member->nattachments; ++i) {
+        Attachment& attachment = member->attachments[i];
+        bool null;
+        Datum value = slot_getattr(row.slot, attachment.state, &null);
+        const core::StateId from = decode_state(attachment, value, null);
+        text* from_text = lasting_text(attachment, from, value, null);
+        const bool terminal = from != core::no_state && attachment.machine->machine->states()[from].terminal;
+        if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
+            refuse_delete(attachment, row.slot, from_text);
+        if (!OidIsValid(attachment.log.table)) continue;
+        record_hop(attachment, row.slot, {from_text, nullptr, event_of(ending), command, made_here(row.tuple)}, nullptr);
+    }
+}
+
+void judge_move(Member* from, const Row& before, Member* to, const Row& after) {
+    for (int i = 0; i < to->nattachments; ++i) {
+        Attachment& attachment = to->attachments[i];
+        for (int j = 0; j < from->nattachments; ++j) {
+            Attachment& before_of = from->attachments[j];
+            if (before_of.root != attachment.root || strcmp(NameStr(before_of.column), NameStr(attachment.column)) != 0) continue;
+            const int arrow = judge_hop(attachment, before_of, before, after, When::after);
+            if (arrow != no_arrow) run_effects(attachment, arrow, versions_of(before, before_of, after, attachment));
+        }
+    }
+}
+
+void run_pending_effects(Member* member, const Row& before, const Row& after) {
+    if (pending == nullptr) return;
+    for (int i = 0; i < member->nattachments; ++i) {
+        const PendingKey key = pending_key(member, i, before.tuple);
+        auto* effects = static_cast<PendingEffects*>(hash_search(pending, &key, HASH_FIND, nullptr));
+        if (effects == nullptr) continue;
+        const int arrow = effects->arrow;
+        hash_search(pending, &key, HASH_REMOVE, nullptr);
+        Attachment& attachment = member->attachments[i];
+        run_effects(attachment, arrow, versions_of(before, attachment, after, attachment));
+    }
+}
+
+bool effects_are_pending() noexcept { return pending != nullptr && hash_get_num_entries(pending) > 0; }
+
+void forget_transition_memory() noexcept {
+    pending = nullptr;
+    last_unknown_state = nullptr;
+}
+
+}  // namespace pawl

@@ -1,0 +1,35 @@
+// May ereport; owns nothing. What becomes of a row: judged, recorded, and its effects run.
+#pragma once
+
+#include "judge.hpp"
+
+namespace pawl {
+
+// A row version with the slot it can be read from.
+struct Row {
+    TupleTableSlot* slot;
+    HeapTuple tuple;
+};
+
+enum class When { before, after };
+
+// Judges old -> new for every attachment of the member. `when` = before: effects are left for the AFTER trigger.
+void judge_update(Member* member, const Row& before, const Row& after, When when);
+
+// A row that begins here.
+void judge_insert(Member* member, const Row& row);
+
+enum class Ending { deleted, truncated };
+
+// A row that ends here, by this command.
+void judge_delete(Member* member, const Row& row, Ending ending, CommandId command);
+
+// A row that came from another partition.
+void judge_move(Member* from, const Row& before, Member* to, const Row& after);
+
+// Effects that a BEFORE trigger left, by the old version of the row.
+void run_pending_effects(Member* member, const Row& before, const Row& after);
+bool effects_are_pending() noexcept;
+void forget_transition_memory() noexcept;  // end of transaction
+
+}  // namespace pawl

@@ -1,0 +1,141 @@
+// May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
+#include "pg/sqlstate.hpp"
+#include "log_writer.hpp"
+#include "moves.hpp"
+#include "pg/bridge.hpp"
+#include "transitions.hpp"
+
+namespace pawl {
+
+namespace {
+
+// Whether this transaction has rows that only an AFTER trigger can judge.
+bool rows_deferred = false;
+
+TriggerData* trigger_data(FunctionCallInfo fcinfo, const char* name) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string("pawl.") + name + "() is a trigger function");
+    return reinterpret_cast<TriggerData*>(fcinfo->context);
+}
+
+bool same_attribute(const Row& before, const Row& after, AttrNumber attribute) {
+    bool old_null, new_null;
+    Datum old_value = slot_getattr(before.slot, attribute, &old_null);
+    Datum new_value = slot_getattr(after.slot, attribute, &new_null);
+    if (old_null || new_null) return old_null == new_null;
+    const FormData_pg_attribute* column = TupleDescAttr(before.slot->tts_tupleDescriptor, attribute - 1);
+    return datum_image_eq(old_value, new_value, column->attbyval, column->attlen);
+}
+
+// Whether what a BEFORE trigger sees of this row is what will be stored, in this partition.
+bool is_final(const Member& member, const Row& before, const Row& after) {
+    if (!member.judged_before) return false;
+    for (int i = 0; i < member.npartition_keys; ++i)
+        if (!same_attribute(before, after, member.partition_keys[i])) return false;
+    return true;
+}
+
+void settle_update(Member* member, TriggerData* trigger) {
+    const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
+    const Row after{trigger->tg_newslot, trigger->tg_newtuple};
+    if (is_final(*member, before, after))
+        run_pending_effects(member, before, after);
+    else
+        judge_update(member, before, after, When::after);
+}
+
+void settle_delete(Member* member, TriggerData* trigger) {
+    const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
+    if (HeapTupleHeaderIndicatesMovedPartitions(row.tuple->t_data))
+        row_leaves(member, row);
+    else
+        judge_delete(member, row, Ending::deleted, HeapTupleHeaderGetCmax(row.tuple->t_data));
+}
+
+void settle_insert(Member* member, TriggerData* trigger) {
+    const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
+    if (!row_arrives(member, row)) judge_insert(member, row);
+}
+
+bool minds_truncate(const Member& member) {
+    for (int i = 0; i < member.nattachments; ++i)
+        if (member.attachments[i].on_delete != OnDelete::allow || OidIsValid(member.attachments[i].log.table)) return true;
+    return false;
+}
+
+void truncate_rows(Member* member, Relation relation) {
+    if (!RELKIND_HAS_STORAGE(relation->rd_rel->relkind) || !minds_truncate(*member)) return;
+    TupleTableSlot* slot = table_slot_create(relation, nullptr);
+    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+    const CommandId command = GetCurrentCommandId(false);
+    while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+        bool free;
+        judge_delete(member, {slot, ExecFetchSlotHeapTuple(slot, false, &free)}, Ending::truncated, command);
+    }
+    table_endscan(scan);
+    UnregisterSnapshot(snapshot);
+    ExecDropSingleTupleTableSlot(slot);
+}
+
+}  // namespace
+
+void forget_deferral() noexcept { rows_deferred = false; }
+
+PAWL_FUNCTION(pawl_judge) {
+    TriggerData* trigger = trigger_data(fcinfo, "judge");
+    Member* member = find_member(trigger->tg_relation);
+    const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
+    const Row after{trigger->tg_newslot, trigger->tg_newtuple};
+    if (is_final(*member, before, after))
+        judge_update(member, before, after, When::before);
+    else
+        rows_deferred = true;
+    return PointerGetDatum(trigger->tg_newtuple);
+}
+
+PAWL_FUNCTION(pawl_settle) {
+    TriggerData* trigger = trigger_data(fcinfo, "settle");
+    Member* member = find_member(trigger->tg_relation);
+    if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+        settle_insert(member, trigger);
+    else if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+        settle_delete(member, trigger);
+    else
+        settle_update(member, trigger);
+    return PointerGetDatum(nullptr);
+}
+
+PAWL_FUNCTION(pawl_truncated) {
+    TriggerData* trigger = trigger_data(fcinfo, "truncated");
+    truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
+    return PointerGetDatum(nullptr);
+}
+
+PAWL_FUNCTION(pawl_deferred) { return BoolGetDatum(rows_deferred || effects_are_pending()); }
+
+// Tells every backend that machines or bindings have changed.
+PAWL_FUNCTION(pawl_invalidate) {
+    CacheInvalidateRelcache(trigger_data(fcinfo, "invalidate")->tg_relation);
+    return PointerGetDatum(nullptr);
+}
+
+PAWL_FUNCTION(pawl_log_guard) {
+    TriggerData* trigger = trigger_data(fcinfo, "log_guard");
+    const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
+                            : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
+                                                                         : "TRUNCATE";
+    throw pg::Failure(sqlstate::log_is_immutable,
+                      "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
+                      std::string(operation) + " was refused: what happened stays on the record.",
+                      "Move a row by an UPDATE of its state, or by an INSERT into the log of its key and to_state or event.");
+}
+
+PAWL_FUNCTION(pawl_uuid_v7) {
+    if (PG_ARGISNULL(0)) return fcinfo->isnull = true, static_cast<Datum>(0);
+    auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
+    make_uuid_v7(PG_GETARG_TIMESTAMPTZ(0), uuid);
+    return UUIDPGetDatum(uuid);
+}
+
+}  // namespace pawl
