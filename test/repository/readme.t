@@ -1,0 +1,61 @@
+#!/usr/bin/env perl
+# The README is true: its queries, pasted in order into psql, give what it says, and its links lead somewhere.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+
+chdir "$FindBin::Bin/../.." or die $!;
+
+sub slurp {
+    my ($path) = @_;
+    open(my $in, '<', $path) or die "$path: $!";
+    local $/;
+    return scalar <$in>;
+}
+
+# ```sql ... ``` and, where one follows at once, ``` ... ``` with what comes back.
+my $readme = slurp('README.md');
+my @blocks;
+while ($readme =~ /^```sql\n(.*?)^```\n(?:```\n(.*?)^```\n)?/msg) {
+    push @blocks, {query => $1, answer => $2};
+}
+cmp_ok(scalar @blocks, '>', 3, 'the README has queries');
+
+SKIP: {
+    skip 'no private server: run by make test', scalar @blocks unless $ENV{PAWL_RUN};
+    system(qw(createdb readme)) == 0 && system(qw(psql -Xqd readme -c), 'create extension pawl') == 0
+        or die 'no database';
+    my $script = "$ENV{PAWL_RUN}/readme.sql";
+    open(my $out, '>', $script) or die "$script: $!";
+    print $out "$blocks[$_]{query}\n\\echo \@\@$_\n" for 0 .. $#blocks;
+    close $out;
+    my $said = `psql -X -P pager=off -d readme -f '$script' 2>&1`;
+    for my $number (0 .. $#blocks) {
+        $said =~ s/\A(.*?)^\@\@$number\n//ms or do { fail("query $number was run"); next };
+        my @got = map { s/^psql:\S+?:\d+: //r =~ s/\s+$//r } split /\n/, $1;
+        my @want = grep { $_ ne '' } map { s/\s+$//r } split /\n/, $blocks[$number]{answer} // '';
+        my ($first) = $blocks[$number]{query} =~ /([^\n]*)/;
+        if (!@want) {
+            ok(!grep(/^ERROR/, @got), "runs: $first") or diag(join "\n", @got);
+            next;
+        }
+        # Everything that the README shows comes, in this order; psql says a little more (INSERT 0 1, row counts).
+        my @left = @want;
+        for my $line (@got) { shift @left if @left && $line eq $left[0] }
+        my @errors = grep { my $line = $_; /^ERROR/ && !grep { $_ eq $line } @want } @got;
+        ok(!@left && !@errors, "as it says: $first") or diag("wanted:\n" . join("\n", @want) . "\ngot:\n" . join("\n", @got));
+    }
+}
+
+for my $page ('README.md', glob('docs/*.md'), glob('examples/*/README.md'), 'test/README.md') {
+    my $folder = $page =~ s{[^/]*$}{}r;
+    my @broken = grep { !-e "$folder$_" } grep { !m{^(?:[a-z]+:|#)} } map { s/#.*//r } slurp($page) =~ /\]\(([^)\s]+)\)/g;
+    is("@broken", '', "links of $page");
+}
+
+my ($version) = slurp('extension/pawl.control') =~ /^default_version = '(.*)'/m;
+like(slurp('META.json'), qr/"version": "\Q$version\E"/, 'META.json has the version of the control file');
+like(slurp('CHANGELOG.md'), qr/^## \Q$version\E\b/m, 'so has the changelog');
+
+done_testing();
