@@ -72,6 +72,11 @@ LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME'
 COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer) IS
 'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table';
 
+CREATE FUNCTION pawl._tree_change(command pg_ddl_command) RETURNS text
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
+COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
+'internal: what a command did to a tree of tables: join (ATTACH PARTITION, INHERIT, PARTITION OF, INHERITS), leave (DETACH PARTITION, NO INHERIT), null';
+
 -- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine
     FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();

@@ -228,6 +228,11 @@ DECLARE
     function_name text;
     statement_level boolean;
 BEGIN
+    -- a restore without triggers has left the attribute numbers of another database
+    IF has_table_privilege('pawl.binding', 'UPDATE') THEN
+        UPDATE pawl.binding b SET relation_oid = b.relation
+         WHERE b.relation = _install.relation AND b.relation_oid IS DISTINCT FROM b.relation::oid;
+    END IF;
     FOR member, cloned IN
         SELECT c.oid, c.relispartition AND c.oid <> relation
           FROM pawl._members(relation) m JOIN pg_class c ON c.oid = m ORDER BY c.oid <> relation, c.oid

@@ -12,27 +12,31 @@ DECLARE
     root regclass;
     newcomers oid[];
 BEGIN
-    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
-     WHERE c.classid = 'pg_class'::regclass AND c.object_type IN ('table', 'foreign table') AND NOT c.in_extension;
-    IF touched IS NULL THEN
-        RETURN;
-    END IF;
     IF NOT has_schema_privilege('pawl', 'USAGE') THEN
-        -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
-        IF EXISTS (WITH RECURSIVE up(oid) AS (
-                       SELECT unnest(touched)
-                       UNION
-                       SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
-                   down(oid) AS (
-                       SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
-                       UNION
-                       SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
-                   SELECT FROM down d
-                    WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate')) THEN
+        PERFORM FROM pg_event_trigger_ddl_commands() c
+         WHERE c.classid = 'pg_class'::regclass
+           -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
+           AND EXISTS (WITH RECURSIVE up(oid) AS (
+                           SELECT c.objid
+                           UNION
+                           SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
+                       down(oid) AS (
+                           SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
+                           UNION
+                           SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
+                       SELECT FROM down d
+                        WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate'));
+        IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
                 DETAIL = 'The rows of a table that joins an enforced one must be checked.',
                 HINT = format('grant usage on schema pawl to %I', current_user);
         END IF;
+        RETURN;
+    END IF;
+    -- only commands that put a table into a tree: during a restore a tree stands before its triggers do
+    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
+     WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND pawl._tree_change(c.command) = 'join';
+    IF touched IS NULL THEN
         RETURN;
     END IF;
     FOR root IN
@@ -109,6 +113,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_
 AS $function$
 DECLARE
     touched regclass;
+    leaves boolean;
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -116,10 +121,10 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;
-    FOR touched IN
-        SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
+    FOR touched, leaves IN
+        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false) FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
-           AND c.object_type IN ('table', 'table column', 'foreign table') ORDER BY 1
+           AND c.object_type IN ('table', 'table column', 'foreign table') GROUP BY 1 ORDER BY 1
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
             PERFORM pawl._follow_columns(bound);
@@ -131,7 +136,7 @@ BEGIN
                     format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
-        IF TG_TAG = 'ALTER TABLE' THEN
+        IF leaves THEN
             PERFORM pawl._let_go(touched);
         END IF;
     END LOOP;

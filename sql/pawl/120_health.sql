@@ -42,6 +42,11 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
+    RETURN QUERY SELECT 'renames', CASE WHEN bound.relation_oid = bound.relation::oid THEN 'ok' ELSE 'warning' END,
+        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid
+             THEN 'restored without triggers: renames of its columns are not followed, but refused' END,
+        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid THEN attach_again END;
+
     SELECT array_agg(format('%I on %s', e.name, c.oid::regclass) ORDER BY c.oid::regclass::text, e.name) INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_class c ON c.oid = m
       CROSS JOIN (VALUES ('~pawl_judge', 'pawl.judge()'::regprocedure), ('!pawl_update', 'pawl.settle()'),
@@ -135,4 +140,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, renames, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
