@@ -77,12 +77,13 @@ AS $function$
 DECLARE
     foreign_table regclass;
 BEGIN
+    -- A log that was attached may since have been given to somebody else, out of the reach of the table's owner.
     SELECT r.relation INTO foreign_table
       FROM (SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.relation END
-            UNION ALL SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.history END
             UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END
-            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.history END
-            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.history_view END) r(relation)
+            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW.history IS DISTINCT FROM OLD.history THEN NEW.history END
+            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW.history_view IS DISTINCT FROM OLD.history_view
+                                  THEN NEW.history_view END) r(relation)
      WHERE NOT pawl._owns(r.relation) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42501',

@@ -121,6 +121,7 @@ BEGIN
             'history => true');
     END IF;
 
+    PERFORM pawl._check_isolation('pawl.enforce');
     PERFORM pawl._check_table(relation);
     wanted := pawl._version(machine, version);
     -- this version stays while we look at it
@@ -312,6 +313,7 @@ BEGIN
     IF NOT pawl._owns(bound.relation) THEN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
+    PERFORM pawl._check_isolation('pawl.upgrade');
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);
     newest := pawl._version(bound.machine, NULL);

@@ -49,6 +49,9 @@ BEGIN
            AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure)
                 OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
+            IF TG_TAG <> 'CREATE TABLE' THEN  -- what has just been created is empty
+                PERFORM pawl._check_isolation(TG_TAG || format(' on table %s, which has a lifecycle,', root));
+            END IF;
             PERFORM pawl._adopt_members(root, newcomers);
         END IF;
     END LOOP;

@@ -100,6 +100,25 @@ SELECT says($$SELECT * FROM pawl.history('orders', 1)$$);
 SELECT says($$SELECT * FROM pawl.available('orders', 3)$$);
 SELECT says($$UPDATE orders SET state = 'done' WHERE id = 3$$);
 
+-- a log that is given to somebody else is out of the reach of the table's owner, and goes on
+RESET ROLE;
+ALTER TABLE orders_transitions_log OWNER TO t_priv_reader;
+SET ROLE t_priv_clerk;
+SELECT says($$UPDATE orders SET state = 'done' WHERE id = 3$$);
+SET ROLE t_priv_owner;
+SELECT says($$ALTER TABLE orders_transitions_log DISABLE TRIGGER USER$$);
+SELECT says($$SELECT count(*) FROM orders_transitions_log$$);
+SET ROLE t_priv_admin;
+SELECT pawl.define('privileges_order', $$stateDiagram-v2
+    [*] --> new
+    new --> paid : pay
+    paid --> done : finish
+    new --> done : skip
+    done --> [*]
+$$);
+SELECT pawl.upgrade('t_privileges.orders');
+SELECT says($$SELECT pawl.release('t_privileges.orders')$$);
+
 -- an owner who is no admin cannot take the lifecycle off, but he stays the owner
 SET ROLE t_priv_owner;
 SELECT says($$SELECT pawl.release('orders')$$);
