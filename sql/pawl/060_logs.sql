@@ -118,6 +118,12 @@ BEGIN
             RETURN format('it has %s where %s should be', coalesce(got, 'nothing'), expected);
         END IF;
     END LOOP;
+    SELECT a.attname INTO got FROM pg_attribute a
+     WHERE a.attrelid = log AND NOT a.attisdropped
+       AND (a.attname = 'hash' AND NOT hash_chain OR a.attname = 'most_recent' AND most_recent <> 'stored') LIMIT 1;
+    IF FOUND THEN
+        RETURN format('it has a column %s, which nothing would fill', got);
+    END IF;
     SELECT array_agg(a.attnum ORDER BY k.n) INTO key_attnums
       FROM unnest(pawl._log_key_columns(key_columns)) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name;
@@ -295,9 +301,34 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._open_log(regclass) IS 'internal: disables the triggers of a log while its owner attaches rows';
 
--- Rows that the log does not know begin with pawl.attach; a log that says something else of a row is an error.
--- Source is the tree, or `ONLY` one new member of it.
-CREATE FUNCTION pawl._attach_rows(bound pawl.binding, source text) RETURNS bigint
+-- The columns and values of a log row, as the two lists of an INSERT. Settings of the session fill what they fill for any move.
+CREATE FUNCTION pawl._log_row(bound pawl.binding, keys text, key_array text, from_state text, to_state text, event text,
+    OUT columns text, OUT expressions text)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    processor text := $$nullif(current_setting('pawl.processor', true), '')$$;
+    correlation_id text := $$nullif(current_setting('pawl.correlation_id', true), '')$$;
+BEGIN
+    columns := 'id, ' || pawl._columns('', bound.log_key_columns)
+        || ', sort_key, from_state, to_state, event, processor, actor, correlation_id, machine_version, created_at'
+        || CASE WHEN bound.most_recent = 'stored' THEN ', most_recent' ELSE '' END
+        || CASE WHEN bound.hash_chain THEN ', hash' ELSE '' END;
+    expressions := format('pawl.uuid_v7(n.created_at), %s, n.sort_key, %s, %s, %L, %s, current_user, %s, $1, n.created_at',
+                          keys, from_state, to_state, event, processor, correlation_id)
+        || CASE WHEN bound.most_recent = 'stored' THEN ', true' ELSE '' END
+        || CASE WHEN bound.hash_chain
+                THEN format(', pawl._log_hash(o.hash, pawl._log_content(%s, n.sort_key, %s, %s, %L, %s, current_user, %s, NULL, $1, n.created_at))',
+                            key_array, from_state, to_state, event, processor, correlation_id)
+                ELSE '' END;
+END
+$function$;
+COMMENT ON FUNCTION pawl._log_row(pawl.binding, text, text, text, text, text) IS 'internal: what a log row written by SQL consists of';
+
+-- Rows that the log does not know begin with pawl.attach; a log that says something else of a row is an error. Source is the tree,
+-- or `ONLY` one new member of it.
+CREATE FUNCTION pawl._attach_rows(bound pawl.binding, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET row_security = off
@@ -310,52 +341,65 @@ AS $function$
 DECLARE
     same text := pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns);
     newest text := format('SELECT l.* FROM %s l WHERE %s ORDER BY l.sort_key DESC LIMIT 1', bound.history, same);
+    row_text record := pawl._log_row(bound, pawl._columns('r.', bound.key_columns), pawl._key_array('r', bound.key_columns),
+                                     'NULL', format('r.%I::text', bound.state_column), 'pawl.attach');
     used boolean;
     wrong bigint;
     example text;
-    attached bigint;
 BEGIN
     EXECUTE format('SELECT EXISTS (SELECT FROM %s)', bound.history) INTO used;
     IF used THEN
-        EXECUTE format('SELECT count(*), min(format(''row %%s is in "%%s", its log ends with "%%s"'', %s, r.%I, o.to_state)) FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> r.%I::text',
+        EXECUTE format('SELECT count(*), min(format($$row %%s is in "%%s", its log ends with "%%s"$$, %s, r.%I, o.to_state)) '
+                       'FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> r.%I::text',
                        pawl._key_label('r', bound.key_columns), bound.state_column, source, newest, bound.state_column)
            INTO wrong, example;
         IF wrong > 0 THEN
-            RAISE EXCEPTION USING ERRCODE = '55000',
-                MESSAGE = format('the log %s does not agree with the rows of table %s', bound.history, bound.relation),
-                DETAIL = format('%s differ: %s.', CASE wrong WHEN 1 THEN '1 row' ELSE wrong || ' rows' END, example),
-                HINT = format('bring these rows to where their log ends, or begin a new log: log_name => %L', 'another_name');
+            PERFORM pawl._raise('55000', format('the log %s does not agree with the rows of table %s', bound.history, bound.relation),
+                format('%s: %s.', CASE wrong WHEN 1 THEN '1 row differs' ELSE wrong || ' rows differ' END, example),
+                'bring these rows to where their log ends' || CASE WHEN source ^@ 'ONLY ' THEN '' ELSE ', or begin a new log: log_name => …' END);
         END IF;
         IF bound.most_recent = 'stored' THEN
             EXECUTE format('UPDATE %s l SET most_recent = false FROM %s r WHERE l.most_recent AND l.to_state IS NULL AND %s',
                            bound.history, source, same);
         END IF;
     END IF;
-    EXECUTE format('INSERT INTO %s (id, %s, sort_key, to_state, event, processor, actor, correlation_id, machine_version, created_at%s%s) '
-                   'SELECT pawl.uuid_v7(n.created_at), %s, n.sort_key, r.%I::text, ''pawl.attach'', c.processor, current_user, c.correlation_id, $1, n.created_at%s%s '
-                   'FROM %s r '
-                   'CROSS JOIN (SELECT nullif(current_setting(''pawl.processor'', true), '''') AS processor, nullif(current_setting(''pawl.correlation_id'', true), '''') AS correlation_id) c '
-                   'LEFT JOIN LATERAL (%s) o ON true '
+    EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %s r LEFT JOIN LATERAL (%s) o ON true '
                    'CROSS JOIN LATERAL (SELECT coalesce(o.sort_key, 0) + 1 AS sort_key, greatest($2, o.created_at) AS created_at) n '
-                   'WHERE o.to_state IS NULL',
-                   bound.history, pawl._columns('', bound.log_key_columns),
-                   CASE WHEN bound.most_recent = 'stored' THEN ', most_recent' ELSE '' END,
-                   CASE WHEN bound.hash_chain THEN ', hash' ELSE '' END,
-                   pawl._columns('r.', bound.key_columns), bound.state_column,
-                   CASE WHEN bound.most_recent = 'stored' THEN ', true' ELSE '' END,
-                   CASE WHEN bound.hash_chain THEN
-                        format(', pawl._log_hash(o.hash, pawl._log_content(%s, n.sort_key, NULL, r.%I::text, ''pawl.attach'', c.processor, current_user, c.correlation_id, NULL, $1, n.created_at))',
-                               pawl._key_array('r', bound.key_columns), bound.state_column)
-                        ELSE '' END,
-                   source, newest)
+                   'WHERE o.to_state IS NULL', bound.history, row_text.columns, row_text.expressions, source, newest)
       USING bound.version, clock_timestamp();
-    GET DIAGNOSTICS attached = ROW_COUNT;
-    RETURN attached;
 EXCEPTION WHEN unique_violation THEN
-    RAISE EXCEPTION USING ERRCODE = '23505',
-        MESSAGE = format('the key (%s) does not identify one row of table %s', array_to_string(bound.key_columns, ', '), bound.relation),
-        DETAIL = SQLERRM,
-        HINT = 'name columns that do: key => array[…]';
+    PERFORM pawl._raise('23505', format('the key (%s) does not identify one row of table %s',
+                                        array_to_string(bound.key_columns, ', '), bound.relation),
+        SQLERRM, 'name columns that do: key => array[…]');
 END
 $function$;
 COMMENT ON FUNCTION pawl._attach_rows(pawl.binding, text) IS 'internal: writes the first log rows of existing rows';
+
+-- Rows that went while nobody kept the log end with pawl.delete, so that they may come again.
+CREATE FUNCTION pawl._close_missing(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+SET datestyle = 'ISO, YMD'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET extra_float_digits = 1
+SET bytea_output = 'hex'
+AS $function$
+DECLARE
+    no_row text := format('NOT EXISTS (SELECT FROM %s r WHERE %s)', bound.relation,
+                          pawl._same_key('r', bound.key_columns, 'o', bound.log_key_columns));
+    row_text record := pawl._log_row(bound, pawl._columns('o.', bound.log_key_columns), pawl._key_array('o', bound.log_key_columns),
+                                     'o.to_state', 'NULL', 'pawl.delete');
+BEGIN
+    IF bound.most_recent = 'stored' THEN
+        EXECUTE format('UPDATE %s o SET most_recent = false WHERE o.most_recent AND o.to_state IS NOT NULL AND %s', bound.history, no_row);
+    END IF;
+    EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM (SELECT DISTINCT ON (%5$s) l.* FROM %1$s l ORDER BY %5$s, l.sort_key DESC) o '
+                   'CROSS JOIN LATERAL (SELECT o.sort_key + 1 AS sort_key, greatest($2, o.created_at) AS created_at) n '
+                   'WHERE o.to_state IS NOT NULL AND %4$s', bound.history, row_text.columns, row_text.expressions, no_row,
+                   pawl._columns('l.', bound.log_key_columns))
+      USING bound.version, clock_timestamp();
+END
+$function$;
+COMMENT ON FUNCTION pawl._close_missing(pawl.binding) IS 'internal: ends the logs of rows that are no longer there';

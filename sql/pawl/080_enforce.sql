@@ -176,6 +176,9 @@ BEGIN
         SELECT * INTO bound.history, bound.history_view, is_new
           FROM pawl._take_log(bound, pawl._choose_log(relation, state_column, log_name));
         PERFORM pawl._open_log(bound.history);
+        IF NOT is_new THEN
+            PERFORM pawl._close_missing(bound);
+        END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
     INSERT INTO pawl.binding SELECT bound.*;
@@ -234,8 +237,17 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
+    bound pawl.binding;
 BEGIN
+    -- triggers without a binding (a schema-only restore leaves them so) are taken off too
+    IF pawl._is_orphan(relation) AND state_column IS NULL THEN
+        IF NOT pawl._owns(relation) THEN
+            PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+        END IF;
+        PERFORM pawl._uninstall(relation);
+        RETURN;
+    END IF;
+    bound := pawl._binding(relation, state_column);
     IF NOT pawl._owns(bound.relation) THEN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;

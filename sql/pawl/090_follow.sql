@@ -42,7 +42,8 @@ BEGIN
         SELECT array_agg(DISTINCT m ORDER BY m) INTO newcomers
           FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
          WHERE root IN (SELECT a FROM pawl._ancestors(t) a) AND m <> root
-           AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure);
+           AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure)
+                OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
             PERFORM pawl._adopt_members(root, newcomers);
         END IF;
