@@ -269,6 +269,7 @@ void retire_tail(LogWriter* writer, const Tail& tail) {
     if (HeapTupleIsHeapOnly(retired)) return;
     TupleTableSlot* slot = writer->tail_slot;
     ExecForceStoreHeapTuple(retired, slot, false);
+    slot->tts_tid = retired->t_self;  // 15.18 leaves it invalid for a buffer slot, and the index entries would lead nowhere
     pg::insert_index_entries(writer->target, slot, writer->estate);
     ExecClearTuple(slot);
 }
