@@ -340,6 +340,7 @@ void retire_tail(LogWriter* writer, const Tail& tail) {
     if (HeapTupleIsHeapOnly(retired)) return;
     TupleTableSlot* slot = writer->tail_slot;
     ExecForceStoreHeapTuple(retired, slot, false);
+    slot->tts_tid = retired->t_self;  // a buffer slot does not take it over from the tuple
     insert_entries(writer, slot, Version::next);
     ResetPerTupleExprContext(writer->estate);
     ExecClearTuple(slot);
