@@ -90,8 +90,10 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._log_columns(regclass, name[], text, boolean) IS 'internal: the columns of the log of a table';
 
--- Why a table is not the log it should be; null when it is.
-CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns name[], most_recent text, hash_chain boolean)
+-- Why a table is not the log it should be; null when it is. Its indexes may be left out: while a dump is being restored they are
+-- not there yet.
+CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns name[], most_recent text, hash_chain boolean,
+    columns_only boolean)
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -124,6 +126,9 @@ BEGIN
     IF FOUND THEN
         RETURN format('it has a column %s, which nothing would fill', got);
     END IF;
+    IF columns_only THEN
+        RETURN NULL;
+    END IF;
     SELECT array_agg(a.attnum ORDER BY k.n) INTO key_attnums
       FROM unnest(pawl._log_key_columns(key_columns)) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name;
@@ -141,7 +146,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean) IS
+COMMENT ON FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean, boolean) IS
 'internal: why a table cannot be the log of another; null when it can';
 
 -- The list of key columns of an alias, quoted; and a condition that two aliases have the same key.

@@ -58,6 +58,11 @@ DECLARE
     expected record;
     present record;
 BEGIN
+    -- a restore without triggers has left the attribute numbers of another database
+    IF has_table_privilege('pawl.binding', 'UPDATE') THEN
+        UPDATE pawl.binding b SET relation_oid = b.relation
+         WHERE b.relation = _install.relation AND b.relation_oid IS DISTINCT FROM b.relation::oid;
+    END IF;
     PERFORM pawl._outrank(relation);
     FOR expected IN SELECT * FROM pawl._expected_triggers(relation) LOOP
         SELECT t.tgname, t.tgenabled INTO present FROM pg_trigger t
@@ -114,6 +119,16 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._uninstall(regclass) IS 'internal: drops the triggers of an enforced table';
+
+CREATE FUNCTION pawl._is_orphan(relation regclass) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = relation AND t.tgparentid = 0
+                      AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure))
+           AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_is_orphan.relation) a))
+$function$;
+COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has our triggers, but no lifecycle';
 
 CREATE FUNCTION pawl._is_orphan(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
