@@ -1,4 +1,7 @@
 -- Machines: what was drawn, and what it compiles to. Written by pawl.define, never changed afterwards.
+--
+-- No foreign keys between pawl's own tables: pg_restore -j loads the tables of an extension side by side, in no order. What they
+-- would say is said by the triggers below and on pawl.binding, which let a superuser, and so a restore, write in any order.
 
 CREATE TABLE pawl.machine (
     machine text COLLATE "C" NOT NULL CHECK (machine <> ''),
@@ -28,8 +31,7 @@ CREATE TABLE pawl.machine_state (
     tags text[] NOT NULL DEFAULT '{}',
     description text,
     PRIMARY KEY (machine, version, ordinal),
-    UNIQUE (machine, version, state),
-    FOREIGN KEY (machine, version) REFERENCES pawl.machine ON DELETE CASCADE
+    UNIQUE (machine, version, state)
 );
 COMMENT ON TABLE pawl.machine_state IS 'the states of a machine; a column holds only those of kind "state"';
 
@@ -46,8 +48,7 @@ CREATE TABLE pawl.machine_transition (
     after interval,
     notes text[] NOT NULL DEFAULT '{}',
     drawn_from text COLLATE "C",
-    PRIMARY KEY (machine, version, ordinal),
-    FOREIGN KEY (machine, version) REFERENCES pawl.machine ON DELETE CASCADE
+    PRIMARY KEY (machine, version, ordinal)
 );
 COMMENT ON TABLE pawl.machine_transition IS 'the arrows of a machine, from state to state, in drawing order; from_state is null for a first state';
 COMMENT ON COLUMN pawl.machine_transition.guards IS 'qualified names of functions f(old, new) that must say yes';
@@ -69,6 +70,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     log regclass;
+    bound regclass;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         RAISE EXCEPTION USING ERRCODE = 'PW006',
@@ -92,10 +94,35 @@ BEGIN
             MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
             DETAIL = format('Its moves may be in the log %s.', log);
     END IF;
+    -- nobody binds it in the meantime
+    LOCK TABLE pawl.binding IN SHARE ROW EXCLUSIVE MODE;
+    SELECT b.relation INTO bound FROM pawl.binding b
+     WHERE b.machine = OLD.machine AND b.version = OLD.version ORDER BY b.relation LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '23503',
+            MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
+            DETAIL = format('It guards table %s.', bound);
+    END IF;
     RETURN OLD;
 END
 $function$;
 COMMENT ON FUNCTION pawl._machine_immutable() IS 'internal: refuses changes of a defined machine';
+
+-- SECURITY DEFINER: who may delete a version need not be one who may delete states; it deletes nothing else.
+CREATE FUNCTION pawl._machine_deleted() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
+    DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl._machine_deleted() IS 'internal: the states and arrows of a version go with it';
+
+CREATE TRIGGER deleted AFTER DELETE ON pawl.machine
+    FOR EACH ROW EXECUTE FUNCTION pawl._machine_deleted();
 
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine
     FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
@@ -115,6 +142,13 @@ DECLARE
 BEGIN
     IF current_setting('is_superuser') = 'on' THEN
         RETURN NULL;
+    END IF;
+    SELECT a.machine, a.version INTO bound FROM added a
+     WHERE NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = a.machine AND m.version = a.version) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '23503',
+            MESSAGE = format('there is no version %s of machine "%s"', bound.version, bound.machine),
+            HINT = format('define it: select pawl.define(%L, …)', bound.machine);
     END IF;
     SELECT b.machine, b.version INTO bound
       FROM (SELECT DISTINCT a.machine, a.version FROM added a) v

@@ -21,7 +21,6 @@ CREATE TABLE pawl.binding (
     state_attnum smallint,
     key_attnums smallint[],
     PRIMARY KEY (relation, state_column),
-    FOREIGN KEY (machine, version) REFERENCES pawl.machine,
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns))
 );
@@ -91,6 +90,11 @@ BEGIN
     END IF;
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
+    END IF;
+    IF current_setting('is_superuser') <> 'on'
+       AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
+        RAISE EXCEPTION USING ERRCODE = '23503',
+            MESSAGE = format('there is no version %s of machine "%s"', NEW.version, NEW.machine);
     END IF;
     NEW.relation_oid := NEW.relation::oid;
     SELECT a.attnum INTO NEW.state_attnum FROM pg_attribute a
