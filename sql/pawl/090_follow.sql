@@ -37,7 +37,10 @@ BEGIN
     END IF;
     FOR root IN
         SELECT DISTINCT b.relation FROM pawl.binding b
-         WHERE b.relation IN (SELECT a FROM unnest(touched) t, pawl._ancestors(t) a) ORDER BY 1
+         WHERE b.relation IN (SELECT a FROM unnest(touched) t, pawl._ancestors(t) a)
+           -- a restore brings the bindings first and the triggers last: until then nobody is a newcomer
+           AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = b.relation AND g.tgfoid = 'pawl.judge()'::regprocedure)
+         ORDER BY 1
     LOOP
         SELECT array_agg(DISTINCT m ORDER BY m) INTO newcomers
           FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
@@ -101,6 +104,15 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._has_rows(regclass) IS 'internal: whether a table, without its children, has rows';
 
+-- A restore makes indexes before triggers: a log without its door is still being put together, and may lack its keys.
+CREATE FUNCTION pawl._log_is_closed(log regclass) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgfoid = 'pawl.log_door()'::regprocedure)
+$function$;
+COMMENT ON FUNCTION pawl._log_is_closed(regclass) IS 'internal: whether a log has its door, which is made last';
+
 -- Renames are written into the bindings, changes that would break one are refused, members that left lose our triggers.
 -- SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs only, never a user's
 -- table, and runs no code of theirs (not even the CHECK of a domain).
@@ -109,6 +121,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_
 AS $function$
 DECLARE
     touched regclass;
+    touched_column integer;
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -116,15 +129,15 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;
-    FOR touched IN
-        SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
+    FOR touched, touched_column IN
+        SELECT c.objid, max(c.objsubid) FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
-           AND c.object_type IN ('table', 'table column', 'foreign table') ORDER BY 1
+           AND c.object_type IN ('table', 'table column', 'foreign table') GROUP BY 1 ORDER BY 1
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
-            PERFORM pawl._follow_columns(bound);
+            PERFORM pawl._follow_columns(bound, touched_column);
         END LOOP;
-        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
+        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched AND pawl._log_is_closed(b.history) LOOP
             problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain)));
             IF problem.f1 IS NOT NULL THEN
                 PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation),
@@ -159,8 +172,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
 
--- An attribute number whose name is another one now was renamed.
-CREATE FUNCTION pawl._follow_columns(bound pawl.binding) RETURNS void
+-- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers has no numbers
+-- of this table: its names were right until this command, so one that is gone is that of the column the command touched.
+CREATE FUNCTION pawl._follow_columns(bound pawl.binding, touched_column integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -168,6 +182,7 @@ DECLARE
     new_state_column name := bound.state_column;
     new_keys name[] := bound.key_columns;
     new_log_keys name[];
+    touched_name name;
     problem record;
     pair record;
 BEGIN
@@ -178,6 +193,16 @@ BEGIN
         SELECT coalesce(array_agg(coalesce(a.attname, k.name) ORDER BY k.n), '{}') INTO new_keys
           FROM unnest(bound.key_columns, bound.key_attnums) WITH ORDINALITY k(name, attnum, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attnum = k.attnum AND NOT a.attisdropped;
+    ELSE
+        SELECT a.attname INTO touched_name FROM pg_attribute a
+         WHERE a.attrelid = bound.relation AND a.attnum = touched_column AND a.attnum > 0;
+        SELECT CASE WHEN c.is_gone THEN coalesce(touched_name, bound.state_column) ELSE bound.state_column END INTO new_state_column
+          FROM (SELECT NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = bound.state_column
+                                      AND NOT a.attisdropped) AS is_gone) c;
+        SELECT coalesce(array_agg(CASE WHEN a.attname IS NULL THEN coalesce(touched_name, k.name) ELSE k.name END ORDER BY k.n), '{}')
+          INTO new_keys
+          FROM unnest(bound.key_columns) WITH ORDINALITY k(name, n)
+          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = k.name AND NOT a.attisdropped;
     END IF;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
     IF problem.message IS NOT NULL THEN
@@ -189,7 +214,7 @@ BEGIN
            SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys
          WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
     END IF;
-    IF bound.history IS NULL THEN
+    IF bound.history IS NULL OR NOT pawl._log_is_closed(bound.history) THEN
         RETURN;
     END IF;
     FOR pair IN SELECT o.name AS old_name, n.name AS new_name
@@ -207,7 +232,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._follow_columns(pawl.binding) IS 'internal: follows renamed columns of an enforced table';
+COMMENT ON FUNCTION pawl._follow_columns(pawl.binding, integer) IS 'internal: follows renamed columns of an enforced table';
 
 -- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row triggers
 -- of a detached partition; the statement trigger is left behind.
