@@ -11,6 +11,9 @@ use Test::More;
 
 our @EXPORT = qw(new_cluster one sqlstate_of refused accepted sound no_crash fixture wait_until);
 
+# What a test dies of belongs before the reader, not only into a log that goes away.
+$SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
+
 # A running cluster with pawl in the database postgres.
 sub new_cluster
 {

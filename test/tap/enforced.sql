@@ -8,7 +8,7 @@ create table app.tasks (id bigint primary key, state text not null default 'open
 create table app.effects_seen (id bigint, from_state text, to_state text);
 create function app.has_note(old app.tasks, new app.tasks) returns boolean language sql immutable as 'select new.note is not null';
 create function app.remember(old app.tasks, new app.tasks) returns void language plpgsql as
-$$begin insert into app.effects_seen values (new.id, to_jsonb(old) ->> 'state', to_jsonb(new) ->> 'state'); end$$;
+$$begin insert into app.effects_seen values (coalesce(to_jsonb(new) ->> 'id', to_jsonb(new) ->> 'duty_id')::bigint, to_jsonb(old) ->> 'state', to_jsonb(new) ->> 'state'); end$$;
 select pawl.define('task', $$stateDiagram-v2
     [*] --> open
     open --> closed : close [app.has_note] / app.remember
