@@ -132,6 +132,17 @@ bool judge_fires_last(Relation relation, Oid judge_function) {
     return seen;
 }
 
+bool has_after_update(Relation relation, Oid settle_function) {
+    TriggerDesc* triggers = relation->trigdesc;
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
+        const Trigger& trigger = triggers->triggers[i];
+        if (trigger.tgfoid == settle_function &&
+            TRIGGER_TYPE_MATCHES(trigger.tgtype, TRIGGER_TYPE_ROW, TRIGGER_TYPE_AFTER, TRIGGER_TYPE_UPDATE))
+            return true;
+    }
+    return false;
+}
+
 int compare_labels(const void* a, const void* b) {
     Oid left = *static_cast<const Oid*>(a), right = *static_cast<const Oid*>(b);
     return left < right ? -1 : left > right;
@@ -282,6 +293,7 @@ Member* build_member(Relation relation) {
         member->attachments = static_cast<Attachment*>(palloc0(sizeof(Attachment) * collected.n));
         read_partition_columns(relation, member);
         member->judged_before = judge_fires_last(relation, own_trigger_function("judge"));
+        member->settles_updates = has_after_update(relation, own_trigger_function("settle"));
         MemoryContextSwitchTo(caller);
     });
 
@@ -292,6 +304,7 @@ Member* build_member(Relation relation) {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
             resolve_calls(member->attachments[i]);
+            member->has_effects |= member->attachments[i].has_effects;
             MemoryContextSwitchTo(caller);
         });
     }

@@ -65,7 +65,9 @@ struct Attachment {
 struct Member {
     Oid relid;
     bool stale;
-    bool judged_before;    // nothing can change a row after ~pawl_judge saw it (but for a move)
+    bool judged_before;    // nothing can change a row after pawl.judge() saw it (but for a move)
+    bool settles_updates;  // there is an AFTER UPDATE trigger for what could not be judged before, and for effects
+    bool has_effects;
     int npartition_keys;
     AttrNumber* partition_keys;  // columns that decide in which partition a row lies
     int nattachments;

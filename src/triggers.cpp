@@ -35,6 +35,15 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
     return true;
 }
 
+// What is left for an AFTER UPDATE trigger must find one. PostgreSQL's event triggers see to it; somebody may have disabled them.
+[[noreturn]] void report_no_settling(Relation relation) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
+                    errdetail("A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
+                              "\"!pawl_update\" to judge rows once more."),
+                    errhint("SELECT * FROM pawl.health();")));
+}
+
 void settle_update(Member* member, TriggerData* trigger) {
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
@@ -87,7 +96,9 @@ PAWL_FUNCTION(pawl_judge) {
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
-    if (is_final(*member, before, after))
+    const bool final = is_final(*member, before, after);
+    if (!member->settles_updates && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
+    if (final)
         judge_update(member, before, after, When::before);
     else
         rows_deferred = true;

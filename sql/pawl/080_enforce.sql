@@ -359,6 +359,7 @@ BEGIN
     END IF;
 
     UPDATE pawl.binding b SET version = newest WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
+    PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN
         PERFORM pawl._remap(bound.relation, bound.state_column, remap);
     END IF;

@@ -315,3 +315,31 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._gone() IS 'internal: event trigger pawl_gone: dropped tables, columns and logs';
+
+-- Somebody creates or renames a trigger that sorts after the judge. SECURITY DEFINER because whoever may create triggers need not
+-- own the table; it only renames or adds triggers of pawl.
+CREATE FUNCTION pawl._rearm() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    root regclass;
+BEGIN
+    FOR root IN
+        SELECT DISTINCT b.relation
+          FROM pg_event_trigger_ddl_commands() c
+          JOIN pg_trigger t ON c.classid = 'pg_trigger'::regclass AND t.oid = c.objid
+          CROSS JOIN LATERAL pawl._ancestors(t.tgrelid) a
+          JOIN pawl.binding b ON b.relation = a
+         WHERE t.tgfoid <> ALL (ARRAY['pawl.judge()', 'pawl.settle()', 'pawl.truncated()']::regprocedure[])
+           -- a restore creates the judge when it comes to it
+           AND EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.judge()'::regprocedure)
+    LOOP
+        IF pawl._judge_name(root) IS NULL THEN
+            PERFORM pawl._install(root);
+        ELSE
+            PERFORM pawl._outrank(root);
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._rearm() IS 'internal: event trigger pawl_rearm: keeps the trigger that judges the last one';
