@@ -155,8 +155,14 @@ PAWL_FUNCTION(pawl_log_guard) {
 
 PAWL_FUNCTION(pawl_uuid_v7) {
     if (PG_ARGISNULL(0)) return fcinfo->isnull = true, static_cast<Datum>(0);
+    // 48 bits of milliseconds since 1970; what lies outside would sort anywhere.
+    constexpr TimestampTz epoch = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+    const TimestampTz at = PG_GETARG_TIMESTAMPTZ(0);
+    if (at < -epoch || at >= (TimestampTz{1} << 48) * 1000 - epoch)
+        throw pg::Failure(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE, "timestamp out of range for a version 7 UUID", {},
+                          "Give a time from 1970 to 10889.");
     auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-    make_uuid_v7(PG_GETARG_TIMESTAMPTZ(0), uuid);
+    make_uuid_v7(at, uuid);
     return UUIDPGetDatum(uuid);
 }
 
