@@ -117,7 +117,7 @@ DERIVED = ("{t}", "{t}_transitions_log")
 
 VARIANTS = [
     Variant("bare", "bare UPDATE", memory=True),
-    Variant("c_before", "empty C trigger, BEFORE ROW", C_TRIGGER.format(when="before", more="for each row")),
+    Variant("c_before", "empty C trigger, BEFORE ROW", C_TRIGGER.format(when="before", more="for each row"), memory=True),
     Variant("c_after", "empty C trigger, AFTER ROW", C_TRIGGER.format(when="after", more="for each row"), single=False, memory=True),
     Variant("transition", "empty C trigger, AFTER STATEMENT with transition tables",
             C_TRIGGER.format(when="after", more="referencing old table as o new table as n for each statement"), single=False, memory=True),
