@@ -21,6 +21,7 @@ struct KeyColumn {
 struct Call {
     const char* name;
     FmgrInfo function;
+    bool running;  // the outermost call uses `function`, which keeps what it has begun
 };
 
 struct ArrowCalls {
