@@ -25,12 +25,13 @@ Oid* key_types(const Attachment& attachment, bool of_arrays, int skip) {
     return types;
 }
 
-// unnest($2, $3) WITH ORDINALITY AS k(a, b, n)
+// ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(a, b, n)
 char* unnested_keys(const Attachment& attachment, int first_parameter) {
     StringInfoData list;
     initStringInfo(&list);
-    appendStringInfoString(&list, "unnest(");
-    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "%s$%d", i > 0 ? ", " : "", first_parameter + i);
+    appendStringInfoString(&list, "ROWS FROM (");
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&list, "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", first_parameter + i);
     appendStringInfoString(&list, ") WITH ORDINALITY AS k(");
     for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
     appendStringInfoString(&list, "n)");
@@ -41,7 +42,8 @@ char* key_join(const Attachment& attachment) {
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s.%s = k.k%d", i > 0 ? " AND " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)), i);
+        appendStringInfo(&condition, "%s%s.%s %s k.k%d", i > 0 ? " AND " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)),
+                         equality(attachment.keys[i].type), i);
     return condition.data;
 }
 

@@ -5,13 +5,7 @@ namespace pawl {
 
 namespace {
 
-char* as_text(Oid type, Datum value) {
-    if (type == UNKNOWNOID) return DatumGetCString(value);
-    Oid output;
-    bool varlena;
-    getTypeOutputInfo(type, &output, &varlena);
-    return OidOutputFunctionCall(output, value);
-}
+char* as_text(Oid type, Datum value) { return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value); }
 
 // A value of the key column's type from a value of whatever type the caller gave.
 Datum coerce(const Attachment& attachment, int key, Oid type, Datum value) {
@@ -175,8 +169,8 @@ char* key_condition(const Attachment& attachment, const char* alias, int first_p
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s.%s = $%d", i > 0 ? " AND " : "", alias, quote_identifier(NameStr(attachment.keys[i].name)),
-                         first_parameter + i);
+        appendStringInfo(&condition, "%s%s.%s %s $%d", i > 0 ? " AND " : "", alias, quote_identifier(NameStr(attachment.keys[i].name)),
+                         equality(attachment.keys[i].type), first_parameter + i);
     return condition.data;
 }
 
