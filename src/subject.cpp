@@ -114,7 +114,8 @@ Datum* columns_of_keys(const Attachment& attachment, Oid type, Datum value, int*
 }
 
 Relation open_table(Oid relid) {
-    Relation relation = relation_open(relid, AccessShareLock);
+    Relation relation = try_relation_open(relid, AccessShareLock);
+    if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
     if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not a table", RelationGetRelationName(relation)),
                         errhint("SELECT relation, state_column FROM pawl.binding;")));
