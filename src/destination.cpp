@@ -14,31 +14,47 @@ bool fits(const BoundMachine& machine, int arrow, const text* event) {
 
 }  // namespace
 
-core::StateId find_destination(const Target& target, const text* event, const FoundRow& row) {
+Destination choose_destination(const Target& target, const text* event, const FoundRow& row) {
     Attachment& attachment = *target.attachment;
     const BoundMachine& machine = *attachment.machine;
-    core::StateId only = core::no_state;
+    Destination destination = {core::no_state, core::no_state, nullptr};
     bool several = false;
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
         if (row.state == core::no_state || !fits(machine, arrow, event)) continue;
         const core::StateId to = machine.machine->arrows()[arrow].to;
-        several |= only != core::no_state && only != to;
-        if (only == core::no_state) only = to;
+        several |= destination.first != core::no_state && destination.first != to;
+        if (destination.first == core::no_state) destination.first = to;
     }
-    if (only == core::no_state) refuse_event(attachment, row.slot, row.state, event);
-    if (!several) return only;  // its guards are asked when the row moves
-
-    const char* first_refusal = nullptr;
+    if (!several) {
+        destination.to = destination.first;  // its guards are asked when the row moves
+        return destination;
+    }
     TupleDesc row_type = attachment.root_descriptor;
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
         if (!fits(machine, arrow, event)) continue;
         const core::StateId to = machine.machine->arrows()[arrow].to;
         const char* guard = nullptr;
         const RowVersions versions{{row.tuple, row_type, nullptr}, {with_state(target, row.tuple, machine.state_text[to]), row_type, nullptr}};
-        if (guards_allow(attachment, arrow, versions, &guard)) return to;
-        if (first_refusal == nullptr) first_refusal = guard;
+        if (guards_allow(attachment, arrow, versions, &guard)) {
+            destination.to = to;
+            return destination;
+        }
+        if (destination.refused_by == nullptr) destination.refused_by = guard;
     }
-    refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[only], first_refusal);
+    return destination;
+}
+
+void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination) {
+    Attachment& attachment = *target.attachment;
+    const BoundMachine& machine = *attachment.machine;
+    if (destination.first == core::no_state) refuse_event(attachment, row.slot, row.state, event);
+    refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.first], destination.refused_by);
+}
+
+core::StateId find_destination(const Target& target, const text* event, const FoundRow& row) {
+    const Destination destination = choose_destination(target, event, row);
+    if (destination.to == core::no_state) refuse_destination(target, event, row, destination);
+    return destination.to;
 }
 
 char* describe_key(const Attachment& attachment, const Datum* key) {

@@ -50,22 +50,22 @@ struct Outcome {
 };
 
 void decide(const Request& request, Outcome& outcome) {
-    struct Question {
+    const Destination destination = choose_destination(request.target, request.event, outcome.row);
+    outcome.to = destination.to;
+    if (outcome.to != core::no_state) return;
+    struct Refusal {
         const Request& request;
-        Outcome& outcome;
-    } question{request, outcome};
-    // Nothing is held while a move is refused, so the error can be kept for the result without a subtransaction; guards that
-    // fail by an error of their own are no refusal.
-    outcome.to = core::no_state;
+        const Outcome& outcome;
+        const Destination& destination;
+    } refusal{request, outcome, destination};
+    // Only the report is caught, for the result, without a subtransaction: it holds nothing. What a guard raises was not caught,
+    // whatever its code: the frames it jumps over may hold something.
     outcome.refusal = pg::detail::run_caught(
         [](void* argument) {
-            auto* asked = static_cast<Question*>(argument);
-            asked->outcome.to = find_destination(asked->request.target, asked->request.event, asked->outcome.row);
+            auto* asked = static_cast<Refusal*>(argument);
+            refuse_destination(asked->request.target, asked->request.event, asked->outcome.row, asked->destination);
         },
-        &question);
-    if (outcome.refusal != nullptr && outcome.refusal->sqlerrcode != sqlstate::no_such_transition &&
-        outcome.refusal->sqlerrcode != sqlstate::guard_refused)
-        ReThrowError(outcome.refusal);
+        &refusal);
 }
 
 // One UPDATE for each state that rows go to.
