@@ -99,7 +99,7 @@ BEGIN
          WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
         pawl._columns('l.', bound.log_key_columns), bound.history,
         pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
-        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns))
+        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history))
         USING bound.relation, bound.state_column;
 END
 $function$;
