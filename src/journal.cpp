@@ -11,8 +11,8 @@ namespace pawl {
 
 namespace {
 
-constexpr int write_at = 1024;        // hops that wait before they are written in the middle of a statement
-constexpr int keys_remembered = 2048;  // slots of the set that notices a second hop of a subject in a batch; a power of two
+constexpr int write_at = 4096;        // hops that wait before they are written in the middle of a statement
+constexpr int keys_remembered = 4096;  // slots of the set that notices a second hop of a subject in a batch; a power of two
 
 struct Journal {
     MemoryContext context;  // of the hops; reset when the journal is empty
@@ -50,9 +50,7 @@ bool keeps_log(const Attachment& attachment) {
 uint32 hash_of_key(const Hop& hop) {
     uint32 hash = 0;
     for (int i = 0; i < hop.attachment->nkeys; ++i) {
-        const KeyColumn& key = hop.attachment->keys[i];
-        const uint32 part = static_cast<uint32>(datum_image_hash(hop.key[i], key.by_value, key.length));
-        hash = hash_combine(hash, part);
+        hash = hash_combine(hash, hash_key_value(hop.attachment->keys[i], hop.key[i]));
     }
     return hash;
 }
@@ -99,8 +97,11 @@ void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
     LogWriter* writer = begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append);
-    auto* subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
-    subjects->clear();
+    Subjects* subjects = nullptr;  // only where there is more than one hop
+    if (hops->next != nullptr) {
+        subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
+        subjects->clear();
+    }
     Hop* waiting = nullptr;  // of this log
     Hop** waiting_end = &waiting;
     int in_batch = 0;
@@ -109,7 +110,7 @@ void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
         Hop* next = hop->next;
         hop->next = nullptr;
         const uint32 hash = hash_of_key(*hop);
-        if (!subjects->add(hash) || ++in_batch > keys_remembered / 2) {
+        if (subjects != nullptr && (!subjects->add(hash) || ++in_batch > keys_remembered / 2)) {
             flush_log(writer);
             subjects->clear();
             subjects->add(hash);

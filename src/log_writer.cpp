@@ -30,6 +30,8 @@ struct LogWriter {
     LogColumns columns;
     MemoryContext context;  // reset after every batch
 
+    Relation most_recent_index;  // unique (key) where most_recent, if stored; one of the target's
+
     // Reading tails through the primary key (key columns, sort_key).
     Relation index;
     IndexScanDesc scan;
@@ -39,6 +41,9 @@ struct LogWriter {
     // Writing.
     EState* estate;
     ResultRelInfo* target;
+    bool simple_indexes;  // entries may be made without the executor: no exclusion or deferrable constraints
+    Datum* values;        // of the row being formed
+    bool* nulls;
     TupleTableSlot** slots;
     int nslots;
     int nused;
@@ -48,6 +53,14 @@ struct LogWriter {
 };
 
 namespace {
+
+// The time that make_uuid_v7 put in, to the microsecond.
+TimestampTz time_of_uuid_v7(const pg_uuid_t* uuid) {
+    uint64 high = 0;
+    for (int i = 0; i < 8; ++i) high = (high << 8) | uuid->data[i];
+    const uint64 microseconds = (high >> 16) * 1000 + ((high & 0xFFF) * 1000 + 4095) / 4096;
+    return static_cast<TimestampTz>(microseconds) - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+}
 
 AttrNumber column_of(Relation log, const char* name, bool required = true) {
     AttrNumber attribute = get_attnum(RelationGetRelid(log), name);
@@ -96,13 +109,13 @@ void prepare_tail_scan(LogWriter* writer) {
                         errdetail("pawl.enforce made one on the subject's key and sort_key."),
                         errhint("SELECT * FROM pawl.health();")));
     writer->index = index_open(index, RowExclusiveLock);
-    TupleDesc columns = RelationGetDescr(writer->index);
     for (int i = 0; i < writer->nkeys; ++i) {
         Oid family = writer->index->rd_opfamily[i];
         Oid type = writer->index->rd_opcintype[i];
         Oid equality = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&writer->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, TupleDescAttr(columns, i)->atttypid,
-                               writer->index->rd_indcollation[i], get_opcode(equality), static_cast<Datum>(0));
+        // No type of its own: the operator class compares varchar as text, a domain as its base, any enum as anyenum.
+        ScanKeyEntryInitialize(&writer->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid, writer->index->rd_indcollation[i],
+                               get_opcode(equality), static_cast<Datum>(0));
     }
 #if PG_VERSION_NUM >= 180000
     writer->scan = index_beginscan(writer->log, writer->index, SnapshotSelf, nullptr, writer->nkeys, 0);
@@ -112,11 +125,37 @@ void prepare_tail_scan(LogWriter* writer) {
     writer->tail_slot = table_slot_create(writer->log, nullptr);
 }
 
+bool has_simple_indexes(const ResultRelInfo* target) {
+    for (int i = 0; i < target->ri_NumIndices; ++i) {
+        const Form_pg_index form = target->ri_IndexRelationDescs[i]->rd_index;
+        if (target->ri_IndexRelationInfo[i]->ii_ExclusionOps != nullptr || (form->indisunique && !form->indimmediate)) return false;
+    }
+    return true;
+}
+
+// The partial unique index on exactly the key columns.
+Relation find_most_recent_index(LogWriter* writer) {
+    for (int i = 0; writer->columns.most_recent != 0 && i < writer->target->ri_NumIndices; ++i) {
+        Relation index = writer->target->ri_IndexRelationDescs[i];
+        const Form_pg_index form = index->rd_index;
+        if (!form->indisunique || writer->target->ri_IndexRelationInfo[i]->ii_Predicate == NIL || form->indnkeyatts != writer->nkeys) continue;
+        bool same = true;
+        for (int key = 0; key < writer->nkeys; ++key) same &= form->indkey.values[key] == log_key_column(writer, key);
+        if (same) return index;
+    }
+    return nullptr;
+}
+
 void prepare_target(LogWriter* writer) {
+    const int columns = RelationGetDescr(writer->log)->natts;
+    writer->values = static_cast<Datum*>(palloc0(sizeof(Datum) * columns));
+    writer->nulls = static_cast<bool*>(palloc(sizeof(bool) * columns));
     writer->estate = CreateExecutorState();
     writer->target = makeNode(ResultRelInfo);
     InitResultRelInfo(writer->target, writer->log, 0, nullptr, 0);
     ExecOpenIndices(writer->target, false);
+    writer->simple_indexes = has_simple_indexes(writer->target);
+    writer->most_recent_index = find_most_recent_index(writer);
     writer->estate->es_opened_result_relations = list_make1(writer->target);
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
     if (writer->plain) return;
@@ -134,6 +173,37 @@ void prepare_target(LogWriter* writer) {
     }
 }
 
+bool predicate_holds(LogWriter* writer, IndexInfo* info, ExprContext* context) {
+    if (info->ii_Predicate == NIL) return true;
+    if (info->ii_PredicateState == nullptr) info->ii_PredicateState = ExecPrepareQual(info->ii_Predicate, writer->estate);
+    return ExecQual(info->ii_PredicateState, context);
+}
+
+enum class Version { first, next };
+
+// Index entries of a row version. Only a new row can collide with another subject's; the next version of a row has the key that
+// the row had, and its predecessor's most_recent is off before its own comes on, so that nothing needs to be asked of the index.
+void insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
+    ResultRelInfo* target = writer->target;
+    if (!writer->simple_indexes) {
+        pg::insert_index_entries(target, slot, writer->estate);
+        return;
+    }
+    ExprContext* context = GetPerTupleExprContext(writer->estate);
+    context->ecxt_scantuple = slot;
+    for (int i = 0; i < target->ri_NumIndices; ++i) {
+        Relation index = target->ri_IndexRelationDescs[i];
+        IndexInfo* info = target->ri_IndexRelationInfo[i];
+        if (!info->ii_ReadyForInserts || !predicate_holds(writer, info, context)) continue;
+        Datum values[INDEX_MAX_KEYS];
+        bool nulls[INDEX_MAX_KEYS];
+        FormIndexDatum(info, slot, writer->estate, values, nulls);
+        const bool sure = version == Version::next || index == writer->most_recent_index;
+        index_insert(index, values, nulls, &slot->tts_tid, writer->log, index->rd_index->indisunique && !sure ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+                     false, info);
+    }
+}
+
 void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     EState* estate = writer->estate;
     ResultRelInfo* target = writer->target;
@@ -142,7 +212,7 @@ void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     if (constraints != nullptr && constraints->has_generated_stored) ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
     if (constraints != nullptr) ExecConstraints(target, slot, estate);
     table_tuple_insert(writer->log, slot, GetCurrentCommandId(true), 0, nullptr);
-    pg::insert_index_entries(target, slot, estate);
+    insert_entries(writer, slot, Version::first);
     ExecARInsertTriggers(estate, target, slot, NIL, writer->capture);
     ResetPerTupleExprContext(estate);
 }
@@ -153,7 +223,7 @@ void insert_many(LogWriter* writer) {
     table_multi_insert(writer->log, writer->slots, writer->nused, GetCurrentCommandId(true), 0, nullptr);
     if (writer->target->ri_NumIndices == 0) return;
     for (int i = 0; i < writer->nused; ++i) {
-        pg::insert_index_entries(writer->target, writer->slots[i], writer->estate);
+        insert_entries(writer, writer->slots[i], Version::first);
         ResetPerTupleExprContext(writer->estate);
     }
 }
@@ -197,15 +267,16 @@ Tail find_tail(LogWriter* writer, const Hop& hop) {
     bool null;
     tail.found = true;
     tail.sort_key = DatumGetInt32(slot_getattr(slot, columns.sort_key, &null));
-    Datum to = slot_getattr(slot, columns.to_state, &null);
-    if (!null) tail.to = DatumGetTextPCopy(to);
-    tail.at = DatumGetTimestampTz(slot_getattr(slot, columns.created_at, &null));
+    tail.at = time_of_uuid_v7(DatumGetUUIDP(slot_getattr(slot, columns.id, &null)));
+    if (hop.may_wait) {
+        Datum to = slot_getattr(slot, columns.to_state, &null);
+        if (!null) tail.to = DatumGetTextPCopy(to);
+    }
     if (columns.hash != 0) {
         Datum hash = slot_getattr(slot, columns.hash, &null);
         if (!null) tail.hash = DatumGetByteaPCopy(hash);
     }
     if (columns.most_recent != 0) tail.tuple = ExecCopySlotHeapTuple(slot);
-    ExecClearTuple(slot);
     MemoryContextSwitchTo(caller);
     return tail;
 }
@@ -213,8 +284,8 @@ Tail find_tail(LogWriter* writer, const Hop& hop) {
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     const LogColumns& columns = writer->columns;
     TupleDesc descriptor = RelationGetDescr(writer->log);
-    auto* values = static_cast<Datum*>(palloc0(sizeof(Datum) * descriptor->natts));
-    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
+    Datum* values = writer->values;
+    bool* nulls = writer->nulls;
     memset(nulls, true, sizeof(bool) * descriptor->natts);
 
     for (int i = 0; writer->defaults != nullptr && i < descriptor->natts; ++i)
@@ -232,10 +303,10 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
     const TimestampTz at = tail.found ? Max(hop.at, tail.at) : hop.at;
     const int sort_key = tail.found ? tail.sort_key + 1 : 1;
-    auto* id = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-    make_uuid_v7(at, id);
+    pg_uuid_t id;
+    make_uuid_v7(at, &id);
 
-    set(columns.id, UUIDPGetDatum(id));
+    set(columns.id, UUIDPGetDatum(&id));
     for (int i = 0; i < writer->nkeys; ++i) set(log_key_column(writer, i), hop.key[i]);
     set(columns.sort_key, Int32GetDatum(sort_key));
     set_text(columns.from_state, hop.from);
@@ -269,8 +340,9 @@ void retire_tail(LogWriter* writer, const Tail& tail) {
     if (HeapTupleIsHeapOnly(retired)) return;
     TupleTableSlot* slot = writer->tail_slot;
     ExecForceStoreHeapTuple(retired, slot, false);
-    slot->tts_tid = retired->t_self;  // 15.18 leaves it invalid for a buffer slot, and the index entries would lead nowhere
-    pg::insert_index_entries(writer->target, slot, writer->estate);
+    slot->tts_tid = retired->t_self;  // a buffer slot does not take it over from the tuple
+    insert_entries(writer, slot, Version::next);
+    ResetPerTupleExprContext(writer->estate);
     ExecClearTuple(slot);
 }
 
@@ -295,6 +367,8 @@ void flush_log(LogWriter* writer) {
             for (int i = 0; i < writer->nused; ++i) insert_row(writer, writer->slots[i]);
         for (int i = 0; i < writer->nused; ++i) ExecClearTuple(writer->slots[i]);
         writer->nused = 0;
+        // The next hop of a subject takes most_recent off the row just written, which its own command could not change.
+        if (writer->layout.stored) CommandCounterIncrement();
     }
     MemoryContextReset(writer->context);
 }

@@ -132,6 +132,17 @@ bool judge_fires_last(Relation relation, Oid judge_function) {
     return seen;
 }
 
+bool has_after_update(Relation relation, Oid settle_function) {
+    TriggerDesc* triggers = relation->trigdesc;
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
+        const Trigger& trigger = triggers->triggers[i];
+        if (trigger.tgfoid == settle_function &&
+            TRIGGER_TYPE_MATCHES(trigger.tgtype, TRIGGER_TYPE_ROW, TRIGGER_TYPE_AFTER, TRIGGER_TYPE_UPDATE))
+            return true;
+    }
+    return false;
+}
+
 int compare_labels(const void* a, const void* b) {
     Oid left = *static_cast<const Oid*>(a), right = *static_cast<const Oid*>(b);
     return left < right ? -1 : left > right;
@@ -170,13 +181,8 @@ void read_state_column(Relation relation, const char* column, Attachment& attach
 void read_keys(Relation relation, const StoredBinding& binding, Attachment& attachment) {
     attachment.nkeys = binding.nkeys;
     attachment.keys = static_cast<KeyColumn*>(palloc0(sizeof(KeyColumn) * Max(binding.nkeys, 1)));
-    for (int i = 0; i < binding.nkeys; ++i) {
-        KeyColumn& key = attachment.keys[i];
-        namestrcpy(&key.name, binding.keys[i]);
-        key.attribute = attribute_of(relation, binding.keys[i]);
-        key.type = TupleDescAttr(RelationGetDescr(relation), key.attribute - 1)->atttypid;
-        get_typlenbyval(key.type, &key.length, &key.by_value);
-    }
+    for (int i = 0; i < binding.nkeys; ++i)
+        attachment.keys[i] = describe_key_column(relation, attribute_of(relation, binding.keys[i]), binding.keys[i]);
 }
 
 // Whether a subscription of this database writes the table.
@@ -282,6 +288,7 @@ Member* build_member(Relation relation) {
         member->attachments = static_cast<Attachment*>(palloc0(sizeof(Attachment) * collected.n));
         read_partition_columns(relation, member);
         member->judged_before = judge_fires_last(relation, own_trigger_function("judge"));
+        member->settles_updates = has_after_update(relation, own_trigger_function("settle"));
         MemoryContextSwitchTo(caller);
     });
 
@@ -292,6 +299,7 @@ Member* build_member(Relation relation) {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
             resolve_calls(member->attachments[i]);
+            member->has_effects |= member->attachments[i].has_effects;
             MemoryContextSwitchTo(caller);
         });
     }

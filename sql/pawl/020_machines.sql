@@ -1,4 +1,5 @@
 -- Machines: what was drawn, and what it compiles to. Written by pawl.define, never changed afterwards.
+-- No foreign keys tie these tables: a parallel pg_restore fills them in any order. Triggers do their work.
 
 CREATE TABLE pawl.machine (
     machine text COLLATE "C" NOT NULL CHECK (machine <> ''),
@@ -28,8 +29,7 @@ CREATE TABLE pawl.machine_state (
     tags text[] NOT NULL DEFAULT '{}',
     description text,
     PRIMARY KEY (machine, version, ordinal),
-    UNIQUE (machine, version, state),
-    FOREIGN KEY (machine, version) REFERENCES pawl.machine ON DELETE CASCADE
+    UNIQUE (machine, version, state)
 );
 COMMENT ON TABLE pawl.machine_state IS 'the states of a machine; a column holds only those of kind "state"';
 
@@ -46,8 +46,7 @@ CREATE TABLE pawl.machine_transition (
     after interval,
     notes text[] NOT NULL DEFAULT '{}',
     drawn_from text COLLATE "C",
-    PRIMARY KEY (machine, version, ordinal),
-    FOREIGN KEY (machine, version) REFERENCES pawl.machine ON DELETE CASCADE
+    PRIMARY KEY (machine, version, ordinal)
 );
 COMMENT ON TABLE pawl.machine_transition IS 'the arrows of a machine, from state to state, in drawing order; from_state is null for a first state';
 COMMENT ON COLUMN pawl.machine_transition.guards IS 'qualified names of functions f(old, new) that must say yes';
@@ -68,6 +67,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    bound regclass;
     log regclass;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
@@ -77,7 +77,7 @@ BEGIN
             HINT = format('define the next version: select pawl.define(%L, …)', OLD.machine);
     END IF;
     IF TG_TABLE_NAME <> 'machine' THEN
-        -- a version goes as a whole: its states and arrows follow it, when it is already out of sight
+        -- a version goes as a whole: its states and arrows follow it, when it is already gone
         IF EXISTS (SELECT FROM pawl.machine m WHERE m.machine = OLD.machine AND m.version = OLD.version) THEN
             RAISE EXCEPTION USING ERRCODE = 'PW006',
                 MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
@@ -85,12 +85,15 @@ BEGIN
         END IF;
         RETURN OLD;
     END IF;
-    SELECT b.history INTO log FROM pawl.binding b
-     WHERE b.machine = OLD.machine AND b.history IS NOT NULL ORDER BY b.relation LIMIT 1;
+    SELECT b.relation, b.history INTO bound, log FROM pawl.binding b
+     WHERE b.machine = OLD.machine AND (b.version = OLD.version OR b.history IS NOT NULL)
+     ORDER BY b.version <> OLD.version, b.relation LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW006',
+        RAISE EXCEPTION USING ERRCODE = '2BP01',
             MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
-            DETAIL = format('Its moves may be in the log %s.', log);
+            DETAIL = CASE WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
+                          THEN format('It is enforced on table %s.', bound)
+                          ELSE format('Its moves may be in the log %s.', log) END;
     END IF;
     RETURN OLD;
 END
@@ -104,8 +107,22 @@ CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine_state
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine_transition
     FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
 
--- States and arrows come with their version, in the transaction that defines it. A version that is bound gets no more of them,
--- save from a superuser: a restore fills the tables in an order of its own.
+CREATE FUNCTION pawl._machine_gone() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
+    DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and arrows go with their version';
+
+CREATE TRIGGER gone AFTER DELETE ON pawl.machine FOR EACH ROW EXECUTE FUNCTION pawl._machine_gone();
+
+-- States and arrows come with their version. One that is bound gets no more of them, save from a superuser: a restore fills the
+-- tables in an order of its own.
 CREATE FUNCTION pawl._machine_complete() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -115,6 +132,11 @@ DECLARE
 BEGIN
     IF current_setting('is_superuser') = 'on' THEN
         RETURN NULL;
+    END IF;
+    SELECT v.machine, v.version INTO bound FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
+     WHERE NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = v.machine AND m.version = v.version) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'PW008', MESSAGE = format('machine "%s" has no version %s', bound.machine, bound.version);
     END IF;
     SELECT b.machine, b.version INTO bound
       FROM (SELECT DISTINCT a.machine, a.version FROM added a) v

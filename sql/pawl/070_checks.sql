@@ -190,6 +190,20 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: refuses partitions and children that cannot be guarded';
 
+-- Rows that were committed after a transaction's one snapshot was taken are out of its sight, however it locks.
+CREATE FUNCTION pawl._check_isolation(doing text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM pawl._raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
+            'It would not see rows that were committed since the transaction began.', 'begin isolation level read committed');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_isolation(text) IS 'internal: refuses to check rows with an old snapshot';
+
 -- Counts the rows that are in none of these states: `2 rows in "foo", 1 row is null`; null when there are none.
 -- Source is a table name, or `ONLY` one.
 CREATE FUNCTION pawl._strange_rows(source text, state_column name, states text[]) RETURNS text
@@ -212,74 +226,3 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._strange_rows(text, name, text[]) IS 'internal: counts rows by state that are in none of the states given';
-
--- The four triggers of an enforced table. A tree gets them at its root (PostgreSQL gives its partitions theirs), at every
--- inheritance child, and the TRUNCATE trigger at every member, because that one is not inherited.
-CREATE FUNCTION pawl._install(relation regclass) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    always boolean := (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = _install.relation);
-    member regclass;
-    cloned boolean;
-    trigger_name text;
-    definition text;
-    function_name text;
-    statement_level boolean;
-BEGIN
-    FOR member, cloned IN
-        SELECT c.oid, c.relispartition AND c.oid <> relation
-          FROM pawl._members(relation) m JOIN pg_class c ON c.oid = m ORDER BY c.oid <> relation, c.oid
-    LOOP
-        FOR trigger_name, definition, function_name, statement_level IN
-            VALUES ('~pawl_judge', 'BEFORE UPDATE ON %s FOR EACH ROW', 'pawl.judge()', false),
-                   ('!pawl_update', 'AFTER UPDATE ON %s FOR EACH ROW WHEN (pawl.deferred())', 'pawl.settle()', false),
-                   ('!pawl_settle', 'AFTER INSERT OR DELETE ON %s FOR EACH ROW', 'pawl.settle()', false),
-                   ('!pawl_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.truncated()', true)
-        LOOP
-            IF (statement_level OR NOT cloned)
-               AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = member AND t.tgname = trigger_name
-                                  AND t.tgfoid = function_name::regprocedure) THEN
-                EXECUTE format('CREATE TRIGGER %I ' || definition || ' EXECUTE FUNCTION %s', trigger_name, member, function_name);
-            END IF;
-            IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = member AND t.tgname = trigger_name
-                          AND t.tgenabled <> CASE WHEN always THEN 'A' ELSE 'O' END::"char") THEN
-                EXECUTE format('ALTER TABLE %s %s TRIGGER %I', member, CASE WHEN always THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END,
-                               trigger_name);
-            END IF;
-        END LOOP;
-    END LOOP;
-END
-$function$;
-COMMENT ON FUNCTION pawl._install(regclass) IS 'internal: creates the triggers of an enforced table that are missing, and sets their mode';
-
-CREATE FUNCTION pawl._uninstall(relation regclass) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    member regclass;
-    trigger_name name;
-BEGIN
-    FOR member, trigger_name IN
-        SELECT t.tgrelid, t.tgname FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
-         WHERE t.tgparentid = 0  -- clones go with their parent's
-           AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
-         ORDER BY 1, 2
-    LOOP
-        EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, member);
-    END LOOP;
-END
-$function$;
-COMMENT ON FUNCTION pawl._uninstall(regclass) IS 'internal: drops the triggers of an enforced table';
-
-CREATE FUNCTION pawl._is_orphan(relation regclass) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = relation AND t.tgparentid = 0
-                      AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure))
-           AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_is_orphan.relation) a))
-$function$;
-COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has our triggers, but no lifecycle';

@@ -12,27 +12,31 @@ DECLARE
     root regclass;
     newcomers oid[];
 BEGIN
-    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
-     WHERE c.classid = 'pg_class'::regclass AND c.object_type IN ('table', 'foreign table') AND NOT c.in_extension;
-    IF touched IS NULL THEN
-        RETURN;
-    END IF;
     IF NOT has_schema_privilege('pawl', 'USAGE') THEN
-        -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
-        IF EXISTS (WITH RECURSIVE up(oid) AS (
-                       SELECT unnest(touched)
-                       UNION
-                       SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
-                   down(oid) AS (
-                       SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
-                       UNION
-                       SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
-                   SELECT FROM down d
-                    WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate')) THEN
+        PERFORM FROM pg_event_trigger_ddl_commands() c
+         WHERE c.classid = 'pg_class'::regclass
+           -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
+           AND EXISTS (WITH RECURSIVE up(oid) AS (
+                           SELECT c.objid
+                           UNION
+                           SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
+                       down(oid) AS (
+                           SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
+                           UNION
+                           SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
+                       SELECT FROM down d
+                        WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate'));
+        IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
                 DETAIL = 'The rows of a table that joins an enforced one must be checked.',
                 HINT = format('grant usage on schema pawl to %I', current_user);
         END IF;
+        RETURN;
+    END IF;
+    -- only commands that put a table into a tree: during a restore a tree stands before its triggers do
+    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
+     WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND pawl._tree_change(c.command) = 'join';
+    IF touched IS NULL THEN
         RETURN;
     END IF;
     FOR root IN
@@ -45,6 +49,9 @@ BEGIN
            AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure)
                 OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
+            IF TG_TAG <> 'CREATE TABLE' THEN  -- what has just been created is empty
+                PERFORM pawl._check_isolation(TG_TAG || format(' on table %s, which has a lifecycle,', root));
+            END IF;
             PERFORM pawl._adopt_members(root, newcomers);
         END IF;
     END LOOP;
@@ -109,6 +116,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_
 AS $function$
 DECLARE
     touched regclass;
+    leaves boolean;
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -116,22 +124,22 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;
-    FOR touched IN
-        SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
+    FOR touched, leaves IN
+        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false) FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
-           AND c.object_type IN ('table', 'table column', 'foreign table') ORDER BY 1
+           AND c.object_type IN ('table', 'table column', 'foreign table') GROUP BY 1 ORDER BY 1
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
             PERFORM pawl._follow_columns(bound);
         END LOOP;
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
-            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain)));
+            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true)));
             IF problem.f1 IS NOT NULL THEN
                 PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation),
                     format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
-        IF TG_TAG = 'ALTER TABLE' THEN
+        IF leaves THEN
             PERFORM pawl._let_go(touched);
         END IF;
     END LOOP;
@@ -200,7 +208,7 @@ BEGIN
             EXECUTE format('ALTER VIEW %s RENAME COLUMN %I TO %I', bound.history_view, pair.old_name, pair.new_name);
         END IF;
     END LOOP;
-    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain)));
+    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain, true)));
     IF problem.f1 IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
             format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
@@ -280,9 +288,13 @@ BEGIN
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
     FOR dropped IN
-        SELECT b.relation, b.state_column, b.history FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.history::oid = d.objid
-         WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
-           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain) IS NOT NULL
+        SELECT b.* FROM pg_event_trigger_dropped_objects() d
+          JOIN pg_class c ON c.relname = d.address_names[2]
+          JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = d.address_names[1]
+          JOIN pawl.binding b ON b.history = c.oid
+         WHERE d.object_type IN ('table column', 'table constraint')
+           AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_door()'::regprocedure)
+           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
         PERFORM pawl._raise('2BP01', format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
@@ -290,3 +302,31 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._gone() IS 'internal: event trigger pawl_gone: dropped tables, columns and logs';
+
+-- Somebody creates or renames a trigger that sorts after the judge. SECURITY DEFINER because whoever may create triggers need not
+-- own the table; it only renames or adds triggers of pawl.
+CREATE FUNCTION pawl._rearm() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    root regclass;
+BEGIN
+    FOR root IN
+        SELECT DISTINCT b.relation
+          FROM pg_event_trigger_ddl_commands() c
+          JOIN pg_trigger t ON c.classid = 'pg_trigger'::regclass AND t.oid = c.objid
+          CROSS JOIN LATERAL pawl._ancestors(t.tgrelid) a
+          JOIN pawl.binding b ON b.relation = a
+         WHERE t.tgfoid <> ALL (ARRAY['pawl.judge()', 'pawl.settle()', 'pawl.truncated()']::regprocedure[])
+           -- a restore creates the judge when it comes to it
+           AND EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.judge()'::regprocedure)
+    LOOP
+        IF pawl._judge_name(root) IS NULL THEN
+            PERFORM pawl._install(root);
+        ELSE
+            PERFORM pawl._outrank(root);
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._rearm() IS 'internal: event trigger pawl_rearm: keeps the trigger that judges the last one';

@@ -42,11 +42,14 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
-    SELECT array_agg(format('%I on %s', e.name, c.oid::regclass) ORDER BY c.oid::regclass::text, e.name) INTO wrong
-      FROM pawl._members(bound.relation) m JOIN pg_class c ON c.oid = m
-      CROSS JOIN (VALUES ('~pawl_judge', 'pawl.judge()'::regprocedure), ('!pawl_update', 'pawl.settle()'),
-                         ('!pawl_settle', 'pawl.settle()'), ('!pawl_truncate', 'pawl.truncated()')) e(name, function)
-     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m AND t.tgname = e.name AND t.tgfoid = e.function);
+    RETURN QUERY SELECT 'renames', CASE WHEN bound.relation_oid = bound.relation::oid THEN 'ok' ELSE 'warning' END,
+        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid
+             THEN 'restored without triggers: renames of its columns are not followed, but refused' END,
+        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid THEN attach_again END;
+
+    SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
+      FROM pawl._expected_triggers(bound.relation) e
+     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function);
     RETURN QUERY SELECT 'triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'missing: ' || pawl._short_list(wrong), CASE WHEN wrong IS NOT NULL THEN attach_again END;
 
@@ -68,11 +71,11 @@ BEGIN
 
     SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
-     WHERE t.tgtype & 19 = 19 AND t.tgname > '~pawl_judge' AND NOT t.tgisinternal AND t.tgenabled <> 'D'
-       AND t.tgfoid <> 'pawl.judge()'::regprocedure;
+      JOIN pg_trigger j ON j.tgrelid = m AND j.tgfoid = 'pawl.judge()'::regprocedure AND t.tgname COLLATE "C" > j.tgname
+     WHERE t.tgtype & 19 = 19 AND t.tgfoid <> j.tgfoid;
     RETURN QUERY SELECT 'later_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
-        'run after ~pawl_judge, so that rows are judged once more after their statement: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN 'give these triggers names that sort before ~pawl_judge' END;
+        'fire after pawl.judge(), so that rows are judged at the end of their statement: ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN 'give these triggers shorter names' END;
 
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = bound.machine;
     RETURN QUERY SELECT 'version', CASE WHEN newest = bound.version THEN 'ok' ELSE 'info' END,
@@ -87,7 +90,7 @@ BEGIN
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
-    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain);
+    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false);
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
         CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
                                                      bound.relation, bound.state_column, bound.machine) END;
@@ -112,15 +115,15 @@ AS $function$
 DECLARE
     wrong text[];
 BEGIN
-    SELECT array_agg(e.name ORDER BY e.name) INTO wrong FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone']) e(name)
+    SELECT array_agg(e.name ORDER BY e.name) INTO wrong FROM unnest(ARRAY['pawl_adopt', 'pawl_follow', 'pawl_gone', 'pawl_rearm']) e(name)
      WHERE NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = e.name AND t.evtenabled NOT IN ('D', 'R'));
     RETURN QUERY SELECT NULL::regclass, NULL::name, 'event_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'missing or disabled: ' || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('alter event trigger %I enable', wrong[1]) END;
 
     RETURN QUERY SELECT b.relation, b.state_column, h.check_name, h.status, nullif(h.detail, ''), h.hint
-                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) h
-                  ORDER BY b.relation::text COLLATE "C", b.state_column;
+                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) WITH ORDINALITY h(check_name, status, detail, hint, n)
+                  ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
     RETURN QUERY
         SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no lifecycle stands behind ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
@@ -135,4 +138,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, renames, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';

@@ -6,8 +6,9 @@ GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
 
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO PUBLIC;
-GRANT SELECT, INSERT ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
-GRANT SELECT, INSERT, DELETE ON pawl.machine TO pawl_admin;
+GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
+-- UPDATE for the sake of FOR KEY SHARE alone: a trigger refuses every change
+GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_operator, pawl_worker, pawl_reader;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -53,3 +54,7 @@ COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, refuses changes that w
 CREATE EVENT TRIGGER pawl_gone ON sql_drop
     EXECUTE FUNCTION pawl._gone();
 COMMENT ON EVENT TRIGGER pawl_gone IS 'removes the lifecycles of dropped tables, keeps columns and logs that are needed';
+CREATE EVENT TRIGGER pawl_rearm ON ddl_command_end
+    WHEN TAG IN ('CREATE TRIGGER', 'ALTER TRIGGER')
+    EXECUTE FUNCTION pawl._rearm();
+COMMENT ON EVENT TRIGGER pawl_rearm IS 'keeps the trigger that judges behind all others of an enforced table';

@@ -147,11 +147,9 @@ void Linter::check_arrows(const Diagram& diagram) {
 void Linter::check_composites(const Diagram& diagram) {
     std::unordered_set<std::string_view> entered;
     std::unordered_set<std::string_view> targets;
-    std::unordered_set<std::string_view> leaving;
     for (const DrawnArrow& arrow : diagram.arrows) {
         if (arrow.from == "[*]") entered.insert(arrow.in);
         targets.insert(arrow.to);
-        leaving.insert(arrow.from);
     }
     for (const DrawnState& state : diagram.states) {
         // With an arrow to it, the compiler refuses it.
@@ -159,11 +157,8 @@ void Linter::check_composites(const Diagram& diagram) {
             add(Severity::info, "no_initial_child", state.where,
                 "composite state " + quote(state.id) + " has no initial child, so no arrow can lead to it as a whole");
         }
-        if (state.kind != StateKind::choice) continue;
-        if (!targets.contains(state.id)) {
+        if (state.kind == StateKind::choice && !targets.contains(state.id)) {
             add(Severity::warning, "unused_choice", state.where, "no arrow leads to the choice " + quote(state.id));
-        } else if (!leaving.contains(state.id)) {
-            add(Severity::warning, "empty_choice", state.where, "no arrow leads out of the choice " + quote(state.id));
         }
     }
 }

@@ -1,0 +1,120 @@
+# What the TAP tests share: clusters of their own, refusals asserted by SQLSTATE, the two questions asked after every accident.
+package PawlTest;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use FindBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(new_cluster one sqlstate_of refused accepted sound no_crash fixture wait_until);
+
+# Every query of a background session told to the reader is too much to read.
+{
+	no warnings qw(redefine once);
+	*PostgreSQL::Test::BackgroundPsql::note = sub { };
+}
+
+# What a test dies of belongs before the reader, not only into a log that goes away.
+$SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
+
+# A running cluster with pawl in the database postgres.
+sub new_cluster
+{
+	my ($name, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(allows_streaming => $options{streaming} // 0);
+	$node->append_conf('postgresql.conf', <<'CONF');
+max_prepared_transactions = 10
+max_connections = 40
+shared_buffers = 32MB
+log_statement = none
+log_min_messages = warning
+restart_after_crash = on
+CONF
+	$node->append_conf('postgresql.conf', $options{conf}) if $options{conf};
+	$node->start;
+	$node->safe_psql('postgres', 'create extension pawl') unless $options{bare};
+	return $node;
+}
+
+# The first column of the first row.
+sub one
+{
+	my ($node, $query, $database) = @_;
+	return $node->safe_psql($database // 'postgres', $query);
+}
+
+# What became of a script: '' or the SQLSTATE of its first error, and everything psql had to say.
+sub sqlstate_of
+{
+	my ($node, $sql, $database) = @_;
+	my ($out, $err) = ('', '');
+	$node->psql($database // 'postgres', "\\set VERBOSITY verbose\n$sql",
+		stdout => \$out, stderr => \$err, on_error_stop => 1, on_error_die => 0);
+	my ($state) = $err =~ /(?:ERROR|FATAL):  ([0-9A-Z]{5}):/;
+	$state //= $err =~ /(?:ERROR|FATAL|server closed|could not)/ ? 'XXXXX' : '';
+	return wantarray ? ($state, $err, $out) : $state;
+}
+
+sub refused
+{
+	my ($node, $sql, $code, $name, $database) = @_;
+	my ($state, $err) = sqlstate_of($node, $sql, $database);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($state, $code, $name) or diag($err);
+	return $err;
+}
+
+sub accepted
+{
+	my ($node, $sql, $name, $database) = @_;
+	my ($state, $err) = sqlstate_of($node, $sql, $database);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($state, '', $name) or diag($err);
+	return;
+}
+
+# The rows and logs are right, and what keeps them so is in place.
+sub sound
+{
+	my ($node, $name, $database) = @_;
+	$database //= 'postgres';
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($node->safe_psql($database, 'select * from pawl.verify()'), '', "$name: pawl.verify() finds nothing");
+	is($node->safe_psql($database, "select * from pawl.health() where status in ('error', 'warning')"),
+		'', "$name: pawl.health() has no complaint");
+	return;
+}
+
+# Nothing in the cluster's logs says that a process died of us.
+sub no_crash
+{
+	my ($node, $name) = @_;
+	my @died = grep { /terminated by signal|PANIC:|TRAP:/ } split /\n/, slurp_file($node->logfile);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(join("\n", @died), '', $name // 'no process of the server died by a signal');
+	return;
+}
+
+sub fixture
+{
+	my ($name) = @_;
+	return slurp_file("$FindBin::Bin/$name");
+}
+
+# Waits for a condition in the test program itself.
+sub wait_until
+{
+	my ($condition, $what) = @_;
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return 1 if $condition->();
+		select(undef, undef, undef, 0.1);
+	}
+	die "gave up waiting for $what";
+}
+
+1;

@@ -1,0 +1,85 @@
+// Mermaid's own cases, read at run time from beside the repository (or from PAWL_SHARED); they are not part of it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "same.hpp"
+#include "support.hpp"
+
+namespace pawl::test {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path cases_path() {
+    const char* const shared = std::getenv("PAWL_SHARED");
+    const std::filesystem::path base = shared != nullptr ? std::filesystem::path(shared) : root() / ".." / "shared";
+    return (base / "conformance" / "mermaid" / "cases.json").lexically_normal();
+}
+
+json states_of(const core::Diagram& diagram) {
+    json result = json::object();
+    static constexpr const char* kinds[] = {"default", "choice", "fork", "join"};
+    for (const core::DrawnState& state : diagram.states) {
+        result[state.id] = {{"kind", kinds[static_cast<int>(state.kind)]},
+                            {"parent", state.parent.empty() ? json() : json(state.parent)},
+                            {"composite", state.composite}};
+    }
+    return result;
+}
+
+json relations_of(const core::Diagram& diagram) {
+    json result = json::array();
+    for (const core::DrawnArrow& arrow : diagram.arrows) {
+        result.push_back({{"from", arrow.from}, {"to", arrow.to}, {"label", arrow.text}, {"in", arrow.in.empty() ? json() : json(arrow.in)}});
+    }
+    return result;
+}
+
+void check_case(const json& each) {
+    const std::string text = each.at("text");
+    if (!each.at("parses").get<bool>()) {
+        const core::Error error = error_of([&] { core::read_mermaid(text); });
+        EXPECT_EQ(error.code, "syntax_error");
+        EXPECT_GT(error.where.line, 0);
+        EXPECT_GT(error.where.column, 0);
+        return;
+    }
+    const core::Diagram diagram = core::read_mermaid(text);
+    json states = each.at("states");
+    for (json& state : states) {
+        if (!state.contains("composite")) state["composite"] = false;
+    }
+    EXPECT_EQ(states_of(diagram), states);
+    EXPECT_EQ(relations_of(diagram), each.at("relations"));
+    EXPECT_EQ(!diagram.regions.empty(), each.at("has_regions").get<bool>());
+
+    const core::Diagram again = core::read_mermaid(core::write_mermaid(diagram));
+    EXPECT_EQ(difference(diagram, again), "");
+
+    const bool concurrent = !diagram.regions.empty() || std::any_of(diagram.states.begin(), diagram.states.end(), [](const auto& state) {
+        return state.kind == core::StateKind::fork || state.kind == core::StateKind::join;
+    });
+    if (!concurrent) return;
+    const core::Error error = error_of([&] { core::compile(diagram); });
+    EXPECT_TRUE(error.code == "region" || error.code == "fork" || error.code == "join") << error.code;
+    EXPECT_GT(error.where.line, 0);
+}
+
+TEST(Conformance, EveryCaseIsReadAsMermaidReadsIt) {
+    const std::filesystem::path path = cases_path();
+    if (!std::filesystem::exists(path)) {
+        GTEST_SKIP() << "the conformance cases are not here (" << path.string() << "); set PAWL_SHARED to the folder that holds conformance/";
+    }
+    const json cases = json::parse(file(path));
+    ASSERT_FALSE(cases.empty());
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        SCOPED_TRACE("case " + std::to_string(i) + ":\n" + cases[i].at("text").get<std::string>());
+        ASSERT_NO_THROW(check_case(cases[i]));
+    }
+    std::cout << cases.size() << " cases of Mermaid were read" << std::endl;
+}
+
+}  // namespace
+}  // namespace pawl::test
