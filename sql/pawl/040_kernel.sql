@@ -63,6 +63,10 @@ CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) 
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';
 COMMENT ON FUNCTION pawl._key_text(regclass, "any", name) IS 'internal: the values of a key as text, in the order of binding.key_columns';
 
+CREATE FUNCTION pawl._equality(type oid) RETURNS text
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_equality';
+COMMENT ON FUNCTION pawl._equality(oid) IS 'internal: the equality of a type as OPERATOR(schema.=)';
+
 CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
 COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows to new states as part of pawl.upgrade; owner only';
