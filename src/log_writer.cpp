@@ -371,8 +371,6 @@ void flush_log(LogWriter* writer) {
             for (int i = 0; i < writer->nused; ++i) insert_row(writer, writer->slots[i]);
         for (int i = 0; i < writer->nused; ++i) ExecClearTuple(writer->slots[i]);
         writer->nused = 0;
-        // The next hop of a subject takes most_recent off the row just written, which its own command could not change.
-        if (writer->layout.stored) CommandCounterIncrement();
     }
     MemoryContextReset(writer->context);
 }
