@@ -67,6 +67,10 @@ PAWL_FUNCTION(pawl_available) {
     return static_cast<Datum>(0);
 }
 
+PAWL_FUNCTION(pawl_equality) {
+    return pg::call([&] { return CStringGetTextDatum(equality(PG_GETARG_OID(0))); });
+}
+
 // The key of a row as texts, in the order of the binding's key columns: for functions written in SQL.
 PAWL_FUNCTION(pawl_key_text) {
     pg::require(fcinfo, 0, "relation");
@@ -76,7 +80,7 @@ PAWL_FUNCTION(pawl_key_text) {
     return pg::call([&] {
         const Attachment& attachment = *target.attachment;
         auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-        for (int i = 0; i < attachment.nkeys; ++i) elements[i] = PointerGetDatum(cstring_to_text(key_text(attachment, i, key[i])));
+        for (int i = 0; i < attachment.nkeys; ++i) elements[i] = PointerGetDatum(cstring_to_text(fixed_text(attachment.keys[i].type, key[i])));
         close_target(target);
         return PointerGetDatum(construct_array(elements, attachment.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
     });

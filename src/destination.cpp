@@ -14,45 +14,42 @@ bool fits(const BoundMachine& machine, int arrow, const text* event) {
 
 }  // namespace
 
-Destination choose_destination(const Target& target, const text* event, const FoundRow& row) {
+Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, bool ask_all_guards) {
     Attachment& attachment = *target.attachment;
     const BoundMachine& machine = *attachment.machine;
-    Destination destination = {core::no_state, core::no_state, nullptr};
+    Destination found = {core::no_state, core::no_state, nullptr};
+    if (row.state == core::no_state) return found;
+    core::StateId only = core::no_state;
     bool several = false;
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
-        if (row.state == core::no_state || !fits(machine, arrow, event)) continue;
+        if (!fits(machine, arrow, event)) continue;
         const core::StateId to = machine.machine->arrows()[arrow].to;
-        several |= destination.first != core::no_state && destination.first != to;
-        if (destination.first == core::no_state) destination.first = to;
+        several |= only != core::no_state && only != to;
+        if (only == core::no_state) only = to;
     }
-    if (!several) {
-        destination.to = destination.first;  // its guards are asked when the row moves
-        return destination;
-    }
+    if (only == core::no_state || (!several && !ask_all_guards)) return {only, core::no_state, nullptr};
+
     TupleDesc row_type = attachment.root_descriptor;
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
         if (!fits(machine, arrow, event)) continue;
         const core::StateId to = machine.machine->arrows()[arrow].to;
         const char* guard = nullptr;
         const RowVersions versions{{row.tuple, row_type, nullptr}, {with_state(target, row.tuple, machine.state_text[to]), row_type, nullptr}};
-        if (guards_allow(attachment, arrow, versions, &guard)) {
-            destination.to = to;
-            return destination;
-        }
-        if (destination.refused_by == nullptr) destination.refused_by = guard;
+        if (guards_allow(attachment, arrow, versions, &guard)) return {to, core::no_state, nullptr};
+        if (found.guard == nullptr) found = {core::no_state, to, guard};
     }
-    return destination;
+    return found;
 }
 
 void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination) {
-    Attachment& attachment = *target.attachment;
+    const Attachment& attachment = *target.attachment;
+    if (destination.guard == nullptr) refuse_event(attachment, row.slot, row.state, event);
     const BoundMachine& machine = *attachment.machine;
-    if (destination.first == core::no_state) refuse_event(attachment, row.slot, row.state, event);
-    refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.first], destination.refused_by);
+    refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.refused], destination.guard);
 }
 
 core::StateId find_destination(const Target& target, const text* event, const FoundRow& row) {
-    const Destination destination = choose_destination(target, event, row);
+    const Destination destination = look_for_destination(target, event, row, false);
     if (destination.to == core::no_state) refuse_destination(target, event, row, destination);
     return destination.to;
 }

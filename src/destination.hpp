@@ -5,19 +5,19 @@
 
 namespace pawl {
 
+// Where an event leads a row; `to` is no_state when it leads nowhere, and then `guard` is the first that said no on the way to
+// `refused` (null: the event has no arrow from here).
 struct Destination {
-    core::StateId to;         // no_state: the event does not move this row
-    core::StateId first;      // the first state it leads to, whatever guards say; no_state: it leads nowhere from here
-    const char* refused_by;   // the first guard that said no
+    core::StateId to;
+    core::StateId refused;
+    const char* guard;
 };
 
-// Guards decide where an event leads to several states. What a guard raises passes through.
-Destination choose_destination(const Target& target, const text* event, const FoundRow& row);
-
-// Raises PW001 when the event leads nowhere from here, PW003 when no guard says yes.
+// Guards are asked only where an event leads to several states, unless all of them are wanted: they are asked again when the row moves.
+Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, bool ask_all_guards);
 [[noreturn]] void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination);
 
-// Both in one: the state, or the error.
+// The same for one row that is to move now. Raises PW001 when it leads nowhere from here, PW003 when no guard says yes.
 core::StateId find_destination(const Target& target, const text* event, const FoundRow& row);
 
 // 42, or (1, a) for a composite key.

@@ -47,25 +47,59 @@ struct Outcome {
     FoundRow row;
     core::StateId to;
     ErrorData* refusal;
+    bool moved;
 };
 
 void decide(const Request& request, Outcome& outcome) {
-    const Destination destination = choose_destination(request.target, request.event, outcome.row);
-    outcome.to = destination.to;
-    if (outcome.to != core::no_state) return;
-    struct Refusal {
+    struct Question {
         const Request& request;
-        const Outcome& outcome;
-        const Destination& destination;
-    } refusal{request, outcome, destination};
-    // Only the report is caught, for the result, without a subtransaction: it holds nothing. What a guard raises was not caught,
-    // whatever its code: the frames it jumps over may hold something.
+        Outcome& outcome;
+        Destination destination;
+    } question{request, outcome, look_for_destination(request.target, request.event, outcome.row, true)};
+    outcome.to = question.destination.to;
+    if (outcome.to != core::no_state) return;
+    // Only the refusal itself is caught, to be told in the result: it holds nothing, so no subtransaction is needed. The guards,
+    // which are anybody's code, have been asked already, and an error of theirs goes its way.
     outcome.refusal = pg::detail::run_caught(
         [](void* argument) {
-            auto* asked = static_cast<Refusal*>(argument);
+            auto* asked = static_cast<Question*>(argument);
             refuse_destination(asked->request.target, asked->request.event, asked->outcome.row, asked->destination);
         },
-        &refusal);
+        &question);
+}
+
+// Keys that go to a state, one array a key column, and which of the given keys they are.
+struct Group {
+    Datum* arrays;
+    int* members;
+    int n;
+};
+
+bool goes_to(const Outcome& outcome, core::StateId to) {
+    return outcome.row.tuple != nullptr && outcome.row.same_as < 0 && outcome.refusal == nullptr && outcome.to == to;
+}
+
+Group group_of(const Attachment& attachment, const Datum* key_columns, const Outcome* outcomes, int n, core::StateId to) {
+    Group group = {};
+    group.members = static_cast<int*>(palloc(sizeof(int) * Max(n, 1)));
+    for (int i = 0; i < n; ++i)
+        if (goes_to(outcomes[i], to)) group.members[group.n++] = i;
+    if (group.n == 0) return group;
+    group.arrays = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
+    for (int column = 0; column < attachment.nkeys; ++column) {
+        ArrayType* all = DatumGetArrayTypeP(key_columns[column]);
+        int16 length;
+        bool by_value;
+        char alignment;
+        get_typlenbyvalalign(ARR_ELEMTYPE(all), &length, &by_value, &alignment);
+        Datum* elements;
+        bool* nulls;
+        int count;
+        deconstruct_array(all, ARR_ELEMTYPE(all), length, by_value, alignment, &elements, &nulls, &count);
+        for (int i = 0; i < group.n; ++i) elements[i] = elements[group.members[i]];
+        group.arrays[column] = PointerGetDatum(construct_array(elements, group.n, ARR_ELEMTYPE(all), length, by_value, alignment));
+    }
+    return group;
 }
 
 // One UPDATE for each state that rows go to.
@@ -73,26 +107,11 @@ void move_in_groups(const Request& request, const Datum* key_columns, Outcome* o
     const Attachment& attachment = *request.target.attachment;
     const auto& states = attachment.machine->machine->states();
     for (core::StateId to = 0; to < static_cast<core::StateId>(states.size()); ++to) {
-        int moving = 0;
-        for (int i = 0; i < n; ++i) moving += outcomes[i].row.tuple != nullptr && outcomes[i].to == to;
-        if (moving == 0) continue;
-        auto* arrays = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-        for (int column = 0; column < attachment.nkeys; ++column) {
-            ArrayType* all = DatumGetArrayTypeP(key_columns[column]);
-            int16 length;
-            bool by_value;
-            char alignment;
-            get_typlenbyvalalign(ARR_ELEMTYPE(all), &length, &by_value, &alignment);
-            Datum* elements;
-            bool* nulls;
-            int count;
-            deconstruct_array(all, ARR_ELEMTYPE(all), length, by_value, alignment, &elements, &nulls, &count);
-            int kept = 0;
-            for (int i = 0; i < count; ++i)
-                if (outcomes[i].row.tuple != nullptr && outcomes[i].to == to) elements[kept++] = elements[i];
-            arrays[column] = PointerGetDatum(construct_array(elements, kept, ARR_ELEMTYPE(all), length, by_value, alignment));
-        }
-        move_rows(request.target, arrays, attachment.machine->state_text[to]);
+        const Group group = group_of(attachment, key_columns, outcomes, n, to);
+        if (group.n == 0) continue;
+        auto* moved = static_cast<bool*>(palloc0(sizeof(bool) * group.n));
+        move_rows(request.target, group.arrays, attachment.machine->state_text[to], moved);
+        for (int i = 0; i < group.n; ++i) outcomes[group.members[i]].moved = moved[i];
     }
 }
 
@@ -101,7 +120,7 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
     bool nulls[6] = {false, false, true, true, true, true};
     const BoundMachine& machine = *request.target.attachment->machine;
     const bool found = outcome.row.tuple != nullptr;
-    const bool ok = found && outcome.refusal == nullptr;
+    const bool ok = found && outcome.moved;
     auto set = [&](int column, text* value) {
         values[column] = PointerGetDatum(value);
         nulls[column] = value == nullptr;
@@ -113,9 +132,12 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
     if (!found) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_NO_DATA_FOUND)));
         set(5, cstring_to_text(psprintf("%s has no row with key %s", request.target.table, key)));
-    } else if (!ok) {
+    } else if (outcome.refusal != nullptr) {
         set(4, cstring_to_text(unpack_sql_state(outcome.refusal->sqlerrcode)));
         set(5, cstring_to_text(outcome.refusal->message));
+    } else if (!ok) {
+        set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
+        set(5, cstring_to_text(psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
     }
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -176,7 +198,7 @@ PAWL_FUNCTION(pawl_fire_many) {
         find_rows(target, key_columns, n, found);
         for (int i = 0; i < n; ++i) {
             made[i].row = found[i];
-            if (found[i].tuple != nullptr) decide(request, made[i]);
+            if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, made[i]);
         }
         return made;
     });
@@ -186,7 +208,8 @@ PAWL_FUNCTION(pawl_fire_many) {
     pg::call([&] {
         move_in_groups(request, key_columns, outcomes, n);
         for (int i = 0; i < n; ++i)
-            return_outcome(result, request, describe_key(*target.attachment, key_of(*target.attachment, key_columns, i)), outcomes[i]);
+            return_outcome(result, request, describe_key(*target.attachment, key_of(*target.attachment, key_columns, i)),
+                           outcomes[outcomes[i].row.same_as < 0 ? i : outcomes[i].row.same_as]);
         SPI_finish();
         close_target(target);
     });

@@ -50,9 +50,7 @@ bool keeps_log(const Attachment& attachment) {
 uint32 hash_of_key(const Hop& hop) {
     uint32 hash = 0;
     for (int i = 0; i < hop.attachment->nkeys; ++i) {
-        const KeyColumn& key = hop.attachment->keys[i];
-        const uint32 part = static_cast<uint32>(datum_image_hash(hop.key[i], key.by_value, key.length));
-        hash = hash_combine(hash, part);
+        hash = hash_combine(hash, hash_key_value(hop.attachment->keys[i], hop.key[i]));
     }
     return hash;
 }

@@ -28,6 +28,24 @@ struct Arguments {
     }
 };
 
+Datum invoke(FmgrInfo* function, const Arguments& arguments, bool* null) {
+    LOCAL_FCINFO(fcinfo, 2);
+    InitFunctionCallInfoData(*fcinfo, function, 2, InvalidOid, nullptr, nullptr);
+    fcinfo->args[0] = arguments.before;
+    fcinfo->args[1] = arguments.after;
+    Datum result = FunctionCallInvoke(fcinfo);
+    *null = fcinfo->isnull;
+    return result;
+}
+
+// An effect may move rows that have the same effect. A SQL function would then go on with the outer call's statements.
+Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
+    FmgrInfo function;
+    fmgr_info(call.function.fn_oid, &function);
+    fmgr_info_set_expr(call.function.fn_expr, &function);
+    return invoke(&function, arguments, null);
+}
+
 // Functions run with the caller's rights, as if the caller had called them.
 Datum invoke(Call& call, Arguments& arguments, bool* null) {
     if (!pg::may_execute(call.function.fn_oid, GetUserId()))
@@ -35,12 +53,18 @@ Datum invoke(Call& call, Arguments& arguments, bool* null) {
     arguments.make();
     *null = true;
     if (call.function.fn_strict && (arguments.before.isnull || arguments.after.isnull)) return static_cast<Datum>(0);
-    LOCAL_FCINFO(fcinfo, 2);
-    InitFunctionCallInfoData(*fcinfo, &call.function, 2, InvalidOid, nullptr, nullptr);
-    fcinfo->args[0] = arguments.before;
-    fcinfo->args[1] = arguments.after;
-    Datum result = FunctionCallInvoke(fcinfo);
-    *null = fcinfo->isnull;
+    if (call.running) return invoke_nested(call, arguments, null);
+    Datum result;
+    call.running = true;
+    PG_TRY();
+    {
+        result = invoke(&call.function, arguments, null);
+    }
+    PG_FINALLY();
+    {
+        call.running = false;
+    }
+    PG_END_TRY();
     return result;
 }
 

@@ -29,44 +29,11 @@ void append_number(StringInfo out, int64 value) {
     appendStringInfo(out, INT64_FORMAT, value);
 }
 
-// Whether values of this type look the same in every session.
-bool has_one_text(Oid type) {
-    switch (getBaseType(type)) {
-        case BOOLOID: case CHAROID: case NAMEOID: case INT2OID: case INT4OID: case INT8OID: case OIDOID: case NUMERICOID:
-        case TEXTOID: case VARCHAROID: case BPCHAROID: case UUIDOID: return true;
-        default: return type_is_enum(type);
-    }
-}
-
-// The text of a key goes into the hash, so it must not hang on who writes: times, floats and bytea are printed as pawl.verify
-// prints them. Returns what end_fixed_text needs; an error in between is undone with its transaction.
-int begin_fixed_text(const Attachment& attachment) {
-    bool fixed = true;
-    for (int i = 0; i < attachment.nkeys; ++i) fixed &= has_one_text(attachment.keys[i].type);
-    if (fixed) return 0;
-    constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"timezone", "UTC"},
-                                           {"extra_float_digits", "1"}, {"bytea_output", "hex"}};
-    const int level = NewGUCNestLevel();
-    for (const auto& [name, value] : settings)
-        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    return level;
-}
-
-void end_fixed_text(int level) {
-    if (level != 0) AtEOXact_GUC(true, level);
-}
-
 void append_content(StringInfo out, const Hop& hop, int sort_key, TimestampTz at) {
     const Attachment& attachment = *hop.attachment;
     appendStringInfoChar(out, '[');
-    const int settings = begin_fixed_text(attachment);
-    for (int i = 0; i < attachment.nkeys; ++i) {
-        Oid output;
-        bool varlena;
-        getTypeOutputInfo(attachment.keys[i].type, &output, &varlena);
-        append_string(out, OidOutputFunctionCall(output, hop.key[i]));
-    }
-    end_fixed_text(settings);
+    // Their text goes into the hash, so it must not hang on who writes.
+    for (int i = 0; i < attachment.nkeys; ++i) append_string(out, fixed_text(attachment.keys[i].type, hop.key[i]));
     append_number(out, sort_key);
     append_text(out, hop.from);
     append_text(out, hop.to);

@@ -109,13 +109,13 @@ void prepare_tail_scan(LogWriter* writer) {
                         errdetail("pawl.enforce made one on the subject's key and sort_key."),
                         errhint("SELECT * FROM pawl.health();")));
     writer->index = index_open(index, RowExclusiveLock);
-    TupleDesc columns = RelationGetDescr(writer->index);
     for (int i = 0; i < writer->nkeys; ++i) {
         Oid family = writer->index->rd_opfamily[i];
         Oid type = writer->index->rd_opcintype[i];
         Oid equality = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
-        ScanKeyEntryInitialize(&writer->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, TupleDescAttr(columns, i)->atttypid,
-                               writer->index->rd_indcollation[i], get_opcode(equality), static_cast<Datum>(0));
+        // No type of its own: the operator class compares varchar as text, a domain as its base, any enum as anyenum.
+        ScanKeyEntryInitialize(&writer->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid, writer->index->rd_indcollation[i],
+                               get_opcode(equality), static_cast<Datum>(0));
     }
 #if PG_VERSION_NUM >= 180000
     writer->scan = index_beginscan(writer->log, writer->index, SnapshotSelf, nullptr, writer->nkeys, 0);
@@ -367,6 +367,8 @@ void flush_log(LogWriter* writer) {
             for (int i = 0; i < writer->nused; ++i) insert_row(writer, writer->slots[i]);
         for (int i = 0; i < writer->nused; ++i) ExecClearTuple(writer->slots[i]);
         writer->nused = 0;
+        // The next hop of a subject takes most_recent off the row just written, which its own command could not change.
+        if (writer->layout.stored) CommandCounterIncrement();
     }
     MemoryContextReset(writer->context);
 }

@@ -181,13 +181,8 @@ void read_state_column(Relation relation, const char* column, Attachment& attach
 void read_keys(Relation relation, const StoredBinding& binding, Attachment& attachment) {
     attachment.nkeys = binding.nkeys;
     attachment.keys = static_cast<KeyColumn*>(palloc0(sizeof(KeyColumn) * Max(binding.nkeys, 1)));
-    for (int i = 0; i < binding.nkeys; ++i) {
-        KeyColumn& key = attachment.keys[i];
-        namestrcpy(&key.name, binding.keys[i]);
-        key.attribute = attribute_of(relation, binding.keys[i]);
-        key.type = TupleDescAttr(RelationGetDescr(relation), key.attribute - 1)->atttypid;
-        get_typlenbyval(key.type, &key.length, &key.by_value);
-    }
+    for (int i = 0; i < binding.nkeys; ++i)
+        attachment.keys[i] = describe_key_column(relation, attribute_of(relation, binding.keys[i]), binding.keys[i]);
 }
 
 // Whether a subscription of this database writes the table.

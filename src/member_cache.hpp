@@ -2,6 +2,7 @@
 // attribute numbers, with the functions its arrows call.
 #pragma once
 
+#include "key_column.hpp"
 #include "machine_cache.hpp"
 #include "pg/postgres.hpp"
 
@@ -9,18 +10,11 @@ namespace pawl {
 
 enum class OnDelete { allow, terminal, deny };
 
-struct KeyColumn {
-    AttrNumber attribute;  // in the member table
-    NameData name;
-    Oid type;
-    int16 length;
-    bool by_value;
-};
-
 // A guard or effect of an arrow, ready to be called with (old row, new row) of the root table's row type.
 struct Call {
     const char* name;
     FmgrInfo function;
+    bool running;  // the outermost call uses `function`, which keeps what it has begun
 };
 
 struct ArrowCalls {

@@ -25,12 +25,13 @@ Oid* key_types(const Attachment& attachment, bool of_arrays, int skip) {
     return types;
 }
 
-// unnest($2, $3) WITH ORDINALITY AS k(a, b, n)
+// ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(a, b, n)
 char* unnested_keys(const Attachment& attachment, int first_parameter) {
     StringInfoData list;
     initStringInfo(&list);
-    appendStringInfoString(&list, "unnest(");
-    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "%s$%d", i > 0 ? ", " : "", first_parameter + i);
+    appendStringInfoString(&list, "ROWS FROM (");
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&list, "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", first_parameter + i);
     appendStringInfoString(&list, ") WITH ORDINALITY AS k(");
     for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
     appendStringInfoString(&list, "n)");
@@ -41,7 +42,8 @@ char* key_join(const Attachment& attachment) {
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s.%s = k.k%d", i > 0 ? " AND " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)), i);
+        appendStringInfo(&condition, "%s%s.%s %s k.k%d", i > 0 ? " AND " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)),
+                         equality(attachment.keys[i].type), i);
     return condition.data;
 }
 
@@ -69,7 +71,8 @@ FoundRow row_from(const Target& target, Datum composite) {
     tuple.t_tableOid = InvalidOid;
     tuple.t_data = header;
 
-    FoundRow row;
+    FoundRow row = {};
+    row.same_as = -1;
     row.tuple = heap_copytuple(&tuple);
     row.slot = MakeSingleTupleTableSlot(attachment.root_descriptor, &TTSOpsHeapTuple);
     ExecStoreHeapTuple(row.tuple, row.slot, false);
@@ -105,17 +108,32 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
 void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* found) {
     const Attachment& attachment = *target.attachment;
     memset(found, 0, sizeof(FoundRow) * n);
+    for (int i = 0; i < n; ++i) found[i].same_as = -1;
     SPIPlanPtr& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
-        plan = prepare(psprintf("SELECT k.n, %s FROM %s JOIN %s AS %s ON %s ORDER BY %s FOR NO KEY UPDATE OF %s", row_alias,
-                                unnested_keys(attachment, 1), target.table, row_alias, key_join(attachment), key_order(attachment), row_alias),
+        plan = prepare(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",
+                                row_alias, row_alias, row_alias, unnested_keys(attachment, 1), target.table, row_alias, key_join(attachment),
+                                key_order(attachment), row_alias),
                        attachment.nkeys, key_types(attachment, true, 0));
     run(plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
+    Oid last_table = InvalidOid;
+    ItemPointerData last_place;
+    int last = -1;
     for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
-        const int64 ordinal = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
-        found[ordinal - 1] = row_from(target, SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null));
+        TupleDesc columns = SPI_tuptable->tupdesc;
+        const int ordinal = static_cast<int>(DatumGetInt64(SPI_getbinval(tuple, columns, 1, &null))) - 1;
+        found[ordinal] = row_from(target, SPI_getbinval(tuple, columns, 2, &null));
+        const Oid table = DatumGetObjectId(SPI_getbinval(tuple, columns, 3, &null));
+        auto* place = reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, columns, 4, &null)));
+        if (last >= 0 && table == last_table && ItemPointerEquals(place, &last_place)) {
+            found[ordinal].same_as = last;
+        } else {
+            last = ordinal;
+            last_table = table;
+            last_place = *place;
+        }
     }
 }
 
@@ -135,13 +153,13 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
     return run(plan, values, SPI_OK_UPDATE);
 }
 
-uint64 move_rows(const Target& target, const Datum* key_columns, text* state) {
+void move_rows(const Target& target, const Datum* key_columns, text* state, bool* moved) {
     const Attachment& attachment = *target.attachment;
     SPIPlanPtr& plan = plan_of(target, Plan::move_many);
     if (plan == nullptr) {
         Oid* types = key_types(attachment, true, 1);
         types[0] = TEXTOID;
-        plan = prepare(psprintf("UPDATE %s AS %s SET %s = $1::%s FROM %s WHERE %s", target.table, row_alias,
+        plan = prepare(psprintf("UPDATE %s AS %s SET %s = $1::%s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
                                 quote_identifier(NameStr(attachment.column)), state_type_name(target), unnested_keys(attachment, 2),
                                 key_join(attachment)),
                        attachment.nkeys + 1, types);
@@ -149,7 +167,11 @@ uint64 move_rows(const Target& target, const Datum* key_columns, text* state) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
     values[0] = PointerGetDatum(state);
     memcpy(values + 1, key_columns, sizeof(Datum) * attachment.nkeys);
-    return run(plan, values, SPI_OK_UPDATE);
+    run(plan, values, SPI_OK_UPDATE_RETURNING);
+    for (uint64 i = 0; i < SPI_processed; ++i) {
+        bool null;
+        moved[DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null)) - 1] = true;
+    }
 }
 
 HeapTuple with_state(const Target& target, HeapTuple row, text* state) {

@@ -5,13 +5,7 @@ namespace pawl {
 
 namespace {
 
-char* as_text(Oid type, Datum value) {
-    if (type == UNKNOWNOID) return DatumGetCString(value);
-    Oid output;
-    bool varlena;
-    getTypeOutputInfo(type, &output, &varlena);
-    return OidOutputFunctionCall(output, value);
-}
+char* as_text(Oid type, Datum value) { return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value); }
 
 // A value of the key column's type from a value of whatever type the caller gave.
 Datum coerce(const Attachment& attachment, int key, Oid type, Datum value) {
@@ -120,7 +114,8 @@ Datum* columns_of_keys(const Attachment& attachment, Oid type, Datum value, int*
 }
 
 Relation open_table(Oid relid) {
-    Relation relation = relation_open(relid, AccessShareLock);
+    Relation relation = try_relation_open(relid, AccessShareLock);
+    if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
     if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not a table", RelationGetRelationName(relation)),
                         errhint("SELECT relation, state_column FROM pawl.binding;")));
@@ -175,8 +170,8 @@ char* key_condition(const Attachment& attachment, const char* alias, int first_p
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s.%s = $%d", i > 0 ? " AND " : "", alias, quote_identifier(NameStr(attachment.keys[i].name)),
-                         first_parameter + i);
+        appendStringInfo(&condition, "%s%s.%s %s $%d", i > 0 ? " AND " : "", alias, quote_identifier(NameStr(attachment.keys[i].name)),
+                         equality(attachment.keys[i].type), first_parameter + i);
     return condition.data;
 }
 

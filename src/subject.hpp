@@ -29,7 +29,7 @@ Datum* read_keys(const Attachment& attachment, Oid type, Datum value, int* n);
 
 char* key_text(const Attachment& attachment, int key, Datum value);
 
-// alias.a = $2 AND alias.b = $3
+// alias.a = $2 AND alias.b = $3, by the operators of the columns' types.
 char* key_condition(const Attachment& attachment, const char* alias, int first_parameter);
 
 // The type of the state column as it is written in a cast.

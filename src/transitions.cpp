@@ -50,12 +50,6 @@ void drop_effects(const PendingKey& key) {
 
 bool made_here(HeapTuple tuple) { return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)); }
 
-bool same_value(Datum a, bool a_null, Datum b, bool b_null, bool by_value, int16 length) {
-    if (a_null || b_null) return a_null == b_null;
-    if (by_value) return a == b;
-    return datum_image_eq(a, b, false, length);
-}
-
 bool same_state(const Attachment& attachment, Datum a, bool a_null, Datum b, bool b_null) {
     if (a_null || b_null) return a_null == b_null;
     if (attachment.is_enum) return a == b;
@@ -68,7 +62,7 @@ void check_key(const Attachment& before_of, TupleTableSlot* before, const Attach
         bool old_null, new_null;
         Datum old_value = slot_getattr(before, before_of.keys[i].attribute, &old_null);
         Datum new_value = slot_getattr(after, after_of.keys[i].attribute, &new_null);
-        if (!same_value(old_value, old_null, new_value, new_null, after_of.keys[i].by_value, after_of.keys[i].length))
+        if (old_null || new_null ? old_null != new_null : !same_key_value(after_of.keys[i], old_value, new_value))
             refuse_key_change(before_of, before);
     }
 }

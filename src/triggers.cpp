@@ -18,6 +18,13 @@ TriggerData* trigger_data(FunctionCallInfo fcinfo, const char* name) {
     return reinterpret_cast<TriggerData*>(fcinfo->context);
 }
 
+// Anybody may hang these functions on a table of his own, in any way that CREATE TRIGGER takes; then there may be no row to look at.
+void require_moment(bool right, const char* name, const char* moment) {
+    if (right) return;
+    throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string("pawl.") + name + "() must be fired " + moment, {},
+                      "Triggers with it are made by pawl.enforce.");
+}
+
 bool same_attribute(const Row& before, const Row& after, AttrNumber attribute) {
     bool old_null, new_null;
     Datum old_value = slot_getattr(before.slot, attribute, &old_null);
@@ -93,6 +100,8 @@ void forget_deferral() noexcept { rows_deferred = false; }
 
 PAWL_FUNCTION(pawl_judge) {
     TriggerData* trigger = trigger_data(fcinfo, "judge");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
+                   "judge", "BEFORE UPDATE FOR EACH ROW");
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
@@ -107,6 +116,7 @@ PAWL_FUNCTION(pawl_judge) {
 
 PAWL_FUNCTION(pawl_settle) {
     TriggerData* trigger = trigger_data(fcinfo, "settle");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle", "AFTER, FOR EACH ROW");
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         settle_insert(member, trigger);
@@ -119,6 +129,7 @@ PAWL_FUNCTION(pawl_settle) {
 
 PAWL_FUNCTION(pawl_truncated) {
     TriggerData* trigger = trigger_data(fcinfo, "truncated");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated", "BEFORE TRUNCATE");
     truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
@@ -144,8 +155,14 @@ PAWL_FUNCTION(pawl_log_guard) {
 
 PAWL_FUNCTION(pawl_uuid_v7) {
     if (PG_ARGISNULL(0)) return fcinfo->isnull = true, static_cast<Datum>(0);
+    // 48 bits of milliseconds since 1970; what lies outside would sort anywhere.
+    constexpr TimestampTz epoch = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+    const TimestampTz at = PG_GETARG_TIMESTAMPTZ(0);
+    if (at < -epoch || at >= (TimestampTz{1} << 48) * 1000 - epoch)
+        throw pg::Failure(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE, "timestamp out of range for a version 7 UUID", {},
+                          "Give a time from 1970 to 10889.");
     auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-    make_uuid_v7(PG_GETARG_TIMESTAMPTZ(0), uuid);
+    make_uuid_v7(at, uuid);
     return UUIDPGetDatum(uuid);
 }
 

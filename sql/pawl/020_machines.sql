@@ -1,7 +1,5 @@
 -- Machines: what was drawn, and what it compiles to. Written by pawl.define, never changed afterwards.
---
--- No foreign keys between pawl's own tables: pg_restore -j loads the tables of an extension side by side, in no order. What they
--- would say is said by the triggers below and on pawl.binding, which let a superuser, and so a restore, write in any order.
+-- No foreign keys tie these tables: a parallel pg_restore fills them in any order. Triggers do their work.
 
 CREATE TABLE pawl.machine (
     machine text COLLATE "C" NOT NULL CHECK (machine <> ''),
@@ -69,8 +67,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    log regclass;
     bound regclass;
+    log regclass;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         RAISE EXCEPTION USING ERRCODE = 'PW006',
@@ -79,7 +77,7 @@ BEGIN
             HINT = format('define the next version: select pawl.define(%L, …)', OLD.machine);
     END IF;
     IF TG_TABLE_NAME <> 'machine' THEN
-        -- a version goes as a whole: its states and arrows follow it, when it is already out of sight
+        -- a version goes as a whole: its states and arrows follow it, when it is already gone
         IF EXISTS (SELECT FROM pawl.machine m WHERE m.machine = OLD.machine AND m.version = OLD.version) THEN
             RAISE EXCEPTION USING ERRCODE = 'PW006',
                 MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
@@ -87,42 +85,20 @@ BEGIN
         END IF;
         RETURN OLD;
     END IF;
-    SELECT b.history INTO log FROM pawl.binding b
-     WHERE b.machine = OLD.machine AND b.history IS NOT NULL ORDER BY b.relation LIMIT 1;
+    SELECT b.relation, b.history INTO bound, log FROM pawl.binding b
+     WHERE b.machine = OLD.machine AND (b.version = OLD.version OR b.history IS NOT NULL)
+     ORDER BY b.version <> OLD.version, b.relation LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW006',
+        RAISE EXCEPTION USING ERRCODE = '2BP01',
             MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
-            DETAIL = format('Its moves may be in the log %s.', log);
-    END IF;
-    -- nobody binds it in the meantime
-    LOCK TABLE pawl.binding IN SHARE ROW EXCLUSIVE MODE;
-    SELECT b.relation INTO bound FROM pawl.binding b
-     WHERE b.machine = OLD.machine AND b.version = OLD.version ORDER BY b.relation LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '23503',
-            MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
-            DETAIL = format('It guards table %s.', bound);
+            DETAIL = CASE WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
+                          THEN format('It is enforced on table %s.', bound)
+                          ELSE format('Its moves may be in the log %s.', log) END;
     END IF;
     RETURN OLD;
 END
 $function$;
 COMMENT ON FUNCTION pawl._machine_immutable() IS 'internal: refuses changes of a defined machine';
-
--- SECURITY DEFINER: who may delete a version need not be one who may delete states; it deletes nothing else.
-CREATE FUNCTION pawl._machine_deleted() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
-    DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
-    RETURN NULL;
-END
-$function$;
-COMMENT ON FUNCTION pawl._machine_deleted() IS 'internal: the states and arrows of a version go with it';
-
-CREATE TRIGGER deleted AFTER DELETE ON pawl.machine
-    FOR EACH ROW EXECUTE FUNCTION pawl._machine_deleted();
 
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine
     FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
@@ -131,8 +107,22 @@ CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine_state
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine_transition
     FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
 
--- States and arrows come with their version, in the transaction that defines it. A version that is bound gets no more of them,
--- save from a superuser: a restore fills the tables in an order of its own.
+CREATE FUNCTION pawl._machine_gone() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
+    DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and arrows go with their version';
+
+CREATE TRIGGER gone AFTER DELETE ON pawl.machine FOR EACH ROW EXECUTE FUNCTION pawl._machine_gone();
+
+-- States and arrows come with their version. One that is bound gets no more of them, save from a superuser: a restore fills the
+-- tables in an order of its own.
 CREATE FUNCTION pawl._machine_complete() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -143,12 +133,10 @@ BEGIN
     IF current_setting('is_superuser') = 'on' THEN
         RETURN NULL;
     END IF;
-    SELECT a.machine, a.version INTO bound FROM added a
-     WHERE NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = a.machine AND m.version = a.version) LIMIT 1;
+    SELECT v.machine, v.version INTO bound FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
+     WHERE NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = v.machine AND m.version = v.version) LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '23503',
-            MESSAGE = format('there is no version %s of machine "%s"', bound.version, bound.machine),
-            HINT = format('define it: select pawl.define(%L, …)', bound.machine);
+        RAISE EXCEPTION USING ERRCODE = 'PW008', MESSAGE = format('machine "%s" has no version %s', bound.machine, bound.version);
     END IF;
     SELECT b.machine, b.version INTO bound
       FROM (SELECT DISTINCT a.machine, a.version FROM added a) v

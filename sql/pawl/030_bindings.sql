@@ -77,12 +77,13 @@ AS $function$
 DECLARE
     foreign_table regclass;
 BEGIN
+    -- A log that was attached may since have been given to somebody else, out of the reach of the table's owner.
     SELECT r.relation INTO foreign_table
       FROM (SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.relation END
-            UNION ALL SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.history END
             UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END
-            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.history END
-            UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.history_view END) r(relation)
+            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW.history IS DISTINCT FROM OLD.history THEN NEW.history END
+            UNION ALL SELECT CASE WHEN TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW.history_view IS DISTINCT FROM OLD.history_view
+                                  THEN NEW.history_view END) r(relation)
      WHERE NOT pawl._owns(r.relation) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42501',
@@ -91,10 +92,11 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     END IF;
+    -- not for a superuser: a restore may fill this table before pawl.machine
     IF current_setting('is_superuser') <> 'on'
        AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
-        RAISE EXCEPTION USING ERRCODE = '23503',
-            MESSAGE = format('there is no version %s of machine "%s"', NEW.version, NEW.machine);
+        RAISE EXCEPTION USING ERRCODE = 'PW008',
+            MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
     END IF;
     NEW.relation_oid := NEW.relation::oid;
     SELECT a.attnum INTO NEW.state_attnum FROM pg_attribute a

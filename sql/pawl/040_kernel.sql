@@ -50,10 +50,10 @@ COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name) IS
 'moves many rows by an event; one result row a key: what cannot move says why and keeps nobody else from moving';
 
 CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
-RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text, params text[], guards text[], notes text[])
+RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[], notes text[])
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
 COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
-'the moves that leave a row''s state, each allowed or blocked by a named guard';
+'the moves that leave a row''s state, each allowed or blocked by the guards named';
 
 CREATE FUNCTION pawl.uuid_v7(at timestamptz DEFAULT pg_catalog.clock_timestamp()) RETURNS uuid
 LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_uuid_v7';
@@ -63,6 +63,10 @@ CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) 
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';
 COMMENT ON FUNCTION pawl._key_text(regclass, "any", name) IS 'internal: the values of a key as text, in the order of binding.key_columns';
 
+CREATE FUNCTION pawl._equality(type oid) RETURNS text
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_equality';
+COMMENT ON FUNCTION pawl._equality(oid) IS 'internal: the equality of a type as OPERATOR(schema.=)';
+
 CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
 COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows to new states as part of pawl.upgrade; owner only';
@@ -71,6 +75,11 @@ CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version i
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME', 'pawl_guard_functions';
 COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer) IS
 'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table';
+
+CREATE FUNCTION pawl._tree_change(command pg_ddl_command) RETURNS text
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
+COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
+'internal: what a command did to a tree of tables: join (ATTACH PARTITION, INHERIT, PARTITION OF, INHERITS), leave (DETACH PARTITION, NO INHERIT), null';
 
 -- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine

@@ -9,19 +9,18 @@
 -- jsonb. created_at is an integer: microseconds since 1970-01-01 00:00:00 UTC.
 -- Key values are in the form of their type's output function under datestyle 'ISO, YMD', intervalstyle 'postgres', timezone UTC,
 -- extra_float_digits 1, bytea_output hex, whatever the session has set.
+-- Its names are bound when it is created; a search_path of its own would double what a call costs.
 CREATE FUNCTION pawl._log_content(key text[], sort_key integer, from_state text, to_state text, event text, processor text,
     actor text, correlation_id text, metadata jsonb, machine_version integer, created_at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT '[' || array_to_string(
-        ARRAY(SELECT to_json(k.value)::text FROM unnest(key) WITH ORDINALITY k(value, n) ORDER BY k.n)
-        || ARRAY[sort_key::text, to_json(from_state)::text, to_json(to_state)::text, to_json(event)::text,
-                 to_json(processor)::text, to_json(actor)::text, to_json(correlation_id)::text,
-                 to_json(metadata::text)::text, machine_version::text,
-                 (extract(epoch FROM created_at) * 1000000)::bigint::text],
-        ', ', 'null') || ']'
-$function$;
+RETURN '[' || array_to_string(
+    CASE WHEN cardinality(key) = 1 THEN ARRAY[to_json(key[1])::text]
+         ELSE ARRAY(SELECT to_json(k.value)::text FROM unnest(key) WITH ORDINALITY k(value, n) ORDER BY k.n) END
+    || ARRAY[sort_key::text, to_json(from_state)::text, to_json(to_state)::text, to_json(event)::text,
+             to_json(processor)::text, to_json(actor)::text, to_json(correlation_id)::text,
+             to_json(metadata::text)::text, machine_version::text,
+             (extract(epoch FROM created_at) * 1000000)::bigint::text],
+    ', ', 'null') || ']';
 COMMENT ON FUNCTION pawl._log_content(text[], integer, text, text, text, text, text, text, jsonb, integer, timestamptz) IS
 'internal: the text of a log row that its hash is made of';
 
@@ -90,8 +89,10 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._log_columns(regclass, name[], text, boolean) IS 'internal: the columns of the log of a table';
 
--- Why a table is not the log it should be; null when it is.
-CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns name[], most_recent text, hash_chain boolean)
+-- Why a table is not the log it should be; null when it is. Its indexes may be left out: while a dump is being restored they are
+-- not there yet.
+CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns name[], most_recent text, hash_chain boolean,
+    columns_only boolean)
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -124,6 +125,9 @@ BEGIN
     IF FOUND THEN
         RETURN format('it has a column %s, which nothing would fill', got);
     END IF;
+    IF columns_only THEN
+        RETURN NULL;
+    END IF;
     SELECT array_agg(a.attnum ORDER BY k.n) INTO key_attnums
       FROM unnest(pawl._log_key_columns(key_columns)) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name;
@@ -141,7 +145,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean) IS
+COMMENT ON FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean, boolean) IS
 'internal: why a table cannot be the log of another; null when it can';
 
 -- The list of key columns of an alias, quoted; and a condition that two aliases have the same key.
@@ -153,14 +157,17 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._columns(text, name[]) IS 'internal: a list of quoted column names';
 
-CREATE FUNCTION pawl._same_key(one text, names name[], other text, other_names name[]) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+-- By the equality of the columns' own types, which need not be in any search_path (citext, ltree).
+CREATE FUNCTION pawl._same_key(one text, names name[], other text, other_names name[], relation regclass) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('%s.%I = %s.%I', one, k.name, other, o.name), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('%s.%I %s %s.%I', one, k.name, pawl._equality(a.atttypid), other, o.name), ' AND ' ORDER BY k.n)
       FROM unnest(names) WITH ORDINALITY k(name, n) JOIN unnest(other_names) WITH ORDINALITY o(name, n) ON o.n = k.n
+      JOIN pg_attribute a ON a.attrelid = relation AND a.attname = k.name
 $function$;
-COMMENT ON FUNCTION pawl._same_key(text, name[], text, name[]) IS 'internal: a condition that two rows have the same key';
+COMMENT ON FUNCTION pawl._same_key(text, name[], text, name[], regclass) IS
+'internal: a condition that two rows have the same key; the relation is that of the first names';
 
 -- The key of a row as people read it, and as text[]: the output functions, not casts (a cast changes char(n), boolean, inet).
 CREATE FUNCTION pawl._key_label(alias text, names name[]) RETURNS text
@@ -210,7 +217,7 @@ BEGIN
     ELSE
         -- sort_key has no gaps: the newest row is the one without a next
         EXECUTE format('CREATE VIEW %I.%I WITH (security_invoker = true) AS SELECT l.*, NOT EXISTS (SELECT FROM %s n WHERE %s AND n.sort_key = l.sort_key + 1) AS most_recent FROM %s l',
-                       schema_name, log_view, log, pawl._same_key('n', log_keys, 'l', log_keys), log);
+                       schema_name, log_view, log, pawl._same_key('n', log_keys, 'l', log_keys, log), log);
         view := format('%I.%I', schema_name, log_view)::regclass;
         EXECUTE format('COMMENT ON VIEW %s IS %L', view, 'the moves of ' || relation || ', kept by pawl');
     END IF;
@@ -339,7 +346,7 @@ SET extra_float_digits = 1
 SET bytea_output = 'hex'
 AS $function$
 DECLARE
-    same text := pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns);
+    same text := pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history);
     newest text := format('SELECT l.* FROM %s l WHERE %s ORDER BY l.sort_key DESC LIMIT 1', bound.history, same);
     row_text record := pawl._log_row(bound, pawl._columns('r.', bound.key_columns), pawl._key_array('r', bound.key_columns),
                                      'NULL', format('r.%I::text', bound.state_column), 'pawl.attach');
@@ -388,7 +395,7 @@ SET bytea_output = 'hex'
 AS $function$
 DECLARE
     no_row text := format('NOT EXISTS (SELECT FROM %s r WHERE %s)', bound.relation,
-                          pawl._same_key('r', bound.key_columns, 'o', bound.log_key_columns));
+                          pawl._same_key('r', bound.key_columns, 'o', bound.log_key_columns, bound.relation));
     row_text record := pawl._log_row(bound, pawl._columns('o.', bound.log_key_columns), pawl._key_array('o', bound.log_key_columns),
                                      'o.to_state', 'NULL', 'pawl.delete');
 BEGIN

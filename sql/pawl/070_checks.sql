@@ -190,6 +190,20 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: refuses partitions and children that cannot be guarded';
 
+-- Rows that were committed after a transaction's one snapshot was taken are out of its sight, however it locks.
+CREATE FUNCTION pawl._check_isolation(doing text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM pawl._raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
+            'It would not see rows that were committed since the transaction began.', 'begin isolation level read committed');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_isolation(text) IS 'internal: refuses to check rows with an old snapshot';
+
 -- Counts the rows that are in none of these states: `2 rows in "foo", 1 row is null`; null when there are none.
 -- Source is a table name, or `ONLY` one.
 CREATE FUNCTION pawl._strange_rows(source text, state_column name, states text[]) RETURNS text

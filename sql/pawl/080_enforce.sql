@@ -121,8 +121,11 @@ BEGIN
             'history => true');
     END IF;
 
+    PERFORM pawl._check_isolation('pawl.enforce');
     PERFORM pawl._check_table(relation);
     wanted := pawl._version(machine, version);
+    -- this version stays while we look at it
+    PERFORM FROM pawl.machine m WHERE m.machine = enforce.machine AND m.version = wanted FOR KEY SHARE;
     -- from here on no row changes and nobody else attaches
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
     PERFORM pawl._check_table(relation);
@@ -216,7 +219,7 @@ BEGIN
                     WHEN NOT pawl._owns(log) THEN 'it belongs to another role'
                     WHEN view_name IS NOT NULL AND view IS NULL THEN format('the view %I on it is missing', view_name)
                     WHEN view IS NOT NULL AND (SELECT c.relkind FROM pg_class c WHERE c.oid = view) <> 'v' THEN format('%s is not a view', view)
-                    ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) END;
+                    ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false) END;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name, bound.relation),
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => …');
@@ -310,9 +313,11 @@ BEGIN
     IF NOT pawl._owns(bound.relation) THEN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
+    PERFORM pawl._check_isolation('pawl.upgrade');
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);
     newest := pawl._version(bound.machine, NULL);
+    PERFORM FROM pawl.machine m WHERE m.machine = bound.machine AND m.version = newest FOR KEY SHARE;
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
             PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already', bound.relation, bound.machine),

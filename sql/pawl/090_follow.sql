@@ -12,35 +12,36 @@ DECLARE
     root regclass;
     newcomers oid[];
 BEGIN
-    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
-     WHERE c.classid = 'pg_class'::regclass AND c.object_type IN ('table', 'foreign table') AND NOT c.in_extension;
-    IF touched IS NULL THEN
-        RETURN;
-    END IF;
     IF NOT has_schema_privilege('pawl', 'USAGE') THEN
-        -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
-        IF EXISTS (WITH RECURSIVE up(oid) AS (
-                       SELECT unnest(touched)
-                       UNION
-                       SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
-                   down(oid) AS (
-                       SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
-                       UNION
-                       SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
-                   SELECT FROM down d
-                    WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate')) THEN
+        PERFORM FROM pg_event_trigger_ddl_commands() c
+         WHERE c.classid = 'pg_class'::regclass
+           -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
+           AND EXISTS (WITH RECURSIVE up(oid) AS (
+                           SELECT c.objid
+                           UNION
+                           SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
+                       down(oid) AS (
+                           SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
+                           UNION
+                           SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
+                       SELECT FROM down d
+                        WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate'));
+        IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
                 DETAIL = 'The rows of a table that joins an enforced one must be checked.',
                 HINT = format('grant usage on schema pawl to %I', current_user);
         END IF;
         RETURN;
     END IF;
+    -- only commands that put a table into a tree: during a restore a tree stands before its triggers do
+    SELECT array_agg(DISTINCT c.objid) INTO touched FROM pg_event_trigger_ddl_commands() c
+     WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension AND pawl._tree_change(c.command) = 'join';
+    IF touched IS NULL THEN
+        RETURN;
+    END IF;
     FOR root IN
         SELECT DISTINCT b.relation FROM pawl.binding b
-         WHERE b.relation IN (SELECT a FROM unnest(touched) t, pawl._ancestors(t) a)
-           -- a restore brings the bindings first and the triggers last: until then nobody is a newcomer
-           AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = b.relation AND g.tgfoid = 'pawl.judge()'::regprocedure)
-         ORDER BY 1
+         WHERE b.relation IN (SELECT a FROM unnest(touched) t, pawl._ancestors(t) a) ORDER BY 1
     LOOP
         SELECT array_agg(DISTINCT m ORDER BY m) INTO newcomers
           FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
@@ -48,6 +49,9 @@ BEGIN
            AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure)
                 OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
+            IF TG_TAG <> 'CREATE TABLE' THEN  -- what has just been created is empty
+                PERFORM pawl._check_isolation(TG_TAG || format(' on table %s, which has a lifecycle,', root));
+            END IF;
             PERFORM pawl._adopt_members(root, newcomers);
         END IF;
     END LOOP;
@@ -104,15 +108,6 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._has_rows(regclass) IS 'internal: whether a table, without its children, has rows';
 
--- A restore makes indexes before triggers: a log without its door is still being put together, and may lack its keys.
-CREATE FUNCTION pawl._log_is_closed(log regclass) RETURNS boolean
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-    SELECT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgfoid = 'pawl.log_door()'::regprocedure)
-$function$;
-COMMENT ON FUNCTION pawl._log_is_closed(regclass) IS 'internal: whether a log has its door, which is made last';
-
 -- Renames are written into the bindings, changes that would break one are refused, members that left lose our triggers.
 -- SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs only, never a user's
 -- table, and runs no code of theirs (not even the CHECK of a domain).
@@ -121,7 +116,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_
 AS $function$
 DECLARE
     touched regclass;
-    touched_column integer;
+    leaves boolean;
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -129,22 +124,22 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;
-    FOR touched, touched_column IN
-        SELECT c.objid, max(c.objsubid) FROM pg_event_trigger_ddl_commands() c
+    FOR touched, leaves IN
+        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false) FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
            AND c.object_type IN ('table', 'table column', 'foreign table') GROUP BY 1 ORDER BY 1
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
-            PERFORM pawl._follow_columns(bound, touched_column);
+            PERFORM pawl._follow_columns(bound);
         END LOOP;
-        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched AND pawl._log_is_closed(b.history) LOOP
-            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain)));
+        FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
+            problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true)));
             IF problem.f1 IS NOT NULL THEN
                 PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation),
                     format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
-        IF TG_TAG = 'ALTER TABLE' THEN
+        IF leaves THEN
             PERFORM pawl._let_go(touched);
         END IF;
     END LOOP;
@@ -172,9 +167,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
 
--- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers has no numbers
--- of this table: its names were right until this command, so one that is gone is that of the column the command touched.
-CREATE FUNCTION pawl._follow_columns(bound pawl.binding, touched_column integer) RETURNS void
+-- An attribute number whose name is another one now was renamed.
+CREATE FUNCTION pawl._follow_columns(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -182,7 +176,6 @@ DECLARE
     new_state_column name := bound.state_column;
     new_keys name[] := bound.key_columns;
     new_log_keys name[];
-    touched_name name;
     problem record;
     pair record;
 BEGIN
@@ -193,16 +186,6 @@ BEGIN
         SELECT coalesce(array_agg(coalesce(a.attname, k.name) ORDER BY k.n), '{}') INTO new_keys
           FROM unnest(bound.key_columns, bound.key_attnums) WITH ORDINALITY k(name, attnum, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attnum = k.attnum AND NOT a.attisdropped;
-    ELSE
-        SELECT a.attname INTO touched_name FROM pg_attribute a
-         WHERE a.attrelid = bound.relation AND a.attnum = touched_column AND a.attnum > 0;
-        SELECT CASE WHEN c.is_gone THEN coalesce(touched_name, bound.state_column) ELSE bound.state_column END INTO new_state_column
-          FROM (SELECT NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = bound.state_column
-                                      AND NOT a.attisdropped) AS is_gone) c;
-        SELECT coalesce(array_agg(CASE WHEN a.attname IS NULL THEN coalesce(touched_name, k.name) ELSE k.name END ORDER BY k.n), '{}')
-          INTO new_keys
-          FROM unnest(bound.key_columns) WITH ORDINALITY k(name, n)
-          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = k.name AND NOT a.attisdropped;
     END IF;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
     IF problem.message IS NOT NULL THEN
@@ -214,7 +197,7 @@ BEGIN
            SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys
          WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
     END IF;
-    IF bound.history IS NULL OR NOT pawl._log_is_closed(bound.history) THEN
+    IF bound.history IS NULL THEN
         RETURN;
     END IF;
     FOR pair IN SELECT o.name AS old_name, n.name AS new_name
@@ -225,14 +208,14 @@ BEGIN
             EXECUTE format('ALTER VIEW %s RENAME COLUMN %I TO %I', bound.history_view, pair.old_name, pair.new_name);
         END IF;
     END LOOP;
-    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain)));
+    problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain, true)));
     IF problem.f1 IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
             format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._follow_columns(pawl.binding, integer) IS 'internal: follows renamed columns of an enforced table';
+COMMENT ON FUNCTION pawl._follow_columns(pawl.binding) IS 'internal: follows renamed columns of an enforced table';
 
 -- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row triggers
 -- of a detached partition; the statement trigger is left behind.
@@ -305,9 +288,13 @@ BEGIN
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
     FOR dropped IN
-        SELECT b.relation, b.state_column, b.history FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.history::oid = d.objid
-         WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
-           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain) IS NOT NULL
+        SELECT b.* FROM pg_event_trigger_dropped_objects() d
+          JOIN pg_class c ON c.relname = d.address_names[2]
+          JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = d.address_names[1]
+          JOIN pawl.binding b ON b.history = c.oid
+         WHERE d.object_type IN ('table column', 'table constraint')
+           AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_door()'::regprocedure)
+           AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
         PERFORM pawl._raise('2BP01', format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));

@@ -22,7 +22,7 @@ CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('l.%I = ($1)[%s]::%s', k.name, k.n, format_type(a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('l.%I %s ($1)[%s]::%s', k.name, pawl._equality(a.atttypid), k.n, format_type(a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
       FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.history AND a.attname = k.name
 $function$;

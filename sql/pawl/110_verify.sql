@@ -62,7 +62,7 @@ BEGIN
             END IF;
         END IF;
         RETURN QUERY EXECUTE format(
-            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(format(''the row is in "%%s"'', r.%2$I), ''the state is null'') '
+            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || r.%2$I::text || ''"'', ''the state is null'') '
             'FROM %3$s r WHERE r.%2$I IS NULL OR r.%2$I::text COLLATE "C" <> ALL ($3) ORDER BY 3',
             pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation)
             USING bound.relation, bound.state_column, pawl._atoms(bound.machine, bound.version);
@@ -85,20 +85,21 @@ BEGIN
     RETURN QUERY EXECUTE format($query$
         WITH newest AS (SELECT DISTINCT ON (%1$s) l.* FROM %2$s l ORDER BY %1$s, l.sort_key DESC),
              ends AS (SELECT CASE WHEN r.present THEN %3$s ELSE %4$s END AS key, r.present, r.%5$I::text AS state,
+                             coalesce('"' || r.%5$I::text || '"', 'no state') AS state_shown,
                              n.sort_key, n.to_state
                         FROM (SELECT t.*, true AS present FROM %6$s t) r FULL JOIN newest n ON %7$s)
         SELECT $1, $2, e.key, p.problem, p.detail
           FROM ends e
           CROSS JOIN LATERAL (VALUES
-               ('log_missing', e.present AND e.sort_key IS NULL, format('the row is in "%%s", it has no log', e.state)),
+               ('log_missing', e.present AND e.sort_key IS NULL, format('the row is in %%s, it has no log', e.state_shown)),
                ('row_missing', e.present IS NULL AND e.to_state IS NOT NULL, format('the log ends with "%%s", there is no row', e.to_state)),
                ('log_differs', e.present AND e.sort_key IS NOT NULL AND e.state COLLATE "C" IS DISTINCT FROM e.to_state COLLATE "C",
-                format('the row is in "%%s", the log ends with %%s', e.state, coalesce(format('"%%s"', e.to_state), 'its deletion')))
+                format('the row is in %%s, the log ends with %%s', e.state_shown, coalesce('"' || e.to_state || '"', 'its deletion')))
                ) p(problem, holds, detail)
          WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
         pawl._columns('l.', bound.log_key_columns), bound.history,
         pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
-        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns))
+        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history))
         USING bound.relation, bound.state_column;
 END
 $function$;
@@ -116,24 +117,29 @@ BEGIN
             SELECT l.*, lag(l.sort_key) OVER w AS last_sort_key, lag(l.to_state) OVER w AS last_to_state,
                    lag(l.created_at) OVER w AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
               FROM %2$s l WINDOW w AS (PARTITION BY %3$s ORDER BY l.sort_key))
+        , checked AS (
+            SELECT c.*, c.sort_key <> coalesce(c.last_sort_key, 0) + 1 AS has_gap,
+                   c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
+                   NOT k.known AS is_unknown, k.known AND %5$s AS is_illegal, %6$s AS is_mistaken,
+                   coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged
+              FROM chain c
+              CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+            OFFSET 0)  -- each condition is looked at once
         SELECT $2, $3, %4$s, p.problem, format('sort_key %%s: ', c.sort_key) || p.detail
-          FROM chain c
-          CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+          FROM checked c
           CROSS JOIN LATERAL (VALUES
-               ('sort_key_gap', c.sort_key <> coalesce(c.last_sort_key, 0) + 1,
-                format('%%s should come before it', c.sort_key - 1)),
-               ('chain_broken', c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C",
-                format('it begins at %%s, the one before ended at %%s', coalesce(format('"%%s"', c.from_state), 'nothing'),
-                       coalesce(format('"%%s"', c.last_to_state), 'nothing'))),
-               ('unknown_version', NOT k.known, format('machine "%%s" has no version %%s', $1, c.machine_version)),
-               ('illegal_hop', k.known AND %5$s,
-                format('%%s to %%s is no arrow of version %%s', coalesce(format('"%%s"', c.from_state), 'nothing'),
-                       coalesce(format('"%%s"', c.to_state), 'nothing'), c.machine_version)),
-               ('most_recent', %6$s, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
-               ('clock_backwards', c.created_at < c.last_created_at, format('written %%s before the one before', c.last_created_at - c.created_at)),
-               ('hash_mismatch', %7$s, 'its hash is not that of its content and its predecessor''s hash')
+               ('sort_key_gap', c.has_gap, format('%%s should come before it', c.sort_key - 1)),
+               ('chain_broken', c.is_broken, format('it begins at %%s, the one before ended at %%s',
+                       coalesce('"' || c.from_state || '"', 'nothing'), coalesce('"' || c.last_to_state || '"', 'nothing'))),
+               ('unknown_version', c.is_unknown, format('machine "%%s" has no version %%s', $1, c.machine_version)),
+               ('illegal_hop', c.is_illegal, format('%%s to %%s is no arrow of version %%s', coalesce('"' || c.from_state || '"', 'nothing'),
+                       coalesce('"' || c.to_state || '"', 'nothing'), c.machine_version)),
+               ('most_recent', c.is_mistaken, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
+               ('clock_backwards', c.is_backwards, format('written %%s before the one before', c.last_created_at - c.created_at)),
+               ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash')
                ) p(problem, holds, detail)
-         WHERE p.holds ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
+         WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged) AND p.holds
+         ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
         CASE WHEN bound.hash_chain THEN ', lag(l.hash) OVER w AS last_hash' END,
         bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
         pawl._foreign_hop('c'),

@@ -42,6 +42,11 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
+    RETURN QUERY SELECT 'renames', CASE WHEN bound.relation_oid = bound.relation::oid THEN 'ok' ELSE 'warning' END,
+        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid
+             THEN 'restored without triggers: renames of its columns are not followed, but refused' END,
+        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid THEN attach_again END;
+
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
       FROM pawl._expected_triggers(bound.relation) e
      WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function);
@@ -85,7 +90,7 @@ BEGIN
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
-    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain);
+    check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false);
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
         CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
                                                      bound.relation, bound.state_column, bound.machine) END;
@@ -117,8 +122,8 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('alter event trigger %I enable', wrong[1]) END;
 
     RETURN QUERY SELECT b.relation, b.state_column, h.check_name, h.status, nullif(h.detail, ''), h.hint
-                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) h
-                  ORDER BY b.relation::text COLLATE "C", b.state_column;
+                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) WITH ORDINALITY h(check_name, status, detail, hint, n)
+                  ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
     RETURN QUERY
         SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no lifecycle stands behind ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
@@ -133,4 +138,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, renames, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';

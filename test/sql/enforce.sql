@@ -62,6 +62,11 @@ SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', always => 
 SELECT says($$SELECT pawl.release(NULL)$$);
 SELECT says($$SELECT pawl.upgrade(NULL)$$);
 
+-- rows are not checked with an old snapshot
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order')$$);
+COMMIT;
+
 -- unknown names and values
 SELECT says($$SELECT pawl.enforce('nowhere', 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce(1::oid, 'state', 'enforce_order')$$);

@@ -100,6 +100,12 @@ ALTER TABLE tree DETACH PARTITION tree_3;
 UPDATE tree_3 SET state = 'new' WHERE id = 20;
 SELECT says($$ALTER TABLE tree ATTACH PARTITION tree_3 FOR VALUES FROM (20) TO (30)$$);
 UPDATE tree_3 SET state = 'done' WHERE id = 20;
+-- rows are not checked with an old snapshot
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT says($$ALTER TABLE tree ATTACH PARTITION tree_3 FOR VALUES FROM (20) TO (30)$$);
+CREATE TABLE tree_9 PARTITION OF tree FOR VALUES FROM (90) TO (100);
+DROP TABLE tree_9;
+COMMIT;
 -- a partition with partitions
 CREATE TABLE tree_4 (id int PRIMARY KEY, state text NOT NULL) PARTITION BY RANGE (id);
 CREATE TABLE tree_4_1 PARTITION OF tree_4 FOR VALUES FROM (30) TO (35);

@@ -67,6 +67,7 @@ SELECT says($$DELETE FROM "orders_odd ""state_transitions"$$);
 -- DDL on it
 SELECT says($$DROP TABLE orders_transitions$$);
 SELECT says($$ALTER TABLE orders_transitions DROP COLUMN event$$);
+SELECT says($$ALTER TABLE orders_transitions DROP CONSTRAINT orders_transitions_pkey$$);
 SELECT says($$ALTER TABLE orders_transitions RENAME COLUMN event TO occasion$$);
 SELECT says($$ALTER TABLE orders_transitions RENAME TO orders_past$$);
 SELECT says($$ALTER TABLE orders_transitions ADD COLUMN remark text$$);

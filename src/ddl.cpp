@@ -1,0 +1,61 @@
+// May ereport; owns nothing: what a command did to trees of tables. Event triggers see it in a form that only C can read.
+#include "pg/bridge.hpp"
+
+extern "C" {
+#include "nodes/parsenodes.h"
+#include "tcop/deparse_utility.h"
+}
+
+namespace pawl {
+
+namespace {
+
+enum class TreeChange { none, join, leave };
+
+TreeChange change_of(AlterTableType type) {
+    switch (type) {
+        case AT_AttachPartition:
+        case AT_AddInherit: return TreeChange::join;
+        case AT_DetachPartition:
+        case AT_DetachPartitionFinalize:
+        case AT_DropInherit: return TreeChange::leave;
+        default: return TreeChange::none;
+    }
+}
+
+// One ALTER TABLE may do both; then what joins matters more.
+TreeChange change_of(List* subcommands) {
+    TreeChange found = TreeChange::none;
+    ListCell* cell;
+    foreach (cell, subcommands) {
+        Node* parsed = static_cast<CollectedATSubcmd*>(lfirst(cell))->parsetree;
+        if (!IsA(parsed, AlterTableCmd)) continue;
+        TreeChange change = change_of(reinterpret_cast<AlterTableCmd*>(parsed)->subtype);
+        if (change == TreeChange::join) return change;
+        if (change != TreeChange::none) found = change;
+    }
+    return found;
+}
+
+TreeChange change_of(const CollectedCommand& command) {
+    if (command.type == SCT_AlterTable) return change_of(command.d.alterTable.subcmds);
+    if (command.type != SCT_Simple || command.parsetree == nullptr) return TreeChange::none;
+    // a foreign table's statement begins with that of a table
+    if (!IsA(command.parsetree, CreateStmt) && !IsA(command.parsetree, CreateForeignTableStmt)) return TreeChange::none;
+    return reinterpret_cast<CreateStmt*>(command.parsetree)->inhRelations == NIL ? TreeChange::none : TreeChange::join;
+}
+
+}  // namespace
+
+// pawl._tree_change(command): 'join', 'leave', or null.
+PAWL_FUNCTION(pawl_tree_change) {
+    switch (change_of(*reinterpret_cast<CollectedCommand*>(PG_GETARG_POINTER(0)))) {
+        case TreeChange::join: return pg::call([] { return CStringGetTextDatum("join"); });
+        case TreeChange::leave: return pg::call([] { return CStringGetTextDatum("leave"); });
+        case TreeChange::none: break;
+    }
+    fcinfo->isnull = true;
+    return static_cast<Datum>(0);
+}
+
+}  // namespace pawl

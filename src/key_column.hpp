@@ -1,0 +1,31 @@
+// May ereport; owns nothing. The columns that identify a row, and when two of their values are the same.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace pawl {
+
+struct KeyColumn {
+    AttrNumber attribute;  // in the member table
+    NameData name;
+    Oid type;
+    Oid collation;
+    int16 length;
+    bool by_value;
+    bool by_image;  // equal values have equal bytes; not so for numeric (1.0 and 1.00), float, citext
+};
+
+KeyColumn describe_key_column(Relation relation, AttrNumber attribute, const char* name);
+
+// Sameness as the primary key sees it; nulls are the callers' affair. Values that are the same have the same hash.
+bool same_key_value(const KeyColumn& key, Datum a, Datum b);
+uint32 hash_key_value(const KeyColumn& key, Datum value);
+
+// The equality of a type, OPERATOR(schema.=): what stands in the caller's search_path has no say.
+char* equality(Oid type);
+
+// The text of a value, the same in every session: times, floats and bytes as pawl.verify prints them. Every session reads it back
+// to the same value.
+char* fixed_text(Oid type, Datum value);
+
+}  // namespace pawl
