@@ -182,6 +182,21 @@ void write_all(bool all) {
     MemoryContextDelete(scratch);
 }
 
+// The hops as they stand, before a write inside a subtransaction that may fail: those of the outer ones, which waited, must still
+// stand when it has been rolled back. Its own, written or not, go with it.
+Hop** remember_order() {
+    auto* order = static_cast<Hop**>(palloc(sizeof(Hop*) * journal.n));
+    int n = 0;
+    for (Hop* hop = journal.first; hop != nullptr; hop = hop->next) order[n++] = hop;
+    return order;
+}
+
+void restore_order(Hop** order, int n) noexcept {
+    journal.first = journal.last = nullptr;
+    journal.n = 0;
+    for (int i = 0; i < n; ++i) append(order[i]);
+}
+
 Datum copied_key(const KeyColumn& key, TupleTableSlot* row) {
     bool null;
     Datum value = slot_getattr(row, key.attribute, &null);
@@ -246,16 +261,22 @@ void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict
 
 void write_journal(bool all) {
     if (journal.first == nullptr || journal.writing) return;
+    Hop** const order = GetCurrentSubTransactionId() == TopSubTransactionId ? nullptr : remember_order();
+    const int n = journal.n;
     journal.writing = true;
     PG_TRY();
     {
         write_all(all);
     }
-    PG_FINALLY();
+    PG_CATCH();
     {
         journal.writing = false;
+        if (order != nullptr) restore_order(order, n);
+        PG_RE_THROW();
     }
     PG_END_TRY();
+    journal.writing = false;
+    if (order != nullptr) pfree(order);
     reset_if_empty();
 }
 
