@@ -102,7 +102,7 @@ bool only_ours(LogWriter* writer) {
 }
 
 void prepare_tail_scan(LogWriter* writer) {
-    Oid index = RelationGetPrimaryKeyIndex(writer->log);
+    Oid index = pg::primary_key_index(writer->log);
     if (!OidIsValid(index))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("log table \"%s\" has no primary key", RelationGetRelationName(writer->log)),

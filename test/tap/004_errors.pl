@@ -129,10 +129,10 @@ my $verdict = q(select case when max(used) - min(used) < 200000 and max(top) - m
     else string_agg(format('used %s top %s rss %s kB', used, top, rss), ', ') end from measured;);
 sub many
 {
-	my ($name, @statements) = @_;
+	my ($name, $errors, @statements) = @_;    # errors: how many a statement makes
 	my $round = join "\n", map { "$_;" } @statements;
-	my $warm = $round x int(500 / @statements);
-	my $all = $round x int(10000 / @statements);
+	my $warm = $round x (1000 / @statements / $errors);
+	my $all = $round x (10000 / @statements / $errors);
 	my $out = '';
 	$node->psql('postgres', "create temp table measured (used bigint, top bigint, rss bigint);\n$warm$measure\n$all$measure\n$verdict",
 		stdout => \$out, stderr => \my $ignored, on_error_stop => 0);
@@ -140,17 +140,17 @@ sub many
 	is($last, 'flat', "10,000 errors, memory as before: $name");
 	return;
 }
-many('refusals', "update t set state = 'odd' where state = 'odd' or id = 14 and 1 / 0 = 1", "update t set state = 'nowhere' where id = 14",
+many('refusals', 1, "update t set state = 'odd' where state = 'odd' or id = 14 and 1 / 0 = 1", "update t set state = 'nowhere' where id = 14",
 	"insert into t values (99, 'old')", "update t_transitions set event = ''", "update t set state = 'old', mood = 'no' where id = 14");
-many('fire', "select pawl.fire('t', 14, 'renew')", "select pawl.fire('t', 14, 'nonsense')", "select pawl.fire('t', 999, 'age')",
+many('fire', 1, "select pawl.fire('t', 14, 'renew')", "select pawl.fire('t', 14, 'nonsense')", "select pawl.fire('t', 999, 'age')",
 	"select pawl.fire('t', 2, 'age')", "insert into t_transitions (subject_id, to_state) values (14, 'nowhere')");
-many('definitions', "select pawl.define('x', 'stateDiagram-v2\n    [*] -> a')", "select pawl.define('x', 'stateDiagram-v2\n    a --> b')",
+many('definitions', 1, "select pawl.define('x', 'stateDiagram-v2\n    [*] -> a')", "select pawl.define('x', 'stateDiagram-v2\n    a --> b')",
 	"select pawl.define('x', 'stateDiagram-v2\n    [*] --> a\n    a --> b : go [no_such_guard]')", "select pawl.define('x', '')");
-many('exception blocks in one transaction',
+many('exception blocks in one transaction', 100,
 	map { "do \$\$ begin for i in 1 .. 100 loop begin $_; exception when others then null; end; end loop; end \$\$" }
 	  ("update t set state = 'nowhere' where id = 14", "perform pawl.fire('t', 14, 'renew')", "perform pawl.define('x', 'state')",
 		"update t set state = 'old', mood = 'error' where id = 14"));
-many('exception blocks that undo a move',
+many('exception blocks that undo a move', 100,
 	"do \$\$ begin for i in 1 .. 100 loop begin update t set state = 'old' where id = 14; perform 1 / 0; exception when others then null; end; end loop; end \$\$");
 sound($node, 'after tens of thousands of errors');
 
