@@ -3,6 +3,8 @@
 
 #include "journal.hpp"
 #include "log_writer.hpp"
+#include "refusal.hpp"
+#include "subject.hpp"
 
 extern "C" {
 #include "common/hashfn.h"
@@ -111,6 +113,65 @@ Hop* in_order(Hop* hops) {
     return sorted[0];
 }
 
+// A log that is being written.
+struct LogRun {
+    LogWriter* writer;
+    Subjects* subjects;  // null where there is one hop only
+    int in_batch;
+    bool all;
+    int written;
+};
+
+// A row written in a subtransaction that is not the hop's own would vanish with it.
+bool is_anothers(const LogRun& run, const Hop& hop) { return !run.all && hop.subtransaction != GetCurrentSubTransactionId(); }
+
+Tail find_tail(LogRun& run, const Hop& hop, uint32 hash) {
+    if (run.subjects != nullptr && (!run.subjects->add(hash) || ++run.in_batch > keys_remembered / 2)) {
+        flush_log(run.writer);
+        run.subjects->clear();
+        run.subjects->add(hash);
+        run.in_batch = 1;
+    }
+    return find_tail(run.writer, hop);
+}
+
+// Writes the hops that can be written (`force`: all) and returns the others, in order.
+Hop* write_hops(LogRun& run, Hop* hops, bool force) {
+    Hop* waiting = nullptr;
+    Hop** waiting_end = &waiting;
+    run.written = 0;
+    for (Hop *hop = hops, *next; hop != nullptr; hop = next) {
+        next = hop->next;
+        hop->next = nullptr;
+        bool wait = is_anothers(run, *hop);
+        if (!wait) {
+            const uint32 hash = hash_of_key(*hop);
+            const Tail tail = find_tail(run, *hop, hash);
+            wait = !force && comes_too_early(*hop, tail, waiting, hash);
+            if (!wait) add_to_log(run.writer, *hop, tail), ++run.written;
+        }
+        if (wait) {
+            *waiting_end = hop;
+            waiting_end = &hop->next;
+        }
+    }
+    return waiting;
+}
+
+// A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table that is
+// partitioned by its state). One log cannot tell the lives of two rows.
+void refuse_second_rows(LogRun& run, Hop* waiting) {
+    for (Hop* hop = waiting; hop != nullptr; hop = hop->next) {
+        if (hop->from != nullptr || is_anothers(run, *hop)) continue;
+        const uint32 hash = hash_of_key(*hop);
+        const Hop* first = waiting;
+        while (hash_of_key(*first) != hash) first = first->next;
+        if (first != hop) continue;
+        const Tail tail = find_tail(run, *hop, hash);
+        if (tail.found && tail.to != nullptr && !key_is_unique(*hop->attachment)) refuse_second_row(*hop->attachment, hop->key, tail.to);
+    }
+}
+
 // Writes all hops of one log that can be written; the others go, in order, to `rest`.
 void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
     Relation log = try_relation_open(table, RowExclusiveLock);
@@ -119,41 +180,19 @@ void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogWriter* writer = begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append);
-    Subjects* subjects = nullptr;  // only where there is more than one hop
+    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), nullptr, 0, all, 0};
     if (hops->next != nullptr) {
-        subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
-        subjects->clear();
+        run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
+        run.subjects->clear();
     }
-    Hop* waiting = nullptr;  // of this log
-    Hop** waiting_end = &waiting;
-    int in_batch = 0;
-
-    for (Hop *hop = in_order(hops), *next; hop != nullptr; hop = next) {
-        next = hop->next;
-        hop->next = nullptr;
-        const uint32 hash = hash_of_key(*hop);
-        // A row written in a subtransaction that is not the hop's own would vanish with it.
-        bool wait = !all && hop->subtransaction != GetCurrentSubTransactionId();
-        Tail tail = {};
-        if (!wait) {
-            if (subjects != nullptr && (!subjects->add(hash) || ++in_batch > keys_remembered / 2)) {
-                flush_log(writer);
-                subjects->clear();
-                subjects->add(hash);
-                in_batch = 1;
-            }
-            tail = find_tail(writer, *hop);
-            wait = !all && comes_too_early(*hop, tail, waiting, hash);
-        }
-        if (wait) {
-            *waiting_end = hop;
-            waiting_end = &hop->next;
-        } else {
-            add_to_log(writer, *hop, tail);
-        }
-    }
-    finish_log(writer);
+    Hop* waiting = in_order(hops);
+    do {  // one command may delete a row and insert it again, in either order: what waited may follow now
+        waiting = write_hops(run, waiting, false);
+    } while (waiting != nullptr && run.written > 0);
+    // Between statements nothing is on its way any more.
+    if (waiting != nullptr && executor_level == 0) refuse_second_rows(run, waiting);
+    if (all) waiting = write_hops(run, waiting, true);
+    finish_log(run.writer);
     table_close(log, NoLock);
     while (*rest != nullptr) rest = &(*rest)->next;
     *rest = waiting;

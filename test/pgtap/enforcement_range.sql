@@ -7,19 +7,27 @@ SELECT no_plan();
 \set mode stored
 \ir include/paths.sql
 
+\set type varchar
+\set mode stored
+\ir include/paths.sql
+
+\set type enum
+\set mode stored
+\ir include/paths.sql
+
+\set type text_domain
+\set mode stored
+\ir include/paths.sql
+
+\set type enum_domain
+\set mode stored
+\ir include/paths.sql
+
 \set type text
 \set mode derived
 \ir include/paths.sql
 
-\set type text
-\set mode off
-\ir include/paths.sql
-
-\set type varchar
-\set mode stored
-\ir include/paths.sql
-
-\set type varchar
+\set type enum_domain
 \set mode derived
 \ir include/paths.sql
 
@@ -28,38 +36,6 @@ SELECT no_plan();
 \ir include/paths.sql
 
 \set type enum
-\set mode stored
-\ir include/paths.sql
-
-\set type enum
-\set mode derived
-\ir include/paths.sql
-
-\set type enum
-\set mode off
-\ir include/paths.sql
-
-\set type text_domain
-\set mode stored
-\ir include/paths.sql
-
-\set type text_domain
-\set mode derived
-\ir include/paths.sql
-
-\set type text_domain
-\set mode off
-\ir include/paths.sql
-
-\set type enum_domain
-\set mode stored
-\ir include/paths.sql
-
-\set type enum_domain
-\set mode derived
-\ir include/paths.sql
-
-\set type enum_domain
 \set mode off
 \ir include/paths.sql
 
