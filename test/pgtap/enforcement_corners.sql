@@ -114,6 +114,30 @@ DELETE FROM w.t WHERE id > 10000;
 SELECT is(mx.life(24000), 'new paid shipped -', 'DELETE of 15,000 rows');
 SELECT mx.sound('long statements');
 
+-- Guards and generated columns ----------------------------------------------------------------------------------------------
+CREATE TABLE w.priced (id int PRIMARY KEY, price int, amount int, total int GENERATED ALWAYS AS (price * amount) STORED, state text DEFAULT 'open',
+                       open boolean GENERATED ALWAYS AS (state = 'open') STORED);
+CREATE FUNCTION w.worth(old w.priced, new w.priced) RETURNS boolean LANGUAGE sql AS $$ SELECT new.total >= 100 AND NOT new.open AND old.open $$;
+CREATE FUNCTION w.cheap(old w.priced, new w.priced) RETURNS boolean LANGUAGE sql AS $$ SELECT new.total < 100 AND NOT new.open $$;
+SELECT pawl.define('priced', $$
+stateDiagram-v2
+    [*] --> open
+    open --> sold : sell [w.worth]
+    open --> given : sell [w.cheap]
+    sold --> [*]
+    given --> [*]
+$$) AS ignored \gset
+SELECT pawl.enforce('w.priced', 'state', 'priced', history => true);
+INSERT INTO w.priced (id, price, amount) VALUES (1, 1, 1), (2, 10, 10), (3, 10, 10), (4, 1, 1);
+SELECT lives_ok($$UPDATE w.priced SET amount = 100, state = 'sold' WHERE id = 1$$, 'a guard sees generated columns as they will be stored: allowed');
+SELECT throws_ok($$UPDATE w.priced SET amount = 1, state = 'sold' WHERE id = 2$$, 'PW003', NULL, 'a guard sees generated columns as they will be stored: refused');
+SELECT is(pawl.fire('w.priced', 3, 'sell'), 'sold', 'fire: guards that choose the destination see generated columns of that state');
+SELECT is(pawl.fire('w.priced', 4, 'sell'), 'given', 'fire: guards that choose the other destination');
+SELECT is((SELECT string_agg(event || ' ' || to_state || ' ' || allowed, ', ' ORDER BY to_state) FROM pawl.available('w.priced', 2)), 'sell given false, sell sold true',
+    'available: guards see generated columns of the state they would lead to');
+SELECT mx.sound('guards and generated columns');
+DROP TABLE w.priced CASCADE;
+
 -- Keys ----------------------------------------------------------------------------------------------------------------------
 SELECT mx.put(41, 42);
 SELECT throws_ok('UPDATE w.t SET id = 49 WHERE id = 41', '0A000', NULL, 'the key of a row with history cannot change');
