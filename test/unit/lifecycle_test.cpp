@@ -177,20 +177,21 @@ using Table = std::set<std::pair<std::string, std::string>>;
 
 TEST(Lifecycles, Flow) {
     const Machine m = shipped("pawl_saga/flow");
-    EXPECT_EQ(pairs(m), (Table{{"PENDING", "RUNNING"},    {"RUNNING", "SUCCESS"},     {"RUNNING", "FAILURE"},     {"RUNNING", "REVERTED"},
-                               {"RUNNING", "SUSPENDING"}, {"RUNNING", "RESUMING"},    {"SUCCESS", "RUNNING"},     {"SUCCESS", "PENDING"},
-                               {"FAILURE", "RUNNING"},    {"REVERTED", "PENDING"},    {"SUSPENDING", "SUSPENDED"}, {"SUSPENDING", "SUCCESS"},
-                               {"SUSPENDING", "FAILURE"}, {"SUSPENDING", "REVERTED"}, {"SUSPENDING", "RESUMING"}, {"SUSPENDED", "RUNNING"},
-                               {"RESUMING", "SUSPENDED"}}));
+    EXPECT_EQ(pairs(m), (Table{{"PENDING", "RUNNING"},      {"RUNNING", "SUCCESS"},    {"RUNNING", "FAILURE"},
+                               {"RUNNING", "REVERTED"},     {"RUNNING", "SUSPENDING"}, {"RUNNING", "RESUMING"},
+                               {"SUCCESS", "RUNNING"},      {"SUCCESS", "PENDING"},    {"FAILURE", "RUNNING"},
+                               {"REVERTED", "PENDING"},     {"SUSPENDED", "RUNNING"},  {"RESUMING", "SUSPENDED"},
+                               {"SUSPENDING", "SUSPENDED"}, {"SUSPENDING", "SUCCESS"}, {"SUSPENDING", "FAILURE"},
+                               {"SUSPENDING", "REVERTED"},  {"SUSPENDING", "RESUMING"}}));
     EXPECT_EQ(m.arrows().size(), 18u);
     EXPECT_EQ(m.states().size(), 8u);
     EXPECT_EQ(initials(m), Names{"PENDING"});
     EXPECT_EQ(terminals(m), (Names{"SUCCESS", "FAILURE", "REVERTED"}));
 }
 
-const Table task_table{{"PENDING", "RUNNING"},   {"PENDING", "IGNORE"},     {"RUNNING", "SUCCESS"},          {"RUNNING", "FAILURE"},
-                       {"SUCCESS", "REVERTING"}, {"FAILURE", "REVERTING"},  {"REVERTING", "REVERTED"},       {"REVERTING", "REVERT_FAILURE"},
-                       {"REVERTED", "PENDING"},  {"IGNORE", "PENDING"}};
+const Table task_table{{"PENDING", "RUNNING"},   {"PENDING", "IGNORE"},     {"RUNNING", "SUCCESS"},   {"RUNNING", "FAILURE"},
+                       {"SUCCESS", "REVERTING"}, {"FAILURE", "REVERTING"},  {"REVERTED", "PENDING"},  {"IGNORE", "PENDING"},
+                       {"REVERTING", "REVERTED"}, {"REVERTING", "REVERT_FAILURE"}};
 
 TEST(Lifecycles, SagaTask) {
     const Machine m = shipped("pawl_saga/task");
