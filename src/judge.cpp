@@ -46,6 +46,20 @@ Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
     return invoke(&function, arguments, null);
 }
 
+// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on in the middle
+// when it is called again, if the transaction goes on: what it kept is thrown away then, after the rollback and not during it.
+void make_ready(Call& call) {
+    if (call.memory == nullptr) {
+        MemoryContext member = GetMemoryChunkContext(const_cast<char*>(call.name));
+        call.memory = AllocSetContextCreate(member, "pawl function", ALLOCSET_SMALL_SIZES);
+        call.function.fn_mcxt = call.memory;
+    } else if (call.broken) {
+        call.function.fn_extra = nullptr;
+        MemoryContextReset(call.memory);
+    }
+    call.broken = false;
+}
+
 // Functions run with the caller's rights, as if the caller had called them.
 Datum invoke(Call& call, Arguments& arguments, bool* null) {
     if (!pg::may_execute(call.function.fn_oid, GetUserId()))
@@ -54,17 +68,21 @@ Datum invoke(Call& call, Arguments& arguments, bool* null) {
     *null = true;
     if (call.function.fn_strict && (arguments.before.isnull || arguments.after.isnull)) return static_cast<Datum>(0);
     if (call.running) return invoke_nested(call, arguments, null);
+    make_ready(call);
     Datum result;
     call.running = true;
     PG_TRY();
     {
         result = invoke(&call.function, arguments, null);
     }
-    PG_FINALLY();
+    PG_CATCH();
     {
         call.running = false;
+        call.broken = true;
+        PG_RE_THROW();
     }
     PG_END_TRY();
+    call.running = false;
     return result;
 }
 

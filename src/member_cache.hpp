@@ -15,6 +15,8 @@ struct Call {
     const char* name;
     FmgrInfo function;
     bool running;  // the outermost call uses `function`, which keeps what it has begun
+    bool broken;   // an error left it in the middle
+    MemoryContext memory;  // where it keeps it; made when first called
 };
 
 struct ArrowCalls {

@@ -117,24 +117,29 @@ BEGIN
             SELECT l.*, lag(l.sort_key) OVER w AS last_sort_key, lag(l.to_state) OVER w AS last_to_state,
                    lag(l.created_at) OVER w AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
               FROM %2$s l WINDOW w AS (PARTITION BY %3$s ORDER BY l.sort_key))
+        , checked AS (
+            SELECT c.*, c.sort_key <> coalesce(c.last_sort_key, 0) + 1 AS has_gap,
+                   c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
+                   NOT k.known AS is_unknown, k.known AND %5$s AS is_illegal, %6$s AS is_mistaken,
+                   coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged
+              FROM chain c
+              CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+            OFFSET 0)  -- each condition is looked at once
         SELECT $2, $3, %4$s, p.problem, format('sort_key %%s: ', c.sort_key) || p.detail
-          FROM chain c
-          CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+          FROM checked c
           CROSS JOIN LATERAL (VALUES
-               ('sort_key_gap', c.sort_key <> coalesce(c.last_sort_key, 0) + 1,
-                format('%%s should come before it', c.sort_key - 1)),
-               ('chain_broken', c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C",
-                format('it begins at %%s, the one before ended at %%s', coalesce('"' || c.from_state || '"', 'nothing'),
-                       coalesce('"' || c.last_to_state || '"', 'nothing'))),
-               ('unknown_version', NOT k.known, format('machine "%%s" has no version %%s', $1, c.machine_version)),
-               ('illegal_hop', k.known AND %5$s,
-                format('%%s to %%s is no arrow of version %%s', coalesce('"' || c.from_state || '"', 'nothing'),
+               ('sort_key_gap', c.has_gap, format('%%s should come before it', c.sort_key - 1)),
+               ('chain_broken', c.is_broken, format('it begins at %%s, the one before ended at %%s',
+                       coalesce('"' || c.from_state || '"', 'nothing'), coalesce('"' || c.last_to_state || '"', 'nothing'))),
+               ('unknown_version', c.is_unknown, format('machine "%%s" has no version %%s', $1, c.machine_version)),
+               ('illegal_hop', c.is_illegal, format('%%s to %%s is no arrow of version %%s', coalesce('"' || c.from_state || '"', 'nothing'),
                        coalesce('"' || c.to_state || '"', 'nothing'), c.machine_version)),
-               ('most_recent', %6$s, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
-               ('clock_backwards', c.created_at < c.last_created_at, format('written %%s before the one before', c.last_created_at - c.created_at)),
-               ('hash_mismatch', %7$s, 'its hash is not that of its content and its predecessor''s hash')
+               ('most_recent', c.is_mistaken, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
+               ('clock_backwards', c.is_backwards, format('written %%s before the one before', c.last_created_at - c.created_at)),
+               ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash')
                ) p(problem, holds, detail)
-         WHERE p.holds ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
+         WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged) AND p.holds
+         ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
         CASE WHEN bound.hash_chain THEN ', lag(l.hash) OVER w AS last_hash' END,
         bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
         pawl._foreign_hop('c'),

@@ -11,6 +11,12 @@ use Test::More;
 
 our @EXPORT = qw(new_cluster one sqlstate_of refused accepted sound no_crash fixture wait_until);
 
+# Every query of a background session told to the reader is too much to read.
+{
+	no warnings qw(redefine once);
+	*PostgreSQL::Test::BackgroundPsql::note = sub { };
+}
+
 # What a test dies of belongs before the reader, not only into a log that goes away.
 $SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
 
