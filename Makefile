@@ -41,7 +41,7 @@ demo: build ## replay 21,348 events of a real help desk through an enforced life
 	@scripts/private-postgres run examples/helpdesk/demo
 
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
-	@scripts/private-postgres run scripts/try-psql
+	@scripts/private-postgres run --interactive scripts/try-psql
 
 test: deps build ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)

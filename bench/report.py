@@ -25,6 +25,7 @@ class Results:
     memory: dict = field(default_factory=dict)    # (variant, rows) -> MB
     define: dict = field(default_factory=dict)
     minutes: float = 0
+    load: tuple = ()  # load averages before and after
 
     def added(self, name):
         """microseconds a row more than the bare UPDATE takes"""
@@ -157,7 +158,8 @@ def screen(r):
 
 def markdown(r):
     text = ["# What it costs", "Made by `make bench`; run it on your own machine, the ratios are what matters.", ""]
-    text += [f"- {fact}" for fact in facts()] + [f"- The whole run took {r.minutes:.0f} minutes", ""]
+    text += [f"- {fact}" for fact in facts()]
+    text += [f"- The whole run took {r.minutes:.0f} minutes; load average {r.load[0]:.1f} before it and {r.load[1]:.1f} at its end (about 1 is the benchmark itself)", ""]
     for title, body, note in sections(r):
         text += [f"## {title}"] + ([note, ""] if note else []) + [body, ""]
     return "\n".join(text)

@@ -101,10 +101,11 @@ begin
 end $$
 """
 
+# The state first: its row lock makes two clients at one row wait for each other instead of failing on the unique index.
 STATESMAN_ONE = """begin;
+update {t} set state = 's' || (right(state, 1)::int + 1) % 10 where id = :id;
 update {t}_transitions set most_recent = false, updated_at = now() where {t}_id = :id and most_recent;
 insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at, updated_at) select {t}_id, 's' || (right(to_state, 1)::int + 1) % 10, sort_key + 1, true, now(), now() from {t}_transitions where {t}_id = :id order by sort_key desc limit 1;
-update {t} set state = 's' || (right(state, 1)::int + 1) % 10 where id = :id;
 commit;"""
 
 

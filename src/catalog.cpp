@@ -95,7 +95,7 @@ void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* ar
     if (!OidIsValid(relid)) return;
     Relation relation = table_open(relid, AccessShareLock);
     // The primary key is asked for only when the scan has a prefix of it.
-    Oid index = nkeys > 0 ? RelationGetPrimaryKeyIndex(relation) : InvalidOid;
+    Oid index = nkeys > 0 ? pg::primary_key_index(relation) : InvalidOid;
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     SysScanDesc scan = systable_beginscan(relation, index, OidIsValid(index), snapshot, nkeys, keys);
     HeapTuple tuple;

@@ -6,6 +6,7 @@
 namespace pawl {
 
 int executor_level = 0;
+int deferring_level = no_level;
 
 namespace {
 

@@ -58,6 +58,12 @@ void forget_attribution() noexcept;
 // How deep the executor is nested; kept by the hooks in hooks.cpp.
 extern int executor_level;
 
+// The outermost executor level with a statement whose rows wait for an AFTER trigger to judge them; no_level when there is none.
+// As long as it runs, hops of a row need not be noted in the order in which they happened.
+inline constexpr int no_level = INT_MAX;
+extern int deferring_level;
+inline bool rows_are_unjudged() noexcept { return deferring_level <= executor_level; }
+
 void define_settings();
 
 }  // namespace pawl

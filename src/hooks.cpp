@@ -23,7 +23,10 @@ ProcessUtility_hook_type next_utility = nullptr;
 
 // What a statement left that no query end of its own has seen to: COPY, or the statement that loaded this library.
 void executor_start(QueryDesc* query, int flags) {
-    if (executor_level == 0 && !journal_is_empty()) write_journal(false);
+    if (executor_level == 0) {
+        deferring_level = no_level;
+        if (!journal_is_empty()) write_journal(false);
+    }
     if (next_executor_start != nullptr)
         next_executor_start(query, flags);
     else
@@ -71,7 +74,10 @@ void executor_finish(QueryDesc* query) {
         --executor_level;
     }
     PG_END_TRY();
-    if (executor_level == 0 && row_is_moving()) settle_vanished_row();
+    // The queries of foreign keys leave their AFTER triggers to the statement around them.
+    const bool triggers_fired = (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) == 0;
+    if (triggers_fired) settle_vanished_rows();
+    if (deferring_level != no_level && deferring_level > executor_level) deferring_level = triggers_fired ? no_level : executor_level;
     if (!journal_is_empty() && ends_a_statement(query)) write_journal(false);
 }
 
@@ -81,6 +87,7 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
         next_utility(statement, query, read_only, context, params, environment, destination, completion);
     else
         standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
+    if (executor_level == 0) deferring_level = no_level;
     if (!journal_is_empty() && IsTransactionState()) write_journal(false);
 }
 
@@ -91,6 +98,7 @@ void forget_everything() {
     forget_deferral();
     clear_intents();
     executor_level = 0;
+    deferring_level = no_level;
     free_stale_members();
     free_stale_machines();
 }
@@ -99,7 +107,7 @@ void transaction_event(XactEvent event, void*) {
     switch (event) {
         case XACT_EVENT_PRE_COMMIT:
         case XACT_EVENT_PRE_PREPARE:
-            while (row_is_moving()) settle_vanished_row();
+            settle_vanished_rows();
             write_journal(true);
             break;
         case XACT_EVENT_COMMIT:
@@ -117,7 +125,8 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
         reassign_hops(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
         drop_hops_of(mine);
-        forget_moves();
+        drop_moves_of(mine);
+        if (!rows_are_unjudged()) deferring_level = no_level;
     }
 }
 

@@ -1,7 +1,10 @@
 // May ereport; owns nothing. See journal.hpp.
-#include "journal.hpp"
+#include <algorithm>
 
+#include "journal.hpp"
 #include "log_writer.hpp"
+#include "refusal.hpp"
+#include "subject.hpp"
 
 extern "C" {
 #include "common/hashfn.h"
@@ -19,10 +22,11 @@ struct Journal {
     Hop* first;
     Hop* last;
     int n;
+    int full;  // so many are written in the middle of a statement
     bool writing;
 };
 
-Journal journal = {};
+Journal journal = {nullptr, nullptr, nullptr, 0, write_at, false};
 
 void append(Hop* hop) {
     hop->next = nullptr;
@@ -37,6 +41,7 @@ void append(Hop* hop) {
 void reset_if_empty() {
     if (journal.first != nullptr || journal.context == nullptr) return;
     journal.n = 0;
+    journal.full = write_at;
     forget_attribution();
     MemoryContextReset(journal.context);
 }
@@ -82,10 +87,89 @@ bool follows(const Hop& hop, const Tail& tail) {
 }
 
 // Whether an earlier hop of the same subject still waits.
-bool queues_behind(const Hop* waiting, const Hop& hop, uint32 hash) {
+bool queues_behind(const Hop* waiting, uint32 hash) {
     for (const Hop* other = waiting; other != nullptr; other = other->next)
-        if (other->command < hop.command && hash_of_key(*other) == hash) return true;
+        if (hash_of_key(*other) == hash) return true;
     return false;
+}
+
+// Whether the hop's predecessor may still be on its way: a row that this transaction has written before, in a state that its log
+// does not end with, or while outer statements have rows that wait to be judged (a row that goes in a circle looks as if it followed).
+bool comes_too_early(const Hop& hop, const Tail& tail, const Hop* waiting, uint32 hash) {
+    return hop.may_wait && (rows_are_unjudged() || !follows(hop, tail) || queues_behind(waiting, hash));
+}
+
+// Puts hops into the order in which they happened: that of the commands that made them. They are noted in it unless triggers nest.
+Hop* in_order(Hop* hops) {
+    int n = 0;
+    bool ordered = true;
+    for (Hop* hop = hops; hop != nullptr; hop = hop->next, ++n)
+        if (hop->next != nullptr && hop->next->command < hop->command) ordered = false;
+    if (ordered) return hops;
+    auto** sorted = static_cast<Hop**>(palloc(sizeof(Hop*) * n));
+    for (int i = 0; i < n; ++i, hops = hops->next) sorted[i] = hops;
+    std::stable_sort(sorted, sorted + n, [](const Hop* a, const Hop* b) { return a->command < b->command; });
+    for (int i = 0; i < n; ++i) sorted[i]->next = i + 1 < n ? sorted[i + 1] : nullptr;
+    return sorted[0];
+}
+
+// A log that is being written.
+struct LogRun {
+    LogWriter* writer;
+    Subjects* subjects;  // null where there is one hop only
+    int in_batch;
+    bool all;
+    int written;
+};
+
+// A row written in a subtransaction that is not the hop's own would vanish with it.
+bool is_anothers(const LogRun& run, const Hop& hop) { return !run.all && hop.subtransaction != GetCurrentSubTransactionId(); }
+
+Tail find_tail(LogRun& run, const Hop& hop, uint32 hash) {
+    if (run.subjects != nullptr && (!run.subjects->add(hash) || ++run.in_batch > keys_remembered / 2)) {
+        flush_log(run.writer);
+        run.subjects->clear();
+        run.subjects->add(hash);
+        run.in_batch = 1;
+    }
+    return find_tail(run.writer, hop);
+}
+
+// Writes the hops that can be written (`force`: all) and returns the others, in order.
+Hop* write_hops(LogRun& run, Hop* hops, bool force) {
+    Hop* waiting = nullptr;
+    Hop** waiting_end = &waiting;
+    run.written = 0;
+    for (Hop *hop = hops, *next; hop != nullptr; hop = next) {
+        next = hop->next;
+        hop->next = nullptr;
+        bool wait = is_anothers(run, *hop);
+        if (!wait) {
+            const uint32 hash = hash_of_key(*hop);
+            const Tail tail = find_tail(run, *hop, hash);
+            wait = !force && comes_too_early(*hop, tail, waiting, hash);
+            if (!wait) add_to_log(run.writer, *hop, tail), ++run.written;
+        }
+        if (wait) {
+            *waiting_end = hop;
+            waiting_end = &hop->next;
+        }
+    }
+    return waiting;
+}
+
+// A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table that is
+// partitioned by its state). One log cannot tell the lives of two rows.
+void refuse_second_rows(LogRun& run, Hop* waiting) {
+    for (Hop* hop = waiting; hop != nullptr; hop = hop->next) {
+        if (hop->from != nullptr || is_anothers(run, *hop)) continue;
+        const uint32 hash = hash_of_key(*hop);
+        const Hop* first = waiting;
+        while (hash_of_key(*first) != hash) first = first->next;
+        if (first != hop) continue;
+        const Tail tail = find_tail(run, *hop, hash);
+        if (tail.found && tail.to != nullptr && !key_is_unique(*hop->attachment)) refuse_second_row(*hop->attachment, hop->key, tail.to);
+    }
 }
 
 // Writes all hops of one log that can be written; the others go, in order, to `rest`.
@@ -96,46 +180,19 @@ void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogWriter* writer = begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append);
-    Subjects* subjects = nullptr;  // only where there is more than one hop
+    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), nullptr, 0, all, 0};
     if (hops->next != nullptr) {
-        subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
-        subjects->clear();
+        run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
+        run.subjects->clear();
     }
-    Hop* waiting = nullptr;  // of this log
-    Hop** waiting_end = &waiting;
-    int in_batch = 0;
-
-    for (Hop* hop = hops; hop != nullptr;) {
-        Hop* next = hop->next;
-        hop->next = nullptr;
-        const uint32 hash = hash_of_key(*hop);
-        if (subjects != nullptr && (!subjects->add(hash) || ++in_batch > keys_remembered / 2)) {
-            flush_log(writer);
-            subjects->clear();
-            subjects->add(hash);
-            in_batch = 1;
-        }
-        Tail tail = find_tail(writer, *hop);
-        // A row written in a subtransaction that is not the hop's own would vanish with it.
-        const bool wait = !all && (hop->subtransaction != GetCurrentSubTransactionId() ||
-                                   (hop->may_wait && (!follows(*hop, tail) || queues_behind(waiting, *hop, hash))));
-        if (wait) {
-            *waiting_end = hop;
-            waiting_end = &hop->next;
-        } else {
-            add_to_log(writer, *hop, tail);
-            // What waited may follow now: from the start, in order.
-            if (waiting != nullptr) {
-                *waiting_end = next;
-                next = waiting;
-                waiting = nullptr;
-                waiting_end = &waiting;
-            }
-        }
-        hop = next;
-    }
-    finish_log(writer);
+    Hop* waiting = in_order(hops);
+    do {  // one command may delete a row and insert it again, in either order: what waited may follow now
+        waiting = write_hops(run, waiting, false);
+    } while (waiting != nullptr && run.written > 0);
+    // Between statements nothing is on its way any more.
+    if (waiting != nullptr && executor_level == 0) refuse_second_rows(run, waiting);
+    if (all) waiting = write_hops(run, waiting, true);
+    finish_log(run.writer);
     table_close(log, NoLock);
     while (*rest != nullptr) rest = &(*rest)->next;
     *rest = waiting;
@@ -182,19 +239,25 @@ void write_all(bool all) {
     MemoryContextDelete(scratch);
 }
 
-// The hops as they stand, before a write inside a subtransaction that may fail: those of the outer ones, which waited, must still
-// stand when it has been rolled back. Its own, written or not, go with it.
-Hop** remember_order() {
-    auto* order = static_cast<Hop**>(palloc(sizeof(Hop*) * journal.n));
-    int n = 0;
-    for (Hop* hop = journal.first; hop != nullptr; hop = hop->next) order[n++] = hop;
-    return order;
+// Whether anything can be written now: hops of the current subtransaction, or all of them.
+bool has_work(bool all) {
+    const SubTransactionId current = GetCurrentSubTransactionId();
+    for (const Hop* hop = journal.first; hop != nullptr; hop = hop->next)
+        if (all || hop->subtransaction == current) return true;
+    return false;
 }
 
-void restore_order(Hop** order, int n) noexcept {
+Hop** list_hops() {
+    auto** hops = static_cast<Hop**>(palloc(sizeof(Hop*) * journal.n));
+    int n = 0;
+    for (Hop* hop = journal.first; hop != nullptr; hop = hop->next) hops[n++] = hop;
+    return hops;
+}
+
+void take_back(Hop** hops, int n) noexcept {
     journal.first = journal.last = nullptr;
     journal.n = 0;
-    for (int i = 0; i < n; ++i) append(order[i]);
+    for (int i = 0; i < n; ++i) append(hops[i]);
 }
 
 Datum copied_key(const KeyColumn& key, TupleTableSlot* row) {
@@ -251,7 +314,7 @@ void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict
         MemoryContextSwitchTo(caller);
         return;
     }
-    if (journal.n >= write_at) write_journal(false);
+    if (journal.n >= journal.full) write_journal(false);
     if (journal.context == nullptr) journal.context = AllocSetContextCreate(TopMemoryContext, "pawl hops", ALLOCSET_DEFAULT_SIZES);
     const Attribution* who = current_attribution(journal.context);
     MemoryContext caller = MemoryContextSwitchTo(journal.context);
@@ -260,8 +323,8 @@ void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict
 }
 
 void write_journal(bool all) {
-    if (journal.first == nullptr || journal.writing) return;
-    Hop** const order = GetCurrentSubTransactionId() == TopSubTransactionId ? nullptr : remember_order();
+    if (journal.writing || !has_work(all)) return;
+    Hop** noted = list_hops();
     const int n = journal.n;
     journal.writing = true;
     PG_TRY();
@@ -270,13 +333,15 @@ void write_journal(bool all) {
     }
     PG_CATCH();
     {
+        // Only the subtransaction that failed is undone; hops of the ones around it have still to be written.
+        take_back(noted, n);
         journal.writing = false;
-        if (order != nullptr) restore_order(order, n);
         PG_RE_THROW();
     }
     PG_END_TRY();
     journal.writing = false;
-    if (order != nullptr) pfree(order);
+    journal.full = journal.n + write_at;
+    pfree(noted);
     reset_if_empty();
 }
 

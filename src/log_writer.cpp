@@ -102,7 +102,7 @@ bool only_ours(LogWriter* writer) {
 }
 
 void prepare_tail_scan(LogWriter* writer) {
-    Oid index = RelationGetPrimaryKeyIndex(writer->log);
+    Oid index = pg::primary_key_index(writer->log);
     if (!OidIsValid(index))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("log table \"%s\" has no primary key", RelationGetRelationName(writer->log)),
@@ -326,6 +326,10 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
 
 void retire_tail(LogWriter* writer, const Tail& tail) {
     if (!tail.found || writer->columns.most_recent == 0) return;
+    // Two hops of a row may be written at the end of one command (triggers nest), and a command cannot update what it inserted.
+    HeapTupleHeader header = tail.tuple->t_data;
+    if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header)) && HeapTupleHeaderGetCmin(header) >= GetCurrentCommandId(false))
+        CommandCounterIncrement();
     int column = writer->columns.most_recent;
     Datum value = BoolGetDatum(false);
     bool null = false;
@@ -367,8 +371,6 @@ void flush_log(LogWriter* writer) {
             for (int i = 0; i < writer->nused; ++i) insert_row(writer, writer->slots[i]);
         for (int i = 0; i < writer->nused; ++i) ExecClearTuple(writer->slots[i]);
         writer->nused = 0;
-        // The next hop of a subject takes most_recent off the row just written, which its own command could not change.
-        if (writer->layout.stored) CommandCounterIncrement();
     }
     MemoryContextReset(writer->context);
 }

@@ -10,6 +10,7 @@ namespace {
 struct MovingRow {
     MovingRow* outer;
     int depth;
+    SubTransactionId subtransaction;
     Member* member;
     HeapTuple tuple;
     TupleDesc descriptor;
@@ -38,20 +39,43 @@ void delete_vanished(MovingRow* row) {
     release(row);
 }
 
+void settle_innermost() {
+    MovingRow* vanished = moving;
+    moving = vanished->outer;
+    delete_vanished(vanished);
+}
+
+bool share_a_root(const Member* one, const Member* other) {
+    for (int i = 0; i < one->nattachments; ++i)
+        for (int j = 0; j < other->nattachments; ++j)
+            if (one->attachments[i].root == other->attachments[j].root) return true;
+    return false;
+}
+
+// One command makes both halves, in one tree. Anything else that is inserted next is a row of its own, and what left has vanished.
+bool is_other_half(const MovingRow& left, const Member* member, const Row& row) {
+    return share_a_root(left.member, member) &&
+           HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
+}
+
 }  // namespace
 
 void row_leaves(Member* member, const Row& row) {
     const int depth = trigger_depth();
-    if (moving != nullptr && moving->depth >= depth) settle_vanished_row();
+    if (moving != nullptr && moving->depth >= depth) settle_innermost();
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     auto* leaving = static_cast<MovingRow*>(palloc(sizeof(MovingRow)));
-    *leaving = {moving, depth, member, heap_copytuple(row.tuple), CreateTupleDescCopy(row.slot->tts_tupleDescriptor)};
+    *leaving = {moving, depth, GetCurrentSubTransactionId(), member, heap_copytuple(row.tuple), CreateTupleDescCopy(row.slot->tts_tupleDescriptor)};
     moving = leaving;
     MemoryContextSwitchTo(caller);
 }
 
 bool row_arrives(Member* member, const Row& row) {
     if (moving == nullptr || moving->depth != trigger_depth()) return false;
+    if (!is_other_half(*moving, member, row)) {
+        settle_innermost();
+        return false;
+    }
     MovingRow* arriving = moving;
     moving = arriving->outer;
     TupleTableSlot* slot = slot_of(*arriving);
@@ -61,14 +85,14 @@ bool row_arrives(Member* member, const Row& row) {
     return true;
 }
 
-void settle_vanished_row() {
-    MovingRow* vanished = moving;
-    moving = vanished->outer;
-    delete_vanished(vanished);
+void settle_vanished_rows() {
+    while (moving != nullptr && moving->depth > trigger_depth()) settle_innermost();
 }
 
-bool row_is_moving() noexcept { return moving != nullptr; }
-
 void forget_moves() noexcept { moving = nullptr; }
+
+void drop_moves_of(SubTransactionId subtransaction) noexcept {
+    while (moving != nullptr && moving->subtransaction >= subtransaction) moving = moving->outer;
+}
 
 }  // namespace pawl

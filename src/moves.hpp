@@ -11,9 +11,9 @@ void row_leaves(Member* member, const Row& row);
 // The second half, if the row just inserted is one: judges old -> new and returns true.
 bool row_arrives(Member* member, const Row& row);
 
-// A row that left and never arrived (a BEFORE INSERT trigger swallowed it) is deleted. Called when a query ends.
-void settle_vanished_row();
-bool row_is_moving() noexcept;
-void forget_moves() noexcept;
+// Rows that left and never arrived (a BEFORE INSERT trigger swallowed them) are deleted. Called when a query has fired its triggers.
+void settle_vanished_rows();
+void forget_moves() noexcept;                               // end of transaction
+void drop_moves_of(SubTransactionId subtransaction) noexcept;  // rolled back
 
 }  // namespace pawl

@@ -1,6 +1,7 @@
 // Ereports. See refusal.hpp.
 #include "refusal.hpp"
 
+#include "destination.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl {
@@ -114,6 +115,13 @@ void refuse_key_change(const Attachment& attachment, TupleTableSlot* row) {
                     errmsg("the key of a row with history cannot change"),
                     errdetail("%s: its log is kept under this key.", subject(attachment, row)),
                     errhint("Delete the row and insert it under the new key, or attach with key => the columns that never change.")));
+}
+
+void refuse_second_row(const Attachment& attachment, const Datum* key, const text* state) {
+    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
+    ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("%s has a row with key %s already", table, describe_key(attachment, key)),
+                    errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted(state)),
+                    errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
 }
 
 void refuse_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event) {

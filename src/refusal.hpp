@@ -10,6 +10,7 @@ namespace pawl {
 [[noreturn]] void refuse_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard);
 [[noreturn]] void refuse_delete(const Attachment& attachment, TupleTableSlot* row, const text* from);
 [[noreturn]] void refuse_key_change(const Attachment& attachment, TupleTableSlot* row);
+[[noreturn]] void refuse_second_row(const Attachment& attachment, const Datum* key, const text* state);
 [[noreturn]] void refuse_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event);
 
 }  // namespace pawl

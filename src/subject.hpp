@@ -27,6 +27,9 @@ Datum* read_key(const Attachment& attachment, Oid type, Datum value);
 // A list of keys: an array of any of these. Returns one array Datum a key column (all of the same length), for unnest.
 Datum* read_keys(const Attachment& attachment, Oid type, Datum value, int* n);
 
+// Whether an index of the table sees to it that no two rows have one key.
+bool key_is_unique(const Attachment& attachment);
+
 char* key_text(const Attachment& attachment, int key, Datum value);
 
 // alias.a = $2 AND alias.b = $3, by the operators of the columns' types.

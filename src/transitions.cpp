@@ -105,8 +105,9 @@ RowVersions versions_of(const Row& before, const Attachment& before_of, const Ro
             {after.tuple, after.slot == nullptr ? nullptr : after.slot->tts_tupleDescriptor, after_of.to_root}};
 }
 
-int find_arrow(Attachment& attachment, const Row& row, core::StateId from, core::StateId to, text* from_text, text* to_text,
-               const Intent* intent, const RowVersions& versions) {
+// `row` is what a refusal names, and `row_of` the attachment of the table it lies in (a row that changes partition has two).
+int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row, core::StateId from, core::StateId to, text* from_text,
+               text* to_text, const Intent* intent, const RowVersions& versions) {
     bool strict;
     text* event = wanted_event(attachment, intent, &strict);
     const char* guard;
@@ -116,10 +117,10 @@ int find_arrow(Attachment& attachment, const Row& row, core::StateId from, core:
         arrow = choose_arrow(attachment, from, to, nullptr, versions, &guard);
     }
     if (arrow != no_arrow) return arrow;
-    if (guard != nullptr) refuse_by_guard(attachment, row.slot, from_text, to_text, guard);
+    if (guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, guard);
     const bool event_is_why = event != nullptr && !attachment.machine->machine->between(from, to).empty();
-    if (from == core::no_state && from_text == nullptr) refuse_first_state(attachment, row.slot, to_text, event_is_why ? event : nullptr);
-    refuse_transition(attachment, row.slot, from_text, to_text, event_is_why ? event : nullptr);
+    if (from == core::no_state && from_text == nullptr) refuse_first_state(row_of, row.slot, to_text, event_is_why ? event : nullptr);
+    refuse_transition(row_of, row.slot, from_text, to_text, event_is_why ? event : nullptr);
 }
 
 // A row whose state stays is no transition, unless an event was named that leads from the state to itself.
@@ -156,7 +157,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     if (intent != nullptr && intent->remap && to != core::no_state) {
         verdict.event = upgrade_event();
     } else {
-        arrow = find_arrow(attachment, before, from, to, verdict.from, verdict.to, intent, versions_of(before, before_of, after, attachment));
+        arrow = find_arrow(attachment, before_of, before, from, to, verdict.from, verdict.to, intent, versions_of(before, before_of, after, attachment));
         verdict.event = attachment.machine->event_text[arrow];
     }
     record_hop(attachment, after.slot, verdict, intent);
@@ -188,7 +189,7 @@ void judge_insert(Member* member, const Row& row) {
         const core::StateId to = decode_state(attachment, value, null);
         text* to_text = to == core::no_state ? state_as_text(attachment, value, null) : attachment.machine->state_text[to];
         const RowVersions versions = versions_of({nullptr, nullptr}, attachment, row, attachment);
-        const int arrow = find_arrow(attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions);
+        const int arrow = find_arrow(attachment, attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions);
         // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
         record_hop(attachment, row.slot,
                    {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true}, nullptr);

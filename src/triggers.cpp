@@ -1,5 +1,6 @@
 // May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
 #include "pg/sqlstate.hpp"
+#include "context.hpp"
 #include "log_writer.hpp"
 #include "moves.hpp"
 #include "pg/bridge.hpp"
@@ -49,6 +50,11 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
                     errdetail("A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
                               "\"!pawl_update\" to judge rows once more."),
                     errhint("SELECT * FROM pawl.health();")));
+}
+
+void defer() {
+    rows_deferred = true;
+    deferring_level = Min(deferring_level, executor_level);
 }
 
 void settle_update(Member* member, TriggerData* trigger) {
@@ -110,7 +116,7 @@ PAWL_FUNCTION(pawl_judge) {
     if (final)
         judge_update(member, before, after, When::before);
     else
-        rows_deferred = true;
+        defer();
     return PointerGetDatum(trigger->tg_newtuple);
 }
 

@@ -117,6 +117,7 @@ AS $function$
 DECLARE
     touched regclass;
     leaves boolean;
+    touched_column integer;
     changed_type regtype;
     bound pawl.binding;
     problem record;
@@ -124,13 +125,13 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;
-    FOR touched, leaves IN
-        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false) FROM pg_event_trigger_ddl_commands() c
+    FOR touched, leaves, touched_column IN
+        SELECT c.objid, coalesce(bool_or(pawl._tree_change(c.command) = 'leave'), false), max(c.objsubid) FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass AND NOT c.in_extension
            AND c.object_type IN ('table', 'table column', 'foreign table') GROUP BY 1 ORDER BY 1
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
-            PERFORM pawl._follow_columns(bound);
+            PERFORM pawl._follow_columns(bound, touched_column);
         END LOOP;
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
             problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true)));
@@ -167,8 +168,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
 
--- An attribute number whose name is another one now was renamed.
-CREATE FUNCTION pawl._follow_columns(bound pawl.binding) RETURNS void
+-- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers has no numbers
+-- of this table: its names were right until this command, so one that is gone is that of the column the command touched.
+CREATE FUNCTION pawl._follow_columns(bound pawl.binding, touched_column integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -176,6 +178,7 @@ DECLARE
     new_state_column name := bound.state_column;
     new_keys name[] := bound.key_columns;
     new_log_keys name[];
+    touched_name name;
     problem record;
     pair record;
 BEGIN
@@ -186,6 +189,16 @@ BEGIN
         SELECT coalesce(array_agg(coalesce(a.attname, k.name) ORDER BY k.n), '{}') INTO new_keys
           FROM unnest(bound.key_columns, bound.key_attnums) WITH ORDINALITY k(name, attnum, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attnum = k.attnum AND NOT a.attisdropped;
+    ELSE
+        SELECT a.attname INTO touched_name FROM pg_attribute a
+         WHERE a.attrelid = bound.relation AND a.attnum = touched_column AND a.attnum > 0;
+        SELECT CASE WHEN c.is_gone THEN coalesce(touched_name, bound.state_column) ELSE bound.state_column END INTO new_state_column
+          FROM (SELECT NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = bound.state_column
+                                      AND NOT a.attisdropped) AS is_gone) c;
+        SELECT coalesce(array_agg(CASE WHEN a.attname IS NULL THEN coalesce(touched_name, k.name) ELSE k.name END ORDER BY k.n), '{}')
+          INTO new_keys
+          FROM unnest(bound.key_columns) WITH ORDINALITY k(name, n)
+          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = k.name AND NOT a.attisdropped;
     END IF;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
     IF problem.message IS NOT NULL THEN
@@ -215,7 +228,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._follow_columns(pawl.binding) IS 'internal: follows renamed columns of an enforced table';
+COMMENT ON FUNCTION pawl._follow_columns(pawl.binding, integer) IS 'internal: follows renamed columns of an enforced table';
 
 -- A table that left its tree (DETACH PARTITION, NO INHERIT) keeps no trigger of ours. PostgreSQL itself drops the row triggers
 -- of a detached partition; the statement trigger is left behind.
@@ -288,7 +301,8 @@ BEGIN
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
     FOR dropped IN
-        SELECT b.* FROM pg_event_trigger_dropped_objects() d
+        SELECT b.*, CASE WHEN d.object_type = 'table column' THEN '2BP01' ELSE '55000' END AS code
+          FROM pg_event_trigger_dropped_objects() d
           JOIN pg_class c ON c.relname = d.address_names[2]
           JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = d.address_names[1]
           JOIN pawl.binding b ON b.history = c.oid
@@ -296,7 +310,7 @@ BEGIN
            AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_door()'::regprocedure)
            AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
-        PERFORM pawl._raise('2BP01', format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
+        PERFORM pawl._raise(dropped.code, format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
 END

@@ -42,11 +42,6 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
-    RETURN QUERY SELECT 'renames', CASE WHEN bound.relation_oid = bound.relation::oid THEN 'ok' ELSE 'warning' END,
-        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid
-             THEN 'restored without triggers: renames of its columns are not followed, but refused' END,
-        CASE WHEN bound.relation_oid IS DISTINCT FROM bound.relation::oid THEN attach_again END;
-
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
       FROM pawl._expected_triggers(bound.relation) e
      WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function);
@@ -138,4 +133,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, renames, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';

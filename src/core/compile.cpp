@@ -80,7 +80,7 @@ std::string event_key(StateId from, const std::string& event) {
 }
 
 Machine Compiler::run() {
-    const std::vector<Error> concurrency = find_concurrency(diagram_);
+    const std::vector<Error> concurrency = find_concurrency(diagram_, 1);
     if (!concurrency.empty()) throw concurrency.front();
     check_arrows();
     make_states();
@@ -360,22 +360,26 @@ void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {
 
 }  // namespace
 
-std::vector<Error> find_concurrency(const Diagram& diagram) {
+std::vector<Error> find_concurrency(const Diagram& diagram, std::size_t limit) {
     std::vector<Error> found;
     const std::string detail = "One column holds one state of a row at a time.";
     const std::string hint = "give each part that runs on its own a column and a machine of its own";
     for (const Region& region : diagram.regions) {
+        if (found.size() == limit) break;
         found.emplace_back("concurrent regions (--) in " + quote(region.in) + " cannot be held by one column", region, detail, hint,
                            "region");
     }
+    const std::size_t with_states = found.size() + limit;
     for (const DrawnState& state : diagram.states) {
         if (state.kind != StateKind::fork && state.kind != StateKind::join) continue;
+        if (found.size() == with_states) break;
         const std::string what = state.kind == StateKind::fork ? "fork" : "join";
         found.emplace_back(what + " " + quote(state.id) + " cannot be held by one column", state.where, detail, hint, what);
     }
     std::stable_sort(found.begin(), found.end(), [](const Error& a, const Error& b) {
         return a.where.line != b.where.line ? a.where.line < b.where.line : a.where.column < b.where.column;
     });
+    if (found.size() > limit) found.erase(found.begin() + static_cast<std::ptrdiff_t>(limit), found.end());
     return found;
 }
 

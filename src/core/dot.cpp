@@ -94,6 +94,7 @@ private:
     void write_arrow(const DrawnArrow& arrow);
     Colours colours_of(const DrawnState& state);
     std::size_t anchor(std::size_t state) const;
+    bool inside(std::size_t state, std::size_t composite) const;
 
     const Diagram& diagram_;
     std::unordered_map<std::string_view, std::size_t> ids_;
@@ -144,7 +145,7 @@ std::string DotWriter::write(std::string_view name) {
 
 void DotWriter::write_entry(const std::string& in) {
     if (!entered_.contains(in)) return;
-    line(quote("[*] " + in) + " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
+    line(quote("[*] in " + in) + " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
 }
 
 Colours DotWriter::colours_of(const DrawnState& state) {
@@ -200,6 +201,15 @@ std::size_t DotWriter::anchor(std::size_t state) const {
     return state;
 }
 
+// True if the state is the composite or in it: Graphviz cannot clip an edge at a cluster that holds both its ends.
+bool DotWriter::inside(std::size_t state, std::size_t composite) const {
+    while (state != none && state != composite) {
+        const std::string& parent = diagram_.states[state].parent;
+        state = parent.empty() ? none : ids_.at(parent);
+    }
+    return state != none;
+}
+
 void DotWriter::write_arrow(const DrawnArrow& arrow) {
     const std::size_t from = arrow.from == "[*]" ? none : ids_.at(arrow.from);
     const std::size_t to = arrow.to == "[*]" ? none : ids_.at(arrow.to);
@@ -207,15 +217,15 @@ void DotWriter::write_arrow(const DrawnArrow& arrow) {
     const auto add = [&attributes](const std::string& text) { attributes += (attributes.empty() ? "" : ", ") + text; };
     if (to == none) {
         if (from == none || diagram_.states[from].kind == StateKind::state) return;  // shown by the state's double border
-        line(quote("end " + arrow.from) + " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
+        line(quote("[*] after " + arrow.from) + " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
     }
-    if (from != none && nodes_[from].cluster) add("ltail=" + quote("cluster_" + arrow.from));
-    if (to != none && nodes_[to].cluster) add("lhead=" + quote("cluster_" + arrow.to));
+    if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + arrow.from));
+    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + arrow.to));
     const std::string label = write_label(arrow.label);
     if (!label.empty()) add("label=" + quote(' ' + label + ' '));
     if (!arrow.label.after.empty()) add("style=dashed");
-    line((from == none ? quote("[*] " + arrow.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
-         (to == none ? quote("end " + arrow.from) : quote(diagram_.states[anchor(to)].id)) +
+    line((from == none ? quote("[*] in " + arrow.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
+         (to == none ? quote("[*] after " + arrow.from) : quote(diagram_.states[anchor(to)].id)) +
          (attributes.empty() ? "" : " [" + attributes + "]"));
 }
 

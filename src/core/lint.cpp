@@ -58,7 +58,7 @@ std::vector<Finding> Linter::run(std::string_view text) {
     try {
         const Diagram diagram = read_mermaid(text);
         check_drawing(diagram);
-        const std::vector<Error> concurrency = find_concurrency(diagram);
+        const std::vector<Error> concurrency = find_concurrency(diagram, 1000);
         for (const Error& each : concurrency) add(each);
         if (concurrency.empty()) check_machine(compile(diagram), diagram);
     } catch (const Error& error) {

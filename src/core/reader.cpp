@@ -201,10 +201,7 @@ void Reader::state_statement() {
         return declared_state(scan_.expect_name("a state name after 'as'"), text, true);
     }
     if (scan_.at_statement_end() && scan_.peek() != '{') scan_.fail("'as' and a state name");
-    if (trim(text).empty() || trim(text).size() != text.size() || text == "[*]" || text.find('\n') != std::string_view::npos) {
-        scan_.fail("this text cannot be the name of a state", where);
-    }
-    declared_state(Name{std::string(text), where, true}, {}, false);
+    declared_state(scan_.as_name(text, where), {}, false);
 }
 
 void Reader::declared_state(const Name& name, std::string_view description, bool described) {

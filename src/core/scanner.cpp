@@ -145,17 +145,7 @@ bool Scanner::name_goes_on(std::size_t start, bool in_list) const noexcept {
 
 Name Scanner::name(bool in_list) {
     Name result{{}, here()};
-    if (peek() == '"') {
-        const std::string_view id = quoted();
-        if (trim(id).empty()) fail("a state name cannot be empty", result.where);
-        if (trim(id).size() != id.size() || std::any_of(id.begin(), id.end(), is_control)) {
-            fail("a state name cannot begin or end with blanks nor contain control characters", result.where);
-        }
-        if (id == "[*]") fail("\"[*]\" is the start and end of a diagram and cannot be the name of a state", result.where);
-        result.id = id;
-        result.quoted = true;
-        return result;
-    }
+    if (peek() == '"') return as_name(quoted(), result.where);
     if (accept("[*]")) {
         result.id = "[*]";
         return result;
@@ -164,6 +154,15 @@ Name Scanner::name(bool in_list) {
     while (name_goes_on(start, in_list)) ++at_;
     result.id = text_.substr(start, at_ - start);
     return result;
+}
+
+Name Scanner::as_name(std::string_view id, Place where) {
+    if (trim(id).empty()) fail("a name cannot be empty", where);
+    if (trim(id).size() != id.size() || std::any_of(id.begin(), id.end(), is_control)) {
+        fail("a name cannot begin or end with blanks nor contain control characters", where);
+    }
+    if (id.starts_with("[*]")) fail("[*] is the start and end of a diagram; no name can begin with it", where);
+    return Name{std::string(id), where, true};
 }
 
 Name Scanner::expect_name(std::string_view expected, bool in_list) {

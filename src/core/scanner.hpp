@@ -42,6 +42,7 @@ public:
 
     // A bare or quoted name; an empty id when none stands here. In a list a comma ends it.
     Name name(bool in_list = false);
+    Name as_name(std::string_view quoted_text, Place where);  // fails if it cannot be a name
     Name expect_name(std::string_view expected, bool in_list = false);
 
     std::string_view quoted();           // "…", may span lines; the scanner stands on the opening quote

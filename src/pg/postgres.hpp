@@ -121,4 +121,12 @@ inline void insert_index_entries(ResultRelInfo* target, TupleTableSlot* slot, ES
 #endif
 }
 
+inline Oid primary_key_index(Relation relation) {
+#if PG_VERSION_NUM >= 180000
+    return RelationGetPrimaryKeyIndex(relation, false);
+#else
+    return RelationGetPrimaryKeyIndex(relation);
+#endif
+}
+
 }  // namespace pawl::pg

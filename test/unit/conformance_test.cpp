@@ -32,7 +32,8 @@ json states_of(const core::Diagram& diagram) {
 json relations_of(const core::Diagram& diagram) {
     json result = json::array();
     for (const core::DrawnArrow& arrow : diagram.arrows) {
-        result.push_back({{"from", arrow.from}, {"to", arrow.to}, {"label", arrow.text}, {"in", arrow.in.empty() ? json() : json(arrow.in)}});
+        const json in = arrow.in.empty() ? json() : json(arrow.in);
+        result.push_back({{"from", arrow.from}, {"to", arrow.to}, {"label", arrow.text}, {"in", in}});
     }
     return result;
 }
@@ -70,7 +71,8 @@ void check_case(const json& each) {
 TEST(Conformance, EveryCaseIsReadAsMermaidReadsIt) {
     const std::filesystem::path path = cases_path();
     if (!std::filesystem::exists(path)) {
-        GTEST_SKIP() << "the conformance cases are not here (" << path.string() << "); set PAWL_SHARED to the folder that holds conformance/";
+        GTEST_SKIP() << "the conformance cases are not here (" << path.string()
+                     << "); set PAWL_SHARED to the folder that holds conformance/";
     }
     const json cases = json::parse(file(path));
     ASSERT_FALSE(cases.empty());

@@ -13,7 +13,8 @@ using core::Severity;
 std::vector<std::string> findings(const std::string& body) {
     std::vector<std::string> result;
     for (const Finding& each : core::lint("stateDiagram-v2\n" + body)) {
-        const char* const severity = each.severity == Severity::error ? "error " : each.severity == Severity::warning ? "warning " : "info ";
+        const bool warning = each.severity == Severity::warning;
+        const char* const severity = each.severity == Severity::error ? "error " : warning ? "warning " : "info ";
         result.push_back(severity + each.code + ' ' + std::to_string(each.where.line));
     }
     return result;

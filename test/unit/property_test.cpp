@@ -112,8 +112,8 @@ private:
         return false;
     }
 
-    std::vector<End> ends(const DrawnArrow& arrow, int depth) const {
-        if (depth > 60) throw std::logic_error("cycle");
+    std::vector<End> ends(const DrawnArrow& arrow, std::set<std::string> path = {}) const {
+        if (!path.insert(arrow.to).second) throw std::logic_error("cycle");
         if (arrow.to == "[*]") return {{"[*]", arrow.in, {}, {}}};
         if (is_atomic(arrow.to)) return {{arrow.to, "", {}, {}}};
         std::vector<End> result;
@@ -122,7 +122,7 @@ private:
             const bool entry = !is_choice(arrow.to) && next.from == "[*]" && next.in == arrow.to;
             if (!branch && !entry) continue;
             if (entry && next.to == "[*]") throw std::logic_error("[*] to [*]");
-            for (End& end : ends(next, depth + 1)) {
+            for (End& end : ends(next, path)) {
                 End joined{end.to, end.in, next.label.guards, next.label.effects};
                 if (branch && !next.label.event.empty()) {
                     std::string condition = next.label.event;
@@ -162,16 +162,16 @@ private:
     }
 
     // Does an arrow to [*] drawn in this composite end the row's life?
-    bool ends_life(const std::string& composite, int depth = 0) const {
+    bool ends_life(const std::string& composite, std::set<std::string> path = {}) const {
         if (composite.empty()) return true;
-        if (depth > 60) return false;
+        if (!path.insert(composite).second) return false;
         bool left = false;
         for (std::string at = composite; !at.empty(); at = states_.at(at)->parent) {
             for (const DrawnArrow& each : diagram_.arrows) left = left || (each.from == at && each.to != "[*]");
         }
         if (!left) return true;
         for (const DrawnArrow& each : diagram_.arrows) {
-            if (each.from == composite && each.to == "[*]" && each.in != composite && ends_life(each.in, depth + 1)) return true;
+            if (each.from == composite && each.to == "[*]" && ends_life(each.in, path)) return true;
         }
         return false;
     }
@@ -180,13 +180,13 @@ private:
         if (drawn.from == "[*]" && drawn.to == "[*]") throw std::logic_error("[*] to [*]");
         if (drawn.from == "[*]") {
             if (!drawn.in.empty()) return;
-            for (const End& end : ends(drawn, 0)) {
+            for (const End& end : ends(drawn)) {
                 if (end.to != "[*]") add("[*]", drawn, end);
             }
             return;
         }
         if (is_choice(drawn.from)) return;
-        const std::vector<End> targets = ends(drawn, 0);
+        const std::vector<End> targets = ends(drawn);
         for (const DrawnState& state : diagram_.states) {
             if (!is_atomic(state.id) || !inside(state.id, drawn.from)) continue;
             if (drawn.to == "[*]") {

@@ -73,7 +73,10 @@ INSTANTIATE_TEST_SUITE_P(All, ReaderErrors, ::testing::Values(
     Bad{"stateDiagram-v2\naccDescr { x", 2, 11, "expected '}'"},
     Bad{"stateDiagram-v2\n\"\" --> A", 2, 1, "cannot be empty"},
     Bad{"stateDiagram-v2\n\" a\" --> A", 2, 1, "cannot begin or end with blanks"},
-    Bad{"stateDiagram-v2\n\"[*]\" --> A", 2, 1, "cannot be the name of a state"},
+    Bad{"stateDiagram-v2\nstate \"a\nb\" {\n}", 2, 7, "nor contain control characters"},
+    Bad{"stateDiagram-v2\nstate \"a\x01\":::b", 2, 7, "nor contain control characters"},
+    Bad{"stateDiagram-v2\nstate \"[*] x\" {\n}", 2, 7, "no name can begin with it"},
+    Bad{"stateDiagram-v2\n\"[*]\" --> A", 2, 1, "no name can begin with it"},
     Bad{"stateDiagram-v2\nGrö\x01 --> A", 2, 4, "expected '-->'"}));
 
 TEST(ReaderError, ShowsTheLine) {

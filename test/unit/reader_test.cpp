@@ -159,7 +159,9 @@ TEST(Reader, ReadsSeveralStatementsOnALine) {
 
 TEST(Reader, LargeTextsTakeLinearTime) {
     std::string wide;
-    while (wide.size() < 10'000'000) wide += "a" + std::to_string(wide.size() % 50'000) + "-->b:::t" + std::to_string(wide.size() % 999) + ";";
+    while (wide.size() < 10'000'000) {
+        wide += "a" + std::to_string(wide.size() % 50'000) + "-->b:::t" + std::to_string(wide.size() % 999) + ";";
+    }
     const Diagram d = draw(wide);
     EXPECT_GT(d.arrows.size(), 400'000u);
     std::string open;

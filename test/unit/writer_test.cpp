@@ -104,7 +104,7 @@ TEST(Dot, DrawsCompositesAsClustersAndEndsAsDoubleLines) {
              "peripheries=2",
              "ltail=\"cluster_Order\"",
              "lhead=\"cluster_Payment\"",
-             "\"[*] Payment\" [shape=circle",
+             "\"[*] in Payment\" [shape=circle",
              "label=\" retry [attempts_left] \"",
          }) {
         EXPECT_NE(dot.find(part), std::string::npos) << part << "\n" << dot;

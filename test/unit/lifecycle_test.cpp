@@ -1,0 +1,246 @@
+// The shipped lifecycles: exactly these states and arrows, with these tags, and as the seed documents draw them.
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace pawl::test {
+namespace {
+
+using core::Machine;
+using Lines = std::vector<std::string>;
+using Names = std::set<std::string>;
+
+Machine shipped(const std::string& path) {
+    return core::compile(core::read_mermaid(file(root() / "sql" / (path + ".mmd"))));
+}
+
+Machine seed(const std::string& name) {
+    return core::compile(core::read_mermaid(file(root() / "test" / "diagrams" / "seed" / (name + ".mmd"))));
+}
+
+// "from event to" in words, without guards, params and effects, sorted.
+Lines moves(const Machine& machine) {
+    Lines result;
+    for (const core::Arrow& arrow : machine.arrows()) {
+        result.push_back(name_of(machine, arrow.from) + " | " + arrow.event + " | " + name_of(machine, arrow.to));
+    }
+    std::sort(result.begin(), result.end());
+    return result;
+}
+
+Lines sorted(Lines lines) {
+    std::sort(lines.begin(), lines.end());
+    return lines;
+}
+
+Names tagged(const Machine& machine, const std::string& tag) {
+    Names result;
+    for (const core::State& state : machine.states()) {
+        if (std::find(state.tags.begin(), state.tags.end(), tag) != state.tags.end()) result.insert(state.name);
+    }
+    return result;
+}
+
+// Adds "from | event | to" for each of the states.
+Lines with(Lines lines, const std::vector<std::string>& from, const std::string& event, const std::string& to) {
+    for (const std::string& each : from) lines.push_back(each + " | " + event + " | " + to);
+    return lines;
+}
+
+TEST(Lifecycles, BulkOperation) {
+    const Machine m = shipped("pawl_bulk/operation");
+    EXPECT_EQ(moves(m), sorted({
+                            "[*] | CreateBulkOperationAsync | Pending",
+                            "Pending | Scheduler picks up | Validating",
+                            "Validating | All rows validated | Running",
+                            "Validating | Metadata validation fails | Failed",
+                            "Running | All rows succeeded | Completed",
+                            "Running | Some rows failed | CompletedWithErrors",
+                            "Running | Unrecoverable error | Failed",
+                            "Running | CancelBulkOperationAsync | Cancelled",
+                            "CompletedWithErrors | RetryFailedRowsAsync | Retrying",
+                            "Retrying | Processor resumes | Running",
+                        }));
+    EXPECT_EQ(texts(m), texts(seed("bulk_operation")));
+    EXPECT_EQ(m.states().size(), 8u);
+    EXPECT_EQ(initials(m), Names{"Pending"});
+    EXPECT_EQ(terminals(m), (Names{"Completed", "Failed", "Cancelled"}));
+    EXPECT_EQ(tagged(m, "error"), Names{"Failed"});
+}
+
+TEST(Lifecycles, BulkRow) {
+    const Machine m = shipped("pawl_bulk/row");
+    EXPECT_EQ(moves(m), sorted({
+                            "[*] | Record created | Pending",
+                            "Pending | Step begins execution | Running",
+                            "Running | Step succeeded | Completed",
+                            "Running | Step exhausted MaxRetries | Failed",
+                            "Running | Async step timeout | TimedOut",
+                            "Running | Async step | WaitingForCompletion",
+                            "WaitingForCompletion | Signal received | Completed",
+                            "WaitingForCompletion | Signal failure | Failed",
+                            "WaitingForCompletion | Timeout exceeded | TimedOut",
+                            "Failed | ResetForRetry | Pending",
+                        }));
+    EXPECT_EQ(texts(m), texts(seed("bulk_row")));
+    EXPECT_EQ(m.states().size(), 6u);
+    EXPECT_EQ(terminals(m), (Names{"Completed", "TimedOut"}));
+    EXPECT_EQ(tagged(m, "waiting"), Names{"WaitingForCompletion"});
+    EXPECT_EQ(tagged(m, "error"), (Names{"Failed", "TimedOut"}));
+    EXPECT_EQ(text(m, m.arrows()[6]), "WaitingForCompletion -Signal received/poll succeeded-> Completed");
+    EXPECT_EQ(text(m, m.arrows()[5]), "Running -Async step(signal/polling)-> WaitingForCompletion");
+}
+
+TEST(Lifecycles, Task) {
+    const Machine m = shipped("pawl_dag/task");
+    const Lines wanted = with(
+        {
+            "[*] |  | Pending",
+            "Pending | Start | Initializing",
+            "Initializing | ReadyStepsFound | EnqueuingSteps",
+            "Initializing | NoStepsFound | Complete",
+            "Initializing | NoDependenciesReady | WaitingForDependencies",
+            "EnqueuingSteps | StepsEnqueued | StepsInProcess",
+            "EnqueuingSteps | EnqueueFailed | Error",
+            "StepsInProcess | AllStepsCompleted | EvaluatingResults",
+            "StepsInProcess | StepCompleted | EvaluatingResults",
+            "StepsInProcess | StepFailed | WaitingForRetry",
+            "EvaluatingResults | AllStepsSuccessful | Complete",
+            "EvaluatingResults | ReadyStepsFound | EnqueuingSteps",
+            "EvaluatingResults | NoDependenciesReady | WaitingForDependencies",
+            "EvaluatingResults | PermanentFailure | BlockedByFailures",
+            "WaitingForDependencies | DependenciesReady | EvaluatingResults",
+            "WaitingForRetry | RetryReady | EnqueuingSteps",
+            "BlockedByFailures | GiveUp | Error",
+            "BlockedByFailures | ManualResolution | ResolvedManually",
+            "Error | Reset | Pending",
+        },
+        {"Pending", "Initializing", "EnqueuingSteps", "StepsInProcess", "EvaluatingResults", "WaitingForDependencies", "WaitingForRetry",
+         "BlockedByFailures"},
+        "Cancel", "Cancelled");
+    EXPECT_EQ(moves(m), sorted(wanted));
+    EXPECT_EQ(texts(m), texts(seed("tasker_task")));
+    EXPECT_EQ(m.states().size(), 12u);
+    EXPECT_EQ(initials(m), Names{"Pending"});
+    EXPECT_EQ(terminals(m), (Names{"Complete", "Error", "Cancelled", "ResolvedManually"}));
+    EXPECT_EQ(terminals(m), terminals(seed("tasker_task")));
+    EXPECT_EQ(tagged(m, "owned"), (Names{"Initializing", "EnqueuingSteps", "StepsInProcess", "EvaluatingResults"}));
+    EXPECT_EQ(tagged(m, "waiting"), (Names{"WaitingForDependencies", "WaitingForRetry", "BlockedByFailures"}));
+    EXPECT_EQ(tagged(m, "error"), Names{"Error"});
+}
+
+TEST(Lifecycles, Step) {
+    const Machine m = shipped("pawl_dag/step");
+    const std::vector<std::string> open{
+        "Pending", "Enqueued", "InProgress", "EnqueuedForOrchestration", "EnqueuedAsErrorForOrchestration", "WaitingForRetry", "Error"};
+    Lines wanted = with(
+        {
+            "[*] |  | Pending",
+            "Pending | Enqueue | Enqueued",
+            "Enqueued | Start | InProgress",
+            "InProgress | EnqueueForOrchestration | EnqueuedForOrchestration",
+            "InProgress | EnqueueForOrchestration | EnqueuedAsErrorForOrchestration",
+            "EnqueuedForOrchestration | Complete | Complete",
+            "EnqueuedAsErrorForOrchestration | WaitForRetry | WaitingForRetry",
+            "EnqueuedAsErrorForOrchestration | Fail | Error",
+            "WaitingForRetry | Retry | Pending",
+            "InProgress | Complete | Complete",
+            "InProgress | Fail | Error",
+            "Pending | Start | InProgress",
+            "Pending | Fail | Error",
+            "Enqueued | Fail | Error",
+        },
+        open, "Cancel", "Cancelled");
+    wanted = with(std::move(wanted), open, "ResolveManually", "ResolvedManually");
+    EXPECT_EQ(moves(m), sorted(wanted));
+    EXPECT_EQ(texts(m), texts(seed("tasker_step")));
+    EXPECT_EQ(m.states().size(), 10u);
+    EXPECT_EQ(terminals(m), (Names{"Complete", "Error", "Cancelled", "ResolvedManually"}));
+    EXPECT_EQ(terminals(m), terminals(seed("tasker_step")));
+    EXPECT_EQ(tagged(m, "owned"), Names{"InProgress"});
+    EXPECT_EQ(tagged(m, "waiting"), Names{"WaitingForRetry"});
+    EXPECT_EQ(tagged(m, "error"), Names{"Error"});
+    EXPECT_EQ(texts(m)[2], "Enqueued -Start(worker claims)-> InProgress");
+    EXPECT_EQ(texts(m)[7], "EnqueuedAsErrorForOrchestration -Fail(error)[permanent/max retries]-> Error");
+}
+
+// Pairs of states that the tables allow, from -> to, without the first state.
+std::set<std::pair<std::string, std::string>> pairs(const Machine& machine) {
+    std::set<std::pair<std::string, std::string>> result;
+    for (const core::Arrow& arrow : machine.arrows()) {
+        if (arrow.from != core::no_state) result.emplace(name_of(machine, arrow.from), name_of(machine, arrow.to));
+    }
+    return result;
+}
+
+using Table = std::set<std::pair<std::string, std::string>>;
+
+TEST(Lifecycles, Flow) {
+    const Machine m = shipped("pawl_saga/flow");
+    EXPECT_EQ(pairs(m), (Table{{"PENDING", "RUNNING"},      {"RUNNING", "SUCCESS"},    {"RUNNING", "FAILURE"},
+                               {"RUNNING", "REVERTED"},     {"RUNNING", "SUSPENDING"}, {"RUNNING", "RESUMING"},
+                               {"SUCCESS", "RUNNING"},      {"SUCCESS", "PENDING"},    {"FAILURE", "RUNNING"},
+                               {"REVERTED", "PENDING"},     {"SUSPENDED", "RUNNING"},  {"RESUMING", "SUSPENDED"},
+                               {"SUSPENDING", "SUSPENDED"}, {"SUSPENDING", "SUCCESS"}, {"SUSPENDING", "FAILURE"},
+                               {"SUSPENDING", "REVERTED"},  {"SUSPENDING", "RESUMING"}}));
+    EXPECT_EQ(m.arrows().size(), 18u);
+    EXPECT_EQ(m.states().size(), 8u);
+    EXPECT_EQ(initials(m), Names{"PENDING"});
+    EXPECT_EQ(terminals(m), (Names{"SUCCESS", "FAILURE", "REVERTED"}));
+}
+
+const Table task_table{{"PENDING", "RUNNING"},   {"PENDING", "IGNORE"},     {"RUNNING", "SUCCESS"},   {"RUNNING", "FAILURE"},
+                       {"SUCCESS", "REVERTING"}, {"FAILURE", "REVERTING"},  {"REVERTED", "PENDING"},  {"IGNORE", "PENDING"},
+                       {"REVERTING", "REVERTED"}, {"REVERTING", "REVERT_FAILURE"}};
+
+TEST(Lifecycles, SagaTask) {
+    const Machine m = shipped("pawl_saga/task");
+    EXPECT_EQ(pairs(m), task_table);
+    EXPECT_EQ(m.arrows().size(), 11u);
+    EXPECT_EQ(m.states().size(), 8u);
+    EXPECT_EQ(terminals(m), Names{"REVERT_FAILURE"});
+    EXPECT_EQ(tagged(m, "owned"), (Names{"RUNNING", "REVERTING"}));
+}
+
+TEST(Lifecycles, Retry) {
+    const Machine m = shipped("pawl_saga/retry");
+    Table table = task_table;
+    table.emplace("SUCCESS", "RETRYING");
+    table.emplace("RETRYING", "RUNNING");
+    EXPECT_EQ(pairs(m), table);
+    EXPECT_EQ(m.arrows().size(), 13u);
+    EXPECT_EQ(m.states().size(), 9u);
+    EXPECT_EQ(initials(m), Names{"PENDING"});
+}
+
+TEST(Lifecycles, Job) {
+    const Machine m = shipped("pawl_saga/job");
+    EXPECT_EQ(moves(m), sorted({"[*] |  | UNCLAIMED", "UNCLAIMED | claim | CLAIMED", "CLAIMED | abandon | UNCLAIMED",
+                                "CLAIMED | complete | COMPLETE"}));
+    EXPECT_EQ(terminals(m), Names{"COMPLETE"});
+    EXPECT_EQ(tagged(m, "owned"), Names{"CLAIMED"});
+}
+
+TEST(Lifecycles, Engine) {
+    const Machine m = shipped("pawl_saga/engine");
+    EXPECT_EQ(moves(m), sorted({"[*] |  | UNDEFINED", "UNDEFINED | start | RESUMING", "RESUMING | schedule_next | SCHEDULING",
+                                "SCHEDULING | wait_finished | WAITING", "WAITING | examine_finished | ANALYZING",
+                                "ANALYZING | schedule_next | SCHEDULING", "ANALYZING | wait_finished | WAITING",
+                                "ANALYZING | completed | GAME_OVER", "GAME_OVER | success | SUCCESS", "GAME_OVER | reverted | REVERTED",
+                                "GAME_OVER | suspended | SUSPENDED", "GAME_OVER | failed | FAILURE"}));
+    EXPECT_EQ(initials(m), Names{"UNDEFINED"});
+    EXPECT_EQ(terminals(m), (Names{"SUCCESS", "REVERTED", "SUSPENDED", "FAILURE"}));
+}
+
+TEST(Lifecycles, TheLinterHasNothingToSayExceptWhatTheSeedDraws) {
+    for (const auto& path : diagram_files(root() / "sql")) {
+        for (const core::Finding& finding : core::lint(file(path))) {
+            // One event with two targets, told apart by its argument: so the seed draws it.
+            EXPECT_EQ(path.filename(), "step.mmd") << finding.message;
+            EXPECT_EQ(finding.code, "duplicate_event") << finding.message;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace pawl::test
