@@ -89,7 +89,7 @@ BEGIN
      WHERE b.machine = OLD.machine AND (b.version = OLD.version OR b.history IS NOT NULL)
      ORDER BY b.version <> OLD.version, b.relation LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'PW006',
+        RAISE EXCEPTION USING ERRCODE = '2BP01',
             MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
             DETAIL = CASE WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
                           THEN format('It is enforced on table %s.', bound)
