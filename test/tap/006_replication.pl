@@ -1,0 +1,128 @@
+# Logical replication, streaming replication, and a session that plays a replica.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use PawlTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $quick = "max_logical_replication_workers = 16\nmax_worker_processes = 20\nwal_retrieve_retry_interval = 100ms\nlog_error_verbosity = verbose\n";
+my $publisher = new_cluster('publisher', streaming => 'logical', conf => $quick);
+my $subscriber = new_cluster('subscriber', streaming => 'logical', conf => $quick);
+
+# Each table plays one part: free (not enforced there), judged (always => true there), mirrored (its log comes along),
+# ignoring (enforced there, but not always).
+my $machine = q(select pawl.define('m', 'stateDiagram-v2
+    [*] --> new
+    new --> used : use
+    used --> worn : wear
+    worn --> [*]'););
+my @tables = qw(free judged mirrored ignoring own_log);
+for my $table (@tables)
+{
+	$_->safe_psql('postgres', "create table $table (id int primary key, state text not null default 'new')") for $publisher, $subscriber;
+}
+$publisher->safe_psql('postgres', $machine);
+$publisher->safe_psql('postgres', "select pawl.enforce('$_', 'state', 'm', history => true)") for grep { $_ ne 'judged' } @tables;
+$subscriber->safe_psql('postgres', <<"SQL");
+$machine
+select pawl.enforce('judged', 'state', 'm', history => true, always => true);
+select pawl.enforce('mirrored', 'state', 'm', history => true, always => true);
+select pawl.enforce('ignoring', 'state', 'm', history => true);
+select pawl.enforce('own_log', 'state', 'm', history => true, always => true, most_recent => 'derived', hash_chain => true);
+SQL
+my $source = $publisher->connstr . ' dbname=postgres';
+for my $table (@tables)
+{
+	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions' : $table;
+	$publisher->safe_psql('postgres', "create publication $table for table $with");
+	$subscriber->safe_psql('postgres', "create subscription $table connection '$source' publication $table");
+}
+$subscriber->wait_for_subscription_sync($publisher, $_) for @tables;
+my @subscriptions = @tables;
+sub catch_up { $publisher->wait_for_catchup($_) for @subscriptions; return }
+
+# Legal changes arrive.
+for my $table (@tables)
+{
+	$publisher->safe_psql('postgres', "insert into $table select g from generate_series(1, 5) g; update $table set state = 'used' where id <= 3; delete from $table where id = 5");
+}
+catch_up();
+for my $table (@tables)
+{
+	is(one($subscriber, "select string_agg(id || state, ' ' order by id) from $table"), '1used 2used 3used 4new', "$table: legal changes arrive");
+}
+is(one($subscriber, 'select count(*), sum(sort_key), count(*) filter (where most_recent) from judged_transitions'), '9|13|5', 'judged: the subscriber keeps a log of its own');
+is(one($subscriber, 'select count(*), sum(sort_key), count(*) filter (where most_recent) from own_log_transitions'), '9|13|5', 'own_log: with a hash chain, too');
+is(one($subscriber, 'select md5(string_agg(t::text, $$|$$ order by id)) from mirrored_transitions t'),
+	one($publisher, 'select md5(string_agg(t::text, $$|$$ order by id)) from mirrored_transitions t'), 'mirrored: the log is the one of the publisher, written once');
+is(one($subscriber, 'select count(*) from ignoring_transitions'), 0, 'ignoring: without always, what arrives is neither judged nor logged');
+is(one($subscriber, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'ignoring log_missing', 'verify says so of that table only');
+
+# A subscriber's own clients are judged, where it enforces.
+refused($subscriber, "update judged set state = 'worn' where id = 4", 'PW001', 'a client of the subscriber is judged');
+refused($subscriber, "update mirrored set state = 'worn' where id = 4", 'PW001', 'also beside a mirrored log');
+
+# An illegal change arrives: it is refused, the worker says why, the others go on; then the cause is removed.
+$publisher->safe_psql('postgres', "update judged set state = 'worn' where id = 4; update free set state = 'used' where id = 4");
+my $log_start = -s $subscriber->logfile;
+wait_until(sub { slurp_file($subscriber->logfile) =~ /ERROR:  PW001: no transition from "new" to "worn"/ }, "the worker's error");
+ok(1, 'judged: an illegal change is refused, and the server log says why');
+$publisher->wait_for_catchup('free');
+is(one($subscriber, 'select state from free where id = 4'), 'used', 'free: the other subscription goes on');
+is(one($subscriber, 'select state from judged where id = 4'), 'new', 'judged: the row stays where it was');
+is(one($subscriber, "select count(*) from pawl.verify('judged')"), 0, 'judged: row and log agree');
+$subscriber->safe_psql('postgres', "update judged set state = 'used' where id = 4");
+catch_up();
+is(one($subscriber, "select state, (select sort_key from judged_transitions where subject_id = 4 and most_recent) from judged where id = 4"),
+	'worn|3', 'judged: once the row is where the change is legal, it is applied and logged');
+
+# Many rows in one transaction, several hops in one transaction.
+$publisher->safe_psql('postgres', <<'SQL');
+insert into own_log select g from generate_series(100, 3000) g;
+update own_log set state = 'used' where id >= 100;
+begin; update own_log set state = 'worn' where id between 100 and 200; delete from own_log where id = 100; insert into own_log values (100); commit;
+update mirrored set state = 'worn' where id <= 3;
+SQL
+catch_up();
+is(one($subscriber, "select count(*), count(*) filter (where most_recent) from own_log_transitions where subject_id >= 100"), '5905|2901', 'own_log: all of it is logged');
+is(one($subscriber, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'ignoring log_missing', 'rows and logs agree on the subscriber');
+is(one($publisher, 'select count(*) from pawl.verify()'), 0, 'and on the publisher');
+
+# A session that plays a replica.
+$publisher->safe_psql('postgres', "create table always_on (id int primary key, state text not null default 'new'); select pawl.enforce('always_on', 'state', 'm', history => true, always => true); insert into always_on values (1)");
+refused($publisher, "set session_replication_role = replica; update always_on set state = 'worn'", 'PW001', 'always judges a session that plays a replica');
+accepted($publisher, "set session_replication_role = replica; update always_on set state = 'used'", 'and lets legal moves through');
+is(one($publisher, 'select count(*) from always_on_transitions'), 2, 'with their log');
+accepted($publisher, "set session_replication_role = replica; update free set state = 'new' where id = 1", 'without always, a replica is believed');
+is(one($publisher, "select relation, key, problem from pawl.verify()"), 'free|1|log_differs', 'and verify finds what it did');
+accepted($publisher, "set session_replication_role = replica; update free set state = 'used' where id = 1", 'put back');
+is(one($subscriber, "select count(*) from pawl.health() where status = 'error'"), 0, 'the subscriber is healthy');
+
+# A streaming standby answers questions about the past.
+$publisher->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($publisher, 'base', has_streaming => 1);
+$standby->start;
+$publisher->safe_psql('postgres', "update free set state = 'worn' where id = 2");
+$publisher->wait_for_catchup($standby, 'replay', $publisher->lsn('flush'));
+is(one($standby, "select string_agg(to_state, ' ' order by sort_key) from pawl.history('free', 2)"), 'new used worn', 'standby: history');
+is(one($standby, "select pawl.state_at('free', 2, now()), pawl.state_at('free', 2, '-infinity') is null"), 'worn|t', 'standby: state_at');
+is(one($standby, "select count(*) from pawl.verify()"), 0, 'standby: verify');
+is(one($standby, "select count(*) from pawl.health() where status = 'error'"), 0, 'standby: health');
+is(one($standby, "select event, to_state, allowed from pawl.available('free', 1)"), 'wear|worn|t', 'standby: available');
+is(one($standby, "select count(*) from pawl.states('m')"), 3, 'standby: states');
+like(one($standby, "select pawl.diagram('m')"), qr/new --> used : use/, 'standby: diagram');
+refused($standby, "update free set state = 'worn' where id = 1", '25006', 'standby: it is read-only');
+refused($standby, "select pawl.fire('free', 1, 'wear')", '25006', 'standby: fire says so too');
+# Promoted, it judges.
+$standby->promote;
+refused($standby, "update free set state = 'new' where id = 1", 'PW001', 'promoted: illegal is refused');
+accepted($standby, "update free set state = 'worn' where id = 1", 'promoted: legal is done');
+is(one($standby, "select sort_key from pawl.history('free', 1) where most_recent"), 3, 'promoted: and logged');
+sound($standby, 'promoted');
+
+no_crash($_) for $publisher, $subscriber, $standby;
+done_testing();
