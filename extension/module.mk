@@ -46,9 +46,11 @@ $(shlib): objects.list $(TOP)/extension/exports.map
 	@mkdir -p $(@D)
 	@cp $< $@
 
-../extension/%.sql: $(TOP)/sql/upgrades/%.sql
+# An update to the version that is being made takes its functions, triggers, comments and grants from the parts of that version.
+../extension/%.sql: $(TOP)/sql/upgrades/%.sql $(wildcard $(TOP)/sql/*/*.sql) $(TOP)/extension/update.awk $(TOP)/extension/module.mk
 	@mkdir -p $(@D)
-	@cp $< $@
+	@name='$*'; for part in $(TOP)/sql/"$${name%%--*}"/*.sql; do awk -f $(TOP)/extension/update.awk "$$part"; done >$@.parts
+	@sed -e '/^-- @parts$$/{r $@.parts' -e 'd}' $< >$@ && rm $@.parts
 
 # sql/<extension>/*.sql in the order of their numbers, behind a line that stops whoever sources the script in psql.
 define install_script

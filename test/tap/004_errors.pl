@@ -150,6 +150,21 @@ many('exception blocks in one transaction', 100,
 	map { "do \$\$ begin for i in 1 .. 100 loop begin $_; exception when others then null; end; end loop; end \$\$" }
 	  ("update t set state = 'nowhere' where id = 14", "perform pawl.fire('t', 14, 'renew')", "perform pawl.define('x', 'state')",
 		"update t set state = 'old', mood = 'error' where id = 14"));
+$node->safe_psql('postgres', <<'SQL');
+create table s (id int primary key, state text not null default 'new', n int not null default 0);
+create function sql_guard(old s, new s) returns boolean language sql as 'select 1 / new.n > 0';
+create function sql_effect(old s, new s) returns void language sql as 'select 1 / (new.n - 1)';
+select pawl.define('s', 'stateDiagram-v2
+    [*] --> new
+    new --> old : age [sql_guard] / sql_effect
+    old --> [*]');
+select pawl.enforce('s', 'state', 's', history => true);
+insert into s values (1), (2, 'new', 1);
+SQL
+many('SQL guards and effects that fail', 1, "update s set state = 'old' where id = 1", "update s set state = 'old' where id = 2");
+many('SQL guards and effects that fail in one transaction', 100,
+	map { "do \$\$ begin for i in 1 .. 100 loop begin update s set state = 'old' where id = $_; exception when others then null; end; end loop; end \$\$" } 1, 2);
+many('lifecycles compiled anew each time', 1, "create or replace function elsewhere() returns int language sql as 'select 1'", "update t set state = 'nowhere' where id = 14");
 many('exception blocks that undo a move', 100,
 	"do \$\$ begin for i in 1 .. 100 loop begin update t set state = 'old' where id = 14; perform 1 / 0; exception when others then null; end; end loop; end \$\$");
 sound($node, 'after tens of thousands of errors');

@@ -1,0 +1,5 @@
+# Turns the parts of an install script into what an update needs of them: everything but tables, and each function and trigger
+# whether it is there already or not.
+skip { if (/;$/) skip = 0; next }
+/^CREATE (SCHEMA|TABLE|INDEX|UNIQUE INDEX) / || /^SELECT pg_catalog\.pg_extension_config_dump\(/ { skip = !/;$/; next }
+{ sub(/^CREATE FUNCTION /, "CREATE OR REPLACE FUNCTION "); sub(/^CREATE TRIGGER /, "CREATE OR REPLACE TRIGGER "); print }

@@ -1,0 +1,42 @@
+\echo Use "ALTER EXTENSION pawl UPDATE TO '0.1.0'" to load this file. \quit
+-- From 0.0.1 to 0.1.0: here is what CREATE OR REPLACE cannot do. Until 0.1.0 is released, make puts the functions, triggers,
+-- comments and grants of sql/pawl in the place marked below; the release freezes what that gives. test/tap/008_upgrade.pl compares
+-- the outcome with a fresh install.
+
+DROP EVENT TRIGGER pawl_adopt;
+DROP EVENT TRIGGER pawl_follow;
+DROP EVENT TRIGGER pawl_gone;
+
+-- a parallel pg_restore fills these tables in any order
+ALTER TABLE pawl.machine_state DROP CONSTRAINT machine_state_machine_version_fkey;
+ALTER TABLE pawl.machine_transition DROP CONSTRAINT machine_transition_machine_version_fkey;
+ALTER TABLE pawl.binding DROP CONSTRAINT binding_machine_version_fkey;
+
+-- functions with another signature now
+DROP FUNCTION pawl.available(regclass, "any", name);
+DROP FUNCTION pawl._attach_rows(pawl.binding, text);
+DROP FUNCTION pawl._follow_columns(pawl.binding);
+DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
+DROP FUNCTION pawl._same_key(text, name[], text, name[]);
+
+-- @parts
+
+-- The triggers of enforced tables as this version wants them.
+DO $triggers$
+DECLARE
+    relation regclass;
+    member regclass;
+BEGIN
+    FOR relation IN SELECT DISTINCT b.relation FROM pawl.binding b ORDER BY 1 LOOP
+        IF NOT pawl._settles_updates(relation) THEN
+            FOR member IN
+                SELECT t.tgrelid FROM pawl._members(relation) m JOIN pg_catalog.pg_trigger t ON t.tgrelid OPERATOR(pg_catalog.=) m
+                 WHERE t.tgname OPERATOR(pg_catalog.=) '!pawl_update' AND t.tgparentid OPERATOR(pg_catalog.=) 0 ORDER BY 1
+            LOOP
+                EXECUTE pg_catalog.format('DROP TRIGGER "!pawl_update" ON %s', member);
+            END LOOP;
+        END IF;
+        PERFORM pawl._install(relation);
+    END LOOP;
+END
+$triggers$;
