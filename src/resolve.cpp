@@ -57,7 +57,10 @@ Oid find_row_function(const char* qualified_name, Oid row_type, bool guard) {
     for (Oid type : alternatives) {
         Oid arguments[2] = {type, type};
         Oid function = LookupFuncName(name, 2, arguments, true);
-        if (OidIsValid(function)) return guard && get_func_rettype(function) != BOOLOID ? InvalidOid : function;
+        if (!OidIsValid(function)) continue;
+        // Aggregates, window functions and functions that return sets have no answer for one row.
+        if (get_func_prokind(function) != PROKIND_FUNCTION || get_func_retset(function)) return InvalidOid;
+        return guard && get_func_rettype(function) != BOOLOID ? InvalidOid : function;
     }
     return InvalidOid;
 }

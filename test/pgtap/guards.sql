@@ -250,4 +250,23 @@ select is(pawl.fire('k', 2, 'stop'), 'stopped', 'from the composite');
 select is(pawl.fire('k', 2, 'start'), 'idle', 'and back to its first child');
 select throws_ok($$insert into k values (3, 'one')$$, 'PW002', null, 'only the first child of the first composite begins');
 select throws_ok($$update k set state = 'two' where id = 2$$, 'PW001', null, 'composites add no arrows between their states');
+
+-- What has two arguments of the row type and yet no answer for one row.
+create table w (id int primary key, state text not null);
+create function many(o w, n w) returns setof bool language sql as $$ select true $$;
+create function into_state(s bool, o w, n w) returns bool language sql as $$ select true $$;
+create aggregate total(w, w) (sfunc = into_state, stype = bool);
+create procedure proceed(o w, n w) language plpgsql as $$ begin commit; end $$;
+create function returns_text(o w, n w) returns text language sql as $$ select 'true' $$;
+create function with_out(o w, n w, out answer bool) language sql as $$ select true $$;
+select lives_ok(format('select pawl.define(%L, %L, unbound => ''note'')', label, E'stateDiagram-v2\n[*] --> a\na --> b : ' || label), 'defined: ' || label) from unnest(array['e [many]', 'e [total]', 'e / many', 'e / total', 'e [returns_text]', 'e / returns_text', 'e [with_out]']) label;
+select throws_ok(format('select pawl.enforce(''w'', ''state'', %L)', label), 'PW007', null, 'but not attached: ' || label) from unnest(array['e [many]', 'e [total]', 'e / many', 'e / total', 'e [returns_text]']) label;
+select is((select count(*) from pg_trigger where tgrelid = 'w'::regclass), 0::bigint, 'nothing is half attached');
+insert into w values (1, 'a'), (2, 'a');
+select lives_ok($$select pawl.enforce('w', 'state', 'e / returns_text')$$, 'an effect may return what it likes');
+select lives_ok($$update w set state = 'b' where id = 1$$, 'it is forgotten');
+select pawl.release('w') \g /dev/null
+update w set state = 'a';
+select lives_ok($$select pawl.enforce('w', 'state', 'e [with_out]')$$, 'an OUT parameter is an answer');
+select lives_ok($$update w set state = 'b' where id = 2$$, 'which counts');
 select * from finish();
