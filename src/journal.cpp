@@ -93,10 +93,16 @@ bool queues_behind(const Hop* waiting, uint32 hash) {
     return false;
 }
 
-// Whether the hop's predecessor may still be on its way: a row that this transaction has written before, in a state that its log
-// does not end with, or while outer statements have rows that wait to be judged (a row that goes in a circle looks as if it followed).
+// Whether the hop's predecessor is still on its way: the row was written by this transaction before, and its log does not end with
+// the state it was in.
 bool comes_too_early(const Hop& hop, const Tail& tail, const Hop* waiting, uint32 hash) {
-    return hop.may_wait && (rows_are_unjudged() || !follows(hop, tail) || queues_behind(waiting, hash));
+    return hop.may_wait && (!follows(hop, tail) || queues_behind(waiting, hash));
+}
+
+// Whether a hop must wait, whatever its log says. A row written in a subtransaction that is not the hop's own would vanish with it.
+// While outer statements have rows that wait to be judged, a row that goes in a circle only looks as if it followed.
+bool cannot_be_written(const Hop& hop) {
+    return hop.subtransaction != GetCurrentSubTransactionId() || (hop.may_wait && rows_are_unjudged());
 }
 
 // Puts hops into the order in which they happened: that of the commands that made them. They are noted in it unless triggers nest.
@@ -122,9 +128,6 @@ struct LogRun {
     int written;
 };
 
-// A row written in a subtransaction that is not the hop's own would vanish with it.
-bool is_anothers(const LogRun& run, const Hop& hop) { return !run.all && hop.subtransaction != GetCurrentSubTransactionId(); }
-
 Tail find_tail(LogRun& run, const Hop& hop, uint32 hash) {
     if (run.subjects != nullptr && (!run.subjects->add(hash) || ++run.in_batch > keys_remembered / 2)) {
         flush_log(run.writer);
@@ -143,7 +146,7 @@ Hop* write_hops(LogRun& run, Hop* hops, bool force) {
     for (Hop *hop = hops, *next; hop != nullptr; hop = next) {
         next = hop->next;
         hop->next = nullptr;
-        bool wait = is_anothers(run, *hop);
+        bool wait = !run.all && cannot_be_written(*hop);
         if (!wait) {
             const uint32 hash = hash_of_key(*hop);
             const Tail tail = find_tail(run, *hop, hash);
@@ -162,7 +165,7 @@ Hop* write_hops(LogRun& run, Hop* hops, bool force) {
 // partitioned by its state). One log cannot tell the lives of two rows.
 void refuse_second_rows(LogRun& run, Hop* waiting) {
     for (Hop* hop = waiting; hop != nullptr; hop = hop->next) {
-        if (hop->from != nullptr || is_anothers(run, *hop)) continue;
+        if (hop->from != nullptr || (!run.all && cannot_be_written(*hop))) continue;
         const uint32 hash = hash_of_key(*hop);
         const Hop* first = waiting;
         while (hash_of_key(*first) != hash) first = first->next;
@@ -239,11 +242,9 @@ void write_all(bool all) {
     MemoryContextDelete(scratch);
 }
 
-// Whether anything can be written now: hops of the current subtransaction, or all of them.
 bool has_work(bool all) {
-    const SubTransactionId current = GetCurrentSubTransactionId();
     for (const Hop* hop = journal.first; hop != nullptr; hop = hop->next)
-        if (all || hop->subtransaction == current) return true;
+        if (all || !cannot_be_written(*hop)) return true;
     return false;
 }
 

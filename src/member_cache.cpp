@@ -2,6 +2,7 @@
 #include "member_cache.hpp"
 
 #include "catalog.hpp"
+#include "generated.hpp"
 #include "pg/sqlstate.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
@@ -247,6 +248,7 @@ void resolve_calls(Attachment& attachment) {
         for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, arrows[i].guards[j].c_str(), true, calls.guards[j]);
         for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, arrows[i].effects[j].c_str(), false, calls.effects[j]);
         attachment.has_effects |= calls.neffects > 0;
+        attachment.has_guards |= calls.nguards > 0;
     }
 }
 
@@ -300,6 +302,7 @@ Member* build_member(Relation relation) {
             attach(relation, *binding, member->attachments[i]);
             resolve_calls(member->attachments[i]);
             member->has_effects |= member->attachments[i].has_effects;
+            member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
             MemoryContextSwitchTo(caller);
         });
     }

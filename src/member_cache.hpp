@@ -52,6 +52,7 @@ struct Attachment {
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
     bool has_effects;
+    bool has_guards;
     ArrowCalls* calls;           // by arrow
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
@@ -64,6 +65,7 @@ struct Member {
     bool judged_before;    // nothing can change a row after pawl.judge() saw it (but for a move)
     bool settles_updates;  // there is an AFTER UPDATE trigger for what could not be judged before, and for effects
     bool has_effects;
+    bool guards_generated;  // there are guards, and generated columns that they may read
     int npartition_keys;
     AttrNumber* partition_keys;  // columns that decide in which partition a row lies
     int nattachments;

@@ -60,7 +60,7 @@ core::StateId state_of(const Attachment& attachment, const text* name) {
 char* hint_of_moves(const Attachment& attachment, const text* from) {
     core::StateId state = state_of(attachment, from);
     if (state == core::no_state)
-        return psprintf("The machine has no state %s: pawl.verify lists such rows, pawl.upgrade with remap mends them.", quoted(from));
+        return psprintf("The machine has no state %s: pawl.verify lists such rows, and pawl.upgrade to a next version takes them along with remap.", quoted(from));
     char* moves = open_moves(*attachment.machine, state);
     if (*moves == '\0') return psprintf("No arrow leaves %s.", quoted(from));
     return psprintf("From %s the machine allows: %s.", quoted(from), moves);

@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See row_query.hpp.
 #include "row_query.hpp"
 
+#include "generated.hpp"
+
 namespace pawl {
 
 namespace {
@@ -182,7 +184,8 @@ HeapTuple with_state(const Target& target, HeapTuple row, text* state) {
     Datum value = OidInputFunctionCall(input, text_to_cstring(state), parameter, column->atttypmod);
     int attribute = attachment.state;
     bool null = false;
-    return heap_modify_tuple_by_cols(row, attachment.root_descriptor, 1, &attribute, &value, &null);
+    HeapTuple moved = heap_modify_tuple_by_cols(row, attachment.root_descriptor, 1, &attribute, &value, &null);
+    return has_generated_columns(target.relation) ? with_generated_columns(target.relation, moved) : moved;
 }
 
 }  // namespace pawl

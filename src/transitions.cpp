@@ -147,15 +147,19 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     if (same_state(attachment, old_value, old_null, new_value, new_null) && !is_self_transition(attachment, to, intent)) return no_arrow;
 
     const core::StateId from = decode_state(before_of, old_value, old_null);
-    Verdict verdict;
+    Verdict verdict = {};
     verdict.from = lasting_text(before_of, from, old_value, old_null);
     verdict.to = to == core::no_state ? state_as_text(attachment, new_value, new_null) : attachment.machine->state_text[to];
-    verdict.may_wait = made_here(before.tuple);
-    verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
+    if (OidIsValid(attachment.log.table)) {
+        verdict.may_wait = made_here(before.tuple);
+        verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
+    }
 
     int arrow = no_arrow;
     if (intent != nullptr && intent->remap && to != core::no_state) {
         verdict.event = upgrade_event();
+    } else if (from == core::no_state) {  // came in while nobody looked: no arrow leaves a state that the machine does not have
+        refuse_transition(before_of, before.slot, verdict.from, verdict.to, nullptr);
     } else {
         arrow = find_arrow(attachment, before_of, before, from, to, verdict.from, verdict.to, intent, versions_of(before, before_of, after, attachment));
         verdict.event = attachment.machine->event_text[arrow];

@@ -1,6 +1,7 @@
 // May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
 #include "pg/sqlstate.hpp"
 #include "context.hpp"
+#include "generated.hpp"
 #include "log_writer.hpp"
 #include "moves.hpp"
 #include "pg/bridge.hpp"
@@ -55,6 +56,15 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
 void defer() {
     rows_deferred = true;
     deferring_level = Min(deferring_level, executor_level);
+}
+
+// Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
+void judge_early(Member* member, Relation relation, const Row& before, const Row& after) {
+    if (!member->guards_generated) return judge_update(member, before, after, When::before);
+    const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple), with_generated_columns(relation, after.tuple)};
+    ExecStoreHeapTuple(stored.tuple, stored.slot, false);
+    judge_update(member, before, stored, When::before);
+    ExecDropSingleTupleTableSlot(stored.slot);
 }
 
 void settle_update(Member* member, TriggerData* trigger) {
@@ -114,7 +124,7 @@ PAWL_FUNCTION(pawl_judge) {
     const bool final = is_final(*member, before, after);
     if (!member->settles_updates && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
     if (final)
-        judge_update(member, before, after, When::before);
+        judge_early(member, trigger->tg_relation, before, after);
     else
         defer();
     return PointerGetDatum(trigger->tg_newtuple);

@@ -254,7 +254,7 @@ void Scanner::fail(std::string message, Place where, std::string hint) {
     std::string_view line = line_around(at_);
     std::string detail;
     if (where.line == place(at_).line && !line.empty() && line.size() <= 200) {
-        detail = "Line " + std::to_string(where.line) + " reads: " + std::string(line);
+        detail = "Line " + std::to_string(where.line) + " reads \"" + std::string(line) + "\".";
     }
     throw Error(std::move(message), where, std::move(detail), std::move(hint), "syntax_error");
 }

@@ -114,7 +114,93 @@ DELETE FROM w.t WHERE id > 10000;
 SELECT is(mx.life(24000), 'new paid shipped -', 'DELETE of 15,000 rows');
 SELECT mx.sound('long statements');
 
+-- Guards and generated columns ----------------------------------------------------------------------------------------------
+CREATE TABLE w.priced (id int PRIMARY KEY, price int, amount int, total int GENERATED ALWAYS AS (price * amount) STORED, state text DEFAULT 'open',
+                       open boolean GENERATED ALWAYS AS (state = 'open') STORED);
+CREATE FUNCTION w.worth(old w.priced, new w.priced) RETURNS boolean LANGUAGE sql AS $$ SELECT new.total >= 100 AND NOT new.open AND old.open $$;
+CREATE FUNCTION w.cheap(old w.priced, new w.priced) RETURNS boolean LANGUAGE sql AS $$ SELECT new.total < 100 AND NOT new.open $$;
+SELECT pawl.define('priced', $$
+stateDiagram-v2
+    [*] --> open
+    open --> sold : sell [w.worth]
+    open --> given : sell [w.cheap]
+    sold --> [*]
+    given --> [*]
+$$) AS ignored \gset
+SELECT pawl.enforce('w.priced', 'state', 'priced', history => true);
+INSERT INTO w.priced (id, price, amount) VALUES (1, 1, 1), (2, 10, 10), (3, 10, 10), (4, 1, 1);
+SELECT lives_ok($$UPDATE w.priced SET amount = 100, state = 'sold' WHERE id = 1$$, 'a guard sees generated columns as they will be stored: allowed');
+SELECT throws_ok($$UPDATE w.priced SET amount = 1, state = 'sold' WHERE id = 2$$, 'PW003', NULL, 'a guard sees generated columns as they will be stored: refused');
+SELECT is(pawl.fire('w.priced', 3, 'sell'), 'sold', 'fire: guards that choose the destination see generated columns of that state');
+SELECT is(pawl.fire('w.priced', 4, 'sell'), 'given', 'fire: guards that choose the other destination');
+SELECT is((SELECT string_agg(event || ' ' || to_state || ' ' || allowed, ', ' ORDER BY to_state) FROM pawl.available('w.priced', 2)), 'sell given false, sell sold true',
+    'available: guards see generated columns of the state they would lead to');
+SELECT mx.sound('guards and generated columns');
+DROP TABLE w.priced CASCADE;
+
+-- Several machines on one table --------------------------------------------------------------------------------------------
+SELECT mx.build('several', 'enum', 'stored', 'terminal');
+INSERT INTO w.t (id) VALUES (1), (2), (3), (4);
+UPDATE w.t SET state = 'paid', money = 'charged' WHERE id IN (1, 2);
+SELECT mx.lived(1, 'new paid', 'several machines: one UPDATE moves both columns, the first');
+SELECT mx.lived(1, 'none charged', 'several machines: one UPDATE moves both columns, the second', 'money');
+SELECT mx.refused($$UPDATE w.t SET state = 'shipped', money = 'none' WHERE id = 1$$, 'PW001', 'several machines: the second is illegal');
+SELECT mx.refused($$UPDATE w.t SET state = 'new', money = 'returned' WHERE id = 1$$, 'PW001', 'several machines: the first is illegal');
+SELECT mx.refused($$INSERT INTO w.t (id, state, money) VALUES (5, 'new', 'charged')$$, 'PW002', 'several machines: INSERT, the second is not an initial state');
+SELECT mx.refused($$UPDATE w.t SET state = 'charged' WHERE id = 1$$, 'PW001', 'several machines: a state of the other machine');
+UPDATE w.t SET money = 'returned' WHERE id = 2;
+SELECT mx.lived(2, 'new paid', 'several machines: a move of one is no hop of the other');
+SELECT mx.refused('SELECT pawl.fire(''w.t'', 3, ''pay'')', '42P08', 'several machines: fire asks which');
+SELECT is(pawl.fire('w.t', 3, 'charge', state_column => 'money'), 'charged', 'several machines: fire on the second');
+UPDATE w.t SET state = 'cancelled' WHERE id IN (2, 4);
+SELECT mx.refused('DELETE FROM w.t WHERE id = 4', 'PW001', 'several machines, on_delete terminal: the second is not in a terminal state');
+DELETE FROM w.t WHERE id = 2;
+SELECT mx.lived(2, 'new paid cancelled -', 'several machines, on_delete terminal: both are, the first');
+SELECT mx.lived(2, 'none charged returned -', 'several machines, on_delete terminal: both are, the second', 'money');
+SELECT pawl.release('w.t', 'money');
+UPDATE w.t SET money = 'none', state = 'shipped' WHERE id = 1;
+SELECT mx.lived(1, 'new paid shipped', 'several machines: one released, the other goes on');
+SELECT mx.refused($$UPDATE w.t SET state = 'new' WHERE id = 1$$, 'PW001', 'several machines: one released, the other still judges');
+
+-- Replicated rows are judged where that was asked for ----------------------------------------------------------------------
+SELECT pawl.release('w.t', 'state');
+SELECT pawl.enforce('w.t', 'state', 'order', always => true, key => '{id}');
+SET session_replication_role = replica;
+SELECT mx.refused($$UPDATE w.t SET state = 'new' WHERE id = 1$$, 'PW001', 'session_replication_role = replica with always: judged');
+SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (9, 'paid')$$, 'PW002', 'session_replication_role = replica with always: INSERT is judged');
+UPDATE w.t SET state = 'done' WHERE id = 1;
+RESET session_replication_role;
+SELECT is(mx.rows(1), '1:done', 'session_replication_role = replica with always: a legal move');
+
+-- Arrows from a state to itself, judged after their statements -------------------------------------------------------------
+CREATE TABLE w.loop (id int PRIMARY KEY, state text DEFAULT 'idle', note text);
+SELECT pawl.define('loop', $$
+stateDiagram-v2
+    [*] --> idle
+    idle --> idle : touch
+    idle --> busy : work
+    busy --> idle : rest
+$$) AS ignored \gset
+SELECT pawl.enforce('w.loop', 'state', 'loop', history => true);
+INSERT INTO w.loop (id) VALUES (1), (2), (3);
+CREATE FUNCTION w.stir() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.note = 'stir' THEN UPDATE w.loop SET state = 'busy', note = 'stirred' WHERE note = 'stir'; END IF;
+    RETURN NULL;
+END$$;
+CREATE TRIGGER stir AFTER UPDATE ON w.loop FOR EACH ROW EXECUTE FUNCTION w.stir();
+CREATE FUNCTION w.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+SELECT format('CREATE TRIGGER %I BEFORE UPDATE ON w.loop FOR EACH ROW EXECUTE FUNCTION w.nothing()', repeat('~', 63)) \gexec
+SET pawl.event = 'touch';
+UPDATE w.loop SET note = 'stir' WHERE id IN (1, 2, 3);
+RESET pawl.event;
+SELECT is((SELECT string_agg(subject_id || ': ' || events, ', ' ORDER BY subject_id) FROM (SELECT subject_id, string_agg(coalesce(event, 'begin'), ' ' ORDER BY sort_key) AS events
+             FROM w.loop_transitions GROUP BY 1) l), '1: begin touch work, 2: begin touch work, 3: begin touch work', 'hops from a state to itself, judged after their statement, keep their order');
+SELECT mx.sound('arrows from a state to itself');
+DROP TABLE w.loop, w.loop_transitions;
+
 -- Keys ----------------------------------------------------------------------------------------------------------------------
+SELECT mx.build('plain', 'text', 'stored');
 SELECT mx.put(41, 42);
 SELECT throws_ok('UPDATE w.t SET id = 49 WHERE id = 41', '0A000', NULL, 'the key of a row with history cannot change');
 SELECT mx.lived(41, 'new', 'the key of a row with history: the row stayed');

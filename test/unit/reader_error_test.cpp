@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(All, ReaderErrors, ::testing::Values(
 
 TEST(ReaderError, ShowsTheLine) {
     const core::Error error = error_of([] { draw("[*] --> A\n  A ==> B : go"); });
-    EXPECT_EQ(error.detail, "Line 3 reads: A ==> B : go");
+    EXPECT_EQ(error.detail, "Line 3 reads \"A ==> B : go\".");
 }
 
 TEST(ReaderError, GuardsAgainstDeepNesting) {

@@ -66,6 +66,15 @@ UPDATE w.t SET state = CAST(CASE WHEN id = 333 THEN 'held' ELSE 'paid' END AS :s
 SELECT mx.lived(331, 'new paid', 'multi-row UPDATE');
 SELECT mx.lived(333, 'new held', 'multi-row UPDATE, another arrow');
 
+-- null and DEFAULT ---------------------------------------------------------------------------------------------------------
+SELECT mx.put_in('held', 335, 336) \g /dev/null
+SELECT mx.refused($$UPDATE w.t SET state = NULL WHERE id = 336$$, :'null_refused', 'UPDATE to null');
+SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (337, NULL)$$, replace(:'null_refused', 'PW001', 'PW002'), 'INSERT of null');
+SELECT mx.refused($$UPDATE w.t SET state = 'alien' WHERE id = 335$$, :'unknown_refused', 'UPDATE to a state nobody knows');
+SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (337, 'alien')$$, replace(:'unknown_refused', 'PW001', 'PW002'), 'INSERT of a state nobody knows');
+UPDATE w.t SET state = DEFAULT, region = DEFAULT WHERE id = 335;
+SELECT mx.lived(335, 'new held new', 'UPDATE … SET DEFAULT');
+
 -- data-modifying CTEs ------------------------------------------------------------------------------------------------------
 WITH made AS (INSERT INTO w.t (id) VALUES (341), (342) RETURNING id), moved AS (UPDATE w.t SET state = 'shipped' WHERE id = 331 RETURNING id)
 UPDATE w.t SET state = 'cancelled' FROM moved WHERE t.id = 332;
