@@ -159,7 +159,7 @@ select pawl.define('s', 'stateDiagram-v2
     new --> old : age [sql_guard] / sql_effect
     old --> [*]');
 select pawl.enforce('s', 'state', 's', history => true);
-insert into s values (1), (2, 'new', 1);
+insert into s (id, n) values (1, 0), (2, 1);
 SQL
 many('SQL guards and effects that fail', 1, "update s set state = 'old' where id = 1", "update s set state = 'old' where id = 2");
 many('SQL guards and effects that fail in one transaction', 100,
