@@ -1,4 +1,4 @@
-// May ereport; owns nothing: what a command did to trees of tables. Event triggers see it in a form that only C can read.
+// May ereport; owns nothing: what a command did to tables. Event triggers see it in a form that only C can read.
 #include "pg/bridge.hpp"
 
 extern "C" {
@@ -45,6 +45,20 @@ TreeChange change_of(const CollectedCommand& command) {
     return reinterpret_cast<CreateStmt*>(command.parsetree)->inhRelations == NIL ? TreeChange::none : TreeChange::join;
 }
 
+// The columns whose values the command may have computed anew: ALTER COLUMN … TYPE … USING.
+Datum rewritten_columns(const CollectedCommand& command) {
+    List* names = NIL;
+    ListCell* cell;
+    foreach (cell, command.type == SCT_AlterTable ? command.d.alterTable.subcmds : NIL) {
+        auto* parsed = reinterpret_cast<AlterTableCmd*>(static_cast<CollectedATSubcmd*>(lfirst(cell))->parsetree);
+        if (!IsA(parsed, AlterTableCmd) || parsed->subtype != AT_AlterColumnType) continue;
+        if (reinterpret_cast<ColumnDef*>(parsed->def)->raw_default != nullptr) names = lappend(names, parsed->name);
+    }
+    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(list_length(names), 1)));
+    foreach (cell, names) elements[foreach_current_index(cell)] = CStringGetTextDatum(static_cast<char*>(lfirst(cell)));
+    return PointerGetDatum(construct_array(elements, list_length(names), TEXTOID, -1, false, TYPALIGN_INT));
+}
+
 }  // namespace
 
 // pawl._tree_change(command): 'join', 'leave', or null.
@@ -56,6 +70,12 @@ PAWL_FUNCTION(pawl_tree_change) {
     }
     fcinfo->isnull = true;
     return static_cast<Datum>(0);
+}
+
+// pawl._rewritten_columns(command): names, perhaps none.
+PAWL_FUNCTION(pawl_rewritten_columns) {
+    const auto* command = reinterpret_cast<CollectedCommand*>(PG_GETARG_POINTER(0));
+    return pg::call([&] { return rewritten_columns(*command); });
 }
 
 }  // namespace pawl

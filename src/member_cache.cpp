@@ -3,7 +3,6 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
-#include "pg/sqlstate.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
 
@@ -263,9 +262,9 @@ bool carries_our_triggers(Relation relation) {
 [[noreturn]] void report_unbound(Relation relation) {
     const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
     if (!carries_our_triggers(relation))
-        ereport(ERROR, (errcode(sqlstate::unknown_object), errmsg("no lifecycle is attached to table %s", table),
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("no lifecycle is attached to table %s", table),
                         errhint("SELECT pawl.enforce(%s, state_column, machine);", quote_literal_cstr(table))));
-    ereport(ERROR, (errcode(sqlstate::unknown_object), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
                     errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
                     errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, state_column, machine);",
                             quote_literal_cstr(table))));
@@ -378,13 +377,13 @@ Member* find_member(Relation relation) {
 Attachment* find_attachment(Member* member, const char* column) {
     if (column == nullptr) {
         if (member->nattachments == 1) return &member->attachments[0];
-        throw pg::Failure(ERRCODE_AMBIGUOUS_PARAMETER, "the table carries several lifecycles",
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "the table carries several lifecycles",
                           "Each is on a column of its own.", "Name the column: state_column => '" +
                           std::string(NameStr(member->attachments[0].column)) + "'.");
     }
     for (int i = 0; i < member->nattachments; ++i)
         if (strcmp(NameStr(member->attachments[i].column), column) == 0) return &member->attachments[i];
-    throw pg::Failure(sqlstate::unknown_object, "no lifecycle is attached to column \"" + std::string(column) + "\"", {},
+    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"", {},
                       "SELECT relation, state_column FROM pawl.binding;");
 }
 

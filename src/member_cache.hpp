@@ -77,7 +77,7 @@ struct Member {
 // The member for a relation. Throws when no lifecycle is attached to it or to an ancestor.
 Member* find_member(Relation relation);
 
-// The attachment of a column (null: the only one). Throws PW008 / 42704 when there is none or the choice is not clear.
+// The attachment of a column (null: the only one). Throws 42704 when there is none, 22023 when the choice is not clear.
 Attachment* find_attachment(Member* member, const char* column);
 
 core::StateId decode_state(const Attachment& attachment, Datum value, bool null);

@@ -81,6 +81,11 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
 COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
 'internal: what a command did to a tree of tables: join (ATTACH PARTITION, INHERIT, PARTITION OF, INHERITS), leave (DETACH PARTITION, NO INHERIT), null';
 
+CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command) RETURNS text[]
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_columns';
+COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command) IS
+'internal: the columns that a command computed anew (ALTER COLUMN … TYPE … USING)';
+
 -- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine
     FOR EACH STATEMENT EXECUTE FUNCTION pawl.invalidate();

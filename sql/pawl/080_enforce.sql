@@ -272,7 +272,7 @@ $function$;
 COMMENT ON FUNCTION pawl.release(regclass, name) IS
 'takes a lifecycle off its table; name the column when the table has several. The log stays, closed: nobody can change it, nothing is added. 42704: there is no such lifecycle; 42501: not the owner';
 
--- A log without a lifecycle: no door, no right to insert; the guard stays.
+-- A log without a lifecycle: the guard stays, the door opens for nobody, and the right to insert goes.
 CREATE FUNCTION pawl._retire_log(log regclass, view regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -283,9 +283,6 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = log) THEN
         RETURN;
-    END IF;
-    IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgname = '~pawl_door' AND t.tgfoid = 'pawl.log_door()'::regprocedure) THEN
-        EXECUTE format('DROP TRIGGER "~pawl_door" ON %s', log);
     END IF;
     FOR target, grantee IN
         SELECT c.oid, a.grantee::regrole FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a

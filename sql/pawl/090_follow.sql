@@ -132,6 +132,14 @@ BEGIN
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
             PERFORM pawl._follow_columns(bound, touched_column);
+            -- … TYPE … USING writes any state into any row, and no trigger fires
+            IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() c CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
+                        WHERE c.classid = 'pg_class'::regclass AND c.objid = touched AND r = bound.state_column) THEN
+                PERFORM pawl._raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
+                                                    bound.state_column, bound.relation),
+                    'ALTER COLUMN … TYPE … USING moves rows without an arrow.',
+                    format('select pawl.release(%L, %L), alter it, and pawl.enforce again', bound.relation, bound.state_column));
+            END IF;
         END LOOP;
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
             problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true)));

@@ -125,10 +125,8 @@ BEGIN
                string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
           FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
          WHERE d.refclassid = 'pg_proc'::regclass
-           AND (d.refobjid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
-                AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
-                OR d.refobjid = 'pawl.log_door()'::regprocedure
-                AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.history = t.tgrelid))
+           AND d.refobjid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+           AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
          GROUP BY t.tgrelid ORDER BY t.tgrelid::regclass::text COLLATE "C";
 END
 $function$;

@@ -91,8 +91,8 @@ select is(attach(what), said, 'enforce of ' || what) from (values
     ('good', '42710 column "state" of table good has a lifecycle already')) c(what, said);
 select is(says(format('select pawl.fire(%s::regclass, 1, ''go'')', quote_literal(what))), said, 'fire at ' || what) from (values
     ('v', '42809 "v" is not a table'), ('mv', '42809 "mv" is not a table'), ('seq', '42809 "seq" is not a table'), ('good_pkey', '42809 "good_pkey" is not a table'), ('remote', '42809 "remote" is not a table'),
-    ('tmp', null), ('pg_class', 'PW008 no lifecycle is attached to table pg_catalog.pg_class'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
-    ('t', 'PW008 no lifecycle is attached to table t')) c(what, said) where said is not null;
+    ('tmp', null), ('pg_class', '42704 no lifecycle is attached to table pg_catalog.pg_class'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
+    ('t', '42704 no lifecycle is attached to table t')) c(what, said) where said is not null;
 select unalike(says(format('select pawl.%s', format(call, quote_literal(what) || '::regclass'))), '%(%', format(call, what)) from unnest(array['available(%s, 1)', 'fire_many(%s, array[1], ''go'')', 'history(%s, 1)', 'state_at(%s, 1, now())', 'verify(%s)', 'release(%s)', 'upgrade(%s)']) call,
     unnest(array['v', 'mv', 'seq', 'good_pkey', 'remote', 'tmp', 'pg_class', 't', '999999', '0']) what;
 select isnt(says(format('select pawl.%s', format(call, quote_literal(what) || '::regclass'))), 'ok', format(call, what)) from unnest(array['available(%s, 1)', 'fire_many(%s, array[1], ''go'')', 'history(%s, 1)', 'state_at(%s, 1, now())', 'verify(%s)', 'release(%s)', 'upgrade(%s)']) call,
@@ -121,7 +121,7 @@ select is(traces(r), '', r::regclass || ' has nothing of an attachment') from un
 select is(says('select pawl.' || call), said, call) from (values
     ('diagram(''nothing'')', 'PW008 unknown machine "nothing"'), ('diagram(''m'', 9)', 'PW008 machine "m" has no version 9'), ('diagram(''m'', 1, ''svg'')', '22023 unknown diagram format "svg"'),
     ('states(''nothing'')', 'PW008 unknown machine "nothing"'), ('transitions(''m'', 9)', 'PW008 machine "m" has no version 9'),
-    ('fire(''good'', 1, ''nothing'')', 'PW008 machine "m" has no event "nothing"'), ('fire(''good'', 1, '''')', 'PW008 machine "m" has no event ""'), ('fire(''good'', 1, ''go'', state_column => ''id'')', 'PW008 no lifecycle is attached to column "id"'),
+    ('fire(''good'', 1, ''nothing'')', 'PW008 machine "m" has no event "nothing"'), ('fire(''good'', 1, '''')', 'PW008 machine "m" has no event ""'), ('fire(''good'', 1, ''go'', state_column => ''id'')', '42704 no lifecycle is attached to column "id"'),
     ('history(''good'', 1, ''id'')', '42704 no lifecycle is enforced on column "id" of table good'), ('release(''t'')', '42704 no lifecycle is enforced on table t'),
     ('upgrade(''good'', remap => ''{"a": "bb"}'')', '55000 table good is at the newest version of machine "m" already'), ('_guard_functions(''good'', ''nothing'', 1)', 'PW008 machine "nothing" has no version 1'),
     ('define('''', ''x'')', '42602 the name of a machine has 1 to 63 bytes'), ('define(repeat(''x'', 64), ''x'')', '42602 the name of a machine has 1 to 63 bytes'), ('define(''x'', ''x'', ''perhaps'')', '22023 unbound must be ''refuse'' or ''note'', not ''perhaps''')) c(call, said);

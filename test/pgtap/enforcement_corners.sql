@@ -150,7 +150,7 @@ SELECT mx.refused($$INSERT INTO w.t (id, state, money) VALUES (5, 'new', 'charge
 SELECT mx.refused($$UPDATE w.t SET state = 'charged' WHERE id = 1$$, 'PW001', 'several machines: a state of the other machine');
 UPDATE w.t SET money = 'returned' WHERE id = 2;
 SELECT mx.lived(2, 'new paid', 'several machines: a move of one is no hop of the other');
-SELECT mx.refused('SELECT pawl.fire(''w.t'', 3, ''pay'')', '42P08', 'several machines: fire asks which');
+SELECT mx.refused('SELECT pawl.fire(''w.t'', 3, ''pay'')', '22023', 'several machines: fire asks which');
 SELECT is(pawl.fire('w.t', 3, 'charge', state_column => 'money'), 'charged', 'several machines: fire on the second');
 UPDATE w.t SET state = 'cancelled' WHERE id IN (2, 4);
 SELECT mx.refused('DELETE FROM w.t WHERE id = 4', 'PW001', 'several machines, on_delete terminal: the second is not in a terminal state');

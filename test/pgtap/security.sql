@@ -91,7 +91,7 @@ reset role;
 set role pawl_test_user;
 insert into app.users values (1, 'x');
 create trigger "~pawl_judge" before update on app.users for each row execute function pawl.judge();
-select throws_ok($$update app.users set state = 'y'$$, 'PW008', null, 'our trigger on a table without a lifecycle refuses its own table''s updates only');
+select throws_ok($$update app.users set state = 'y'$$, '42704', null, 'our trigger on a table without a lifecycle refuses its own table''s updates only');
 drop trigger "~pawl_judge" on app.users;
 reset role;
 set role pawl_test_owner;

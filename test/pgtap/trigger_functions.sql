@@ -47,16 +47,16 @@ begin
     end loop;
 end $$;
 
--- P0099: the statement went through. 39P01: used as it is not meant to be. PW006, PW008: refused for what the table is.
+-- P0099: the statement went through. 39P01: used as it is not meant to be. PW006, 42704: refused for what the table is.
 -- PW001: a second door finds the row moved by the first.
 select set_eq(format('select distinct right(w, 5) from every_way(%L, %L) w', f, r), case f when 'log_guard' then array['PW006'] else codes end,
               format('pawl.%s() in every place of %s', f, r))
   from (values ('judge', 't', array['39P01', 'P0099']), ('settle', 't', array['39P01', 'P0099']), ('truncated', 't', array['39P01', 'P0099']),
                ('log_door', 't', array['39P01', 'PW006']), ('log_guard', 't', null), ('invalidate', 't', array['P0099']),
-               ('judge', 'stranger', array['39P01', 'PW008']), ('settle', 'stranger', array['39P01', 'PW008']),
-               ('truncated', 'stranger', array['39P01', 'PW008']), ('log_door', 'stranger', array['39P01', 'PW006']),
+               ('judge', 'stranger', array['39P01', '42704']), ('settle', 'stranger', array['39P01', '42704']),
+               ('truncated', 'stranger', array['39P01', '42704']), ('log_door', 'stranger', array['39P01', 'PW006']),
                ('log_guard', 'stranger', null),
-               ('judge', 't_transitions', array['39P01', 'PW006']), ('settle', 't_transitions', array['39P01', 'PW006', 'PW008']),
+               ('judge', 't_transitions', array['39P01', 'PW006']), ('settle', 't_transitions', array['39P01', 'PW006', '42704']),
                ('truncated', 't_transitions', array['39P01', 'PW006']), ('log_door', 't_transitions', array['39P01', 'PW001', 'PW006'])) c(f, r, codes);
 
 -- Called by hand.

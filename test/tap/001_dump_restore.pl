@@ -136,7 +136,7 @@ $node->command_ok(['pg_dump', '--data-only', '-f', "$dir/data.sql", 'postgres'],
 
 fresh('disable');
 quietly('schema', @psql, '-d', 'disable', '-f', "$dir/schema.sql");
-refused($node, 'insert into app.tasks values (1)', 'PW008', 'between schema and data, nothing gets in unjudged', 'disable');
+refused($node, 'insert into app.tasks values (1)', '42704', 'between schema and data, nothing gets in unjudged', 'disable');
 quietly('data with --disable-triggers', @psql, '-d', 'disable', '-f', "$dir/data_disable.sql");
 # A restore without triggers leaves two things to do, and health says what: the column numbers by which renames are recognised were
 # not taken down, and PostgreSQL's ENABLE TRIGGER ALL, which ends such a dump, turned ENABLE ALWAYS into ENABLE.
