@@ -86,6 +86,19 @@ insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at
 select {t}_id, '{b}', sort_key + 1, true, now(), now() from before
 """
 
+# The same for whoever updates the table, by a trigger on the statement.
+STATESMAN_TRIGGER = """
+create function {t}_log() returns trigger language plpgsql as $$
+begin
+    with before as (update {t}_transitions l set most_recent = false, updated_at = now() from moved where l.{t}_id = moved.id and l.most_recent
+                    returning l.{t}_id, l.sort_key)
+    insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at, updated_at)
+    select moved.id, moved.state, before.sort_key + 1, true, now(), now() from moved join before on before.{t}_id = moved.id;
+    return null;
+end $$;
+create trigger logged after update on {t} referencing new table as moved for each statement execute function {t}_log();
+"""
+
 STATESMAN_ROW = """
 do $$
 declare
@@ -125,6 +138,7 @@ VARIANTS = [
     Variant("plpgsql_case", "plpgsql trigger, CASE", CASE),
     Variant("plpgsql_lookup", "plpgsql trigger, lookup table", LOOKUP),
     Variant("statesman", "Statesman, one set-based statement", STATESMAN, all_rows=STATESMAN_SET, tables=LOGGED, single=False),
+    Variant("statesman_trigger", "Statesman, one statement, by a statement trigger", STATESMAN + STATESMAN_TRIGGER, tables=LOGGED, single=False),
     Variant("statesman_row", "Statesman, row by row", STATESMAN, all_rows=STATESMAN_ROW, one_row=STATESMAN_ONE, tables=LOGGED),
     Variant("guard", "pawl, guard only", enforced(), memory=True),
     Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 arrows", enforced(machine="bench_big"), single=False),
