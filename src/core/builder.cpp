@@ -79,6 +79,7 @@ void DiagramBuilder::set_kind(Index state, StateKind kind, Place where) {
         throw Error("state " + quote(drawn.id) + " is declared as two different kinds", where, {}, {}, "syntax_error");
     }
     drawn.kind = kind;
+    drawn.kind_where = where;
 }
 
 void DiagramBuilder::classify(const Name& state, const std::vector<std::string>& tags) {

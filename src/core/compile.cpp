@@ -374,7 +374,7 @@ std::vector<Error> find_concurrency(const Diagram& diagram, std::size_t limit) {
         if (state.kind != StateKind::fork && state.kind != StateKind::join) continue;
         if (found.size() == with_states) break;
         const std::string what = state.kind == StateKind::fork ? "fork" : "join";
-        found.emplace_back(what + " " + quote(state.id) + " cannot be held by one column", state.where, detail, hint, what);
+        found.emplace_back(what + " " + quote(state.id) + " cannot be held by one column", state.kind_where, detail, hint, what);
     }
     std::stable_sort(found.begin(), found.end(), [](const Error& a, const Error& b) {
         return a.where.line != b.where.line ? a.where.line < b.where.line : a.where.column < b.where.column;

@@ -21,6 +21,7 @@ struct DrawnState {
     std::vector<std::string> tags;  // from :::tag and `class a,b tag`, in drawing order, no repeats
     std::string description;        // several lines are joined by '\n'
     std::string direction;          // of a composite's inside, empty when it follows the diagram
+    Place kind_where;  // of <<choice>>, <<fork>>, <<join>>
     Place where;
 };
 

@@ -119,7 +119,7 @@ TEST(Compile, RefusesWhatOneColumnCannotHold) {
     const core::Error fork = error_of([] { machine("[*] --> f\nstate f <<fork>>\nf --> A"); });
     EXPECT_EQ(fork.code, "fork");
     EXPECT_NE(std::string(fork.what()).find("fork \"f\""), std::string::npos);
-    EXPECT_EQ(fork.where.line, 2);
+    EXPECT_EQ(fork.where.line, 3);
     EXPECT_EQ(refusal("[*] --> A\nA --> j\nstate j <<join>>"), "join");
 }
 

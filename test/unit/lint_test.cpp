@@ -33,7 +33,7 @@ TEST(Lint, ReportsErrors) {
     EXPECT_EQ(findings("A --> B\nB --> [*]"), Found{"error no_initial_state 2"});
     EXPECT_EQ(findings("[*] --> A\nA --> P\nstate P {\nx --> [*]\n}"), Found{"error no_initial_child 3"});
     EXPECT_EQ(findings("[*] --> A\nA --> f\nstate f <<fork>>\nstate j <<join>>\nstate P {\nx\n--\ny\n}"),
-              (Found{"error fork 3", "error join 5", "info no_initial_child 6", "error region 8"}));
+              (Found{"error fork 4", "error join 5", "info no_initial_child 6", "error region 8"}));
     EXPECT_EQ(core::lint("").size(), 1u);
     const auto found = core::lint("stateDiagram-v2\n[*] --> A\nA B");
     ASSERT_EQ(found.size(), 1u);
