@@ -5,12 +5,6 @@ namespace pawl {
 
 namespace {
 
-Datum text_array(const std::vector<std::string>& items) {
-    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(items.size(), 1)));
-    for (std::size_t i = 0; i < items.size(); ++i) elements[i] = PointerGetDatum(make_text(items[i]));
-    return PointerGetDatum(construct_array(elements, static_cast<int>(items.size()), TEXTOID, -1, false, TYPALIGN_INT));
-}
-
 // Guards of an arrow that say no, all of them.
 Datum refusing_guards(Attachment& attachment, const Target& target, int arrow, const FoundRow& row, bool* allowed) {
     ArrowCalls& calls = attachment.calls[arrow];
@@ -40,9 +34,9 @@ void return_available(ReturnSetInfo* result, const Target& target, const FoundRo
                            PointerGetDatum(machine.state_text[drawn.to]),
                            BoolGetDatum(allowed),
                            blocked_by,
-                           text_array(drawn.params),
-                           text_array(drawn.guards),
-                           text_array(drawn.notes)};
+                           pg::make_text_array(drawn.params),
+                           pg::make_text_array(drawn.guards),
+                           pg::make_text_array(drawn.notes)};
         bool nulls[7] = {machine.event_text[arrow] == nullptr, false, false, false, false, false, false};
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }

@@ -3,6 +3,7 @@
 #include "pg/sqlstate.hpp"
 #include "machine_cache.hpp"
 #include "pg/arguments.hpp"
+#include "pg/spi.hpp"
 #include "resolve.hpp"
 
 namespace pawl {
@@ -106,18 +107,6 @@ bool same_functions(const core::Machine& a, const core::Machine& b) {
 // Plain memory again for the part that runs SQL.
 Datum text_datum(const std::string& value) { return PointerGetDatum(make_text(value)); }
 
-Datum texts_datum(const std::vector<std::string>& values) {
-    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(values.size(), 1)));
-    for (std::size_t i = 0; i < values.size(); ++i) elements[i] = text_datum(values[i]);
-    return PointerGetDatum(construct_array(elements, static_cast<int>(values.size()), TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-SPIPlanPtr prepare(const char* query, int n, const Oid* types) {
-    SPIPlanPtr plan = SPI_prepare(query, n, const_cast<Oid*>(types));
-    if (plan == nullptr) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prepare: %s", SPI_result_code_string(SPI_result))));
-    return plan;
-}
-
 void insert(SPIPlanPtr plan, Datum* values, const char* nulls) {
     if (SPI_execute_plan(plan, values, nulls, false, 0) != SPI_OK_INSERT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not store a machine")));
@@ -125,7 +114,7 @@ void insert(SPIPlanPtr plan, Datum* values, const char* nulls) {
 
 void insert_version(const char* machine, int version, text* source, text* diagram, const char* unbound) {
     static constexpr Oid types[] = {TEXTOID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
-    SPIPlanPtr plan = prepare(
+    SPIPlanPtr plan = pg::prepare(
         "INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by) "
         "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6)",
         6, types);
@@ -136,7 +125,7 @@ void insert_version(const char* machine, int version, text* source, text* diagra
 
 void insert_states(const char* name, int version, const core::Machine& machine) {
     static constexpr Oid types[] = {TEXTOID, INT4OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, TEXTARRAYOID, TEXTOID};
-    SPIPlanPtr plan = prepare(
+    SPIPlanPtr plan = pg::prepare(
         "INSERT INTO pawl.machine_state (machine, version, ordinal, state, kind, parent, initial, terminal, tags, description) "
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         10, types);
@@ -152,7 +141,7 @@ void insert_states(const char* name, int version, const core::Machine& machine) 
                           top ? static_cast<Datum>(0) : text_datum(machine.states()[state.parent].name),
                           BoolGetDatum(state.initial),
                           BoolGetDatum(state.terminal),
-                          texts_datum(state.tags),
+                          pg::make_text_array(state.tags),
                           text_datum(state.description)};
         const char nulls[] = {' ', ' ', ' ', ' ', ' ', top ? 'n' : ' ', ' ', ' ', ' ', state.description.empty() ? 'n' : ' ', '\0'};
         insert(plan, values, nulls);
@@ -162,7 +151,7 @@ void insert_states(const char* name, int version, const core::Machine& machine) 
 void insert_arrows(const char* name, int version, const core::Machine& machine) {
     static constexpr Oid types[] = {TEXTOID,      INT4OID,      INT4OID,      TEXTOID, TEXTOID,      TEXTOID,
                                     TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TEXTARRAYOID, TEXTOID};
-    SPIPlanPtr plan = prepare(
+    SPIPlanPtr plan = pg::prepare(
         "INSERT INTO pawl.machine_transition (machine, version, ordinal, from_state, to_state, event, params, guards, effects, after, "
         "notes, drawn_from) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::pg_catalog.interval, $11, $12)",
         12, types);
@@ -175,11 +164,11 @@ void insert_arrows(const char* name, int version, const core::Machine& machine) 
                           first ? static_cast<Datum>(0) : text_datum(machine.states()[arrow.from].name),
                           text_datum(machine.states()[arrow.to].name),
                           text_datum(arrow.event),
-                          texts_datum(arrow.params),
-                          texts_datum(arrow.guards),
-                          texts_datum(arrow.effects),
+                          pg::make_text_array(arrow.params),
+                          pg::make_text_array(arrow.guards),
+                          pg::make_text_array(arrow.effects),
                           text_datum(arrow.after),
-                          texts_datum(arrow.notes),
+                          pg::make_text_array(arrow.notes),
                           text_datum(arrow.drawn_from)};
         const char nulls[] = {' ', ' ', ' ', first ? 'n' : ' ', ' ', arrow.event.empty() ? 'n' : ' ', ' ', ' ',
                               ' ', arrow.after.empty() ? 'n' : ' ', ' ', arrow.drawn_from.empty() ? 'n' : ' ', '\0'};

@@ -163,8 +163,6 @@ BoundMachine* settle_in_memory(const char* name, int version, core::Machine* mac
 
 }  // namespace
 
-text* make_text(std::string_view value) { return cstring_to_text_with_len(value.data(), static_cast<int>(value.size())); }
-
 BoundMachine* find_machine(const char* name, int version) {
     for (BoundMachine* bound = machines; bound != nullptr; bound = bound->next)
         if (!bound->stale && bound->version == version && strcmp(bound->name, name) == 0) return bound;

@@ -27,7 +27,7 @@ void forget_machines() noexcept;
 // At the end of a transaction: frees what was found stale during it.
 void free_stale_machines() noexcept;
 
-text* make_text(std::string_view value);
+using pg::make_text;
 using pg::view;
 
 }  // namespace pawl

@@ -2,6 +2,7 @@
 #include "row_query.hpp"
 
 #include "generated.hpp"
+#include "pg/spi.hpp"
 
 namespace pawl {
 
@@ -12,11 +13,8 @@ constexpr const char* row_alias = "\"pawl~row\"";
 
 SPIPlanPtr& plan_of(const Target& target, Plan plan) { return target.attachment->plans[static_cast<int>(plan)]; }
 
-SPIPlanPtr prepare(const char* query, int nparameters, Oid* types) {
-    SPIPlanPtr plan = SPI_prepare(query, nparameters, types);
-    if (plan == nullptr)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prepare: %s", SPI_result_code_string(SPI_result)),
-                        errdetail("%s", query)));
+SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
+    SPIPlanPtr plan = pg::prepare(query, nparameters, types);
     SPI_keepplan(plan);
     return plan;
 }
@@ -94,11 +92,10 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
                            lock ? " FOR NO KEY UPDATE" : "");
     if (lock) {
         SPIPlanPtr& plan = plan_of(target, Plan::find);
-        if (plan == nullptr) plan = prepare(query, attachment.nkeys, key_types(attachment, false, 0));
+        if (plan == nullptr) plan = prepare_to_keep(query, attachment.nkeys, key_types(attachment, false, 0));
         run(plan, values, SPI_OK_SELECT);
     } else {
-        SPIPlanPtr plan = SPI_prepare(query, attachment.nkeys, key_types(attachment, false, 0));
-        if (plan == nullptr) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prepare: %s", SPI_result_code_string(SPI_result))));
+        SPIPlanPtr plan = pg::prepare(query, attachment.nkeys, key_types(attachment, false, 0));
         if (SPI_execute_plan(plan, values, nullptr, true, 0) != SPI_OK_SELECT)
             ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read a row")));
     }
@@ -113,7 +110,7 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
     for (int i = 0; i < n; ++i) found[i].same_as = -1;
     SPIPlanPtr& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
-        plan = prepare(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",
+        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",
                                 row_alias, row_alias, row_alias, unnested_keys(attachment, 1), target.table, row_alias, key_join(attachment),
                                 key_order(attachment), row_alias),
                        attachment.nkeys, key_types(attachment, true, 0));
@@ -145,7 +142,7 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
     if (plan == nullptr) {
         Oid* types = key_types(attachment, false, 1);
         types[0] = TEXTOID;
-        plan = prepare(psprintf("UPDATE %s AS %s SET %s = $1::%s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = $1::%s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
                                 state_type_name(target), key_condition(attachment, row_alias, 2)),
                        attachment.nkeys + 1, types);
     }
@@ -161,7 +158,7 @@ void move_rows(const Target& target, const Datum* key_columns, text* state, bool
     if (plan == nullptr) {
         Oid* types = key_types(attachment, true, 1);
         types[0] = TEXTOID;
-        plan = prepare(psprintf("UPDATE %s AS %s SET %s = $1::%s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = $1::%s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
                                 quote_identifier(NameStr(attachment.column)), state_type_name(target), unnested_keys(attachment, 2),
                                 key_join(attachment)),
                        attachment.nkeys + 1, types);

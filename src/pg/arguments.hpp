@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bridge.hpp"
+#include "texts.hpp"
 
 namespace pawl::pg {
 
@@ -12,10 +13,6 @@ inline void require(FunctionCallInfo fcinfo, int n, const char* name) {
 
 // An argument of type name; null for NULL.
 inline const char* name_argument(FunctionCallInfo fcinfo, int n) { return PG_ARGISNULL(n) ? nullptr : NameStr(*PG_GETARG_NAME(n)); }
-
-inline std::string_view view(const text* value) {
-    return {VARDATA_ANY(value), static_cast<std::size_t>(VARSIZE_ANY_EXHDR(value))};
-}
 
 // Argument n, of type text and not null; lives as long as the call.
 inline text* text_argument(FunctionCallInfo fcinfo, int n) {
