@@ -107,17 +107,19 @@ append_to_file($script, <<'SQL');
 \set id random(1, 500)
 \set other random(1, 500)
 begin;
-update stored set state = case state when 'new' then 'used' else 'new' end where id = :id;
-update parted set state = case state when 'new' then 'used' else 'new' end where id = :id;
+update stored set state = case state when 'new' then 'used' else 'new' end where id = :id and state in ('new', 'used');
+update parted set state = case state when 'new' then 'used' else 'new' end where id = :id and state in ('new', 'used');
 commit;
-update derived set state = case state when 'new' then 'used' else 'new' end where id = :other;
+update derived set state = case state when 'new' then 'used' else 'new' end where id = :other and state in ('new', 'used');
 insert into stored_transitions (subject_id, to_state) select id, case state when 'new' then 'used' else 'new' end from stored where id = :other and state <> 'worn' for update;
 SQL
 local $ENV{PGHOST} = $node->host;
 local $ENV{PGPORT} = $node->port;
-my $load = IPC::Run::start(['pgbench', '-n', '-f', $script, '-c', '6', '-j', '2', '-T', '600', 'postgres'], '>', '/dev/null', '2>', '/dev/null');
+my $complaints = '';
+my $load = IPC::Run::start(['pgbench', '-n', '-f', $script, '-c', '6', '-j', '2', '-T', '600', 'postgres'], '>', '/dev/null', '2>', \$complaints);
 my $done = one($node, 'select max(sort_key) from derived_transitions_log');
-$node->poll_query_until('postgres', "select max(sort_key) > $done + 6 from derived_transitions_log");
+$node->poll_query_until('postgres', "select max(sort_key) > $done + 6 from derived_transitions_log")
+	or do { IPC::Run::pump_nb($load); die "the load stands still: $complaints" };
 my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 $node->kill9;
 $load->finish;
