@@ -24,7 +24,8 @@ std::size_t blank_length(std::string_view text) noexcept {
     if (static_cast<unsigned char>(text[0]) < 0x80) return 0;
     if (text.starts_with("\xC2\xA0")) return 2;
     if (text.starts_with("\xEF\xBB\xBF") || text.starts_with("\xE3\x80\x80") || text.starts_with("\xE2\x80\xAF")) return 3;
-    if (text.size() >= 3 && text.starts_with("\xE2\x80") && static_cast<unsigned char>(text[2]) <= 0x8B) return 3;
+    // U+2000 to U+200B; anything below 0x80 is the character after a sequence that was cut off.
+    if (text.size() >= 3 && text.starts_with("\xE2\x80") && (text[2] & 0xF0) == 0x80 && (text[2] & 0x0F) <= 0x0B) return 3;
     return 0;
 }
 
