@@ -32,6 +32,7 @@ struct StoredBinding {
     char* most_recent;
     bool hash_chain;
     char* on_delete;
+    HeapTuple row;
     StoredBinding* next;
 };
 
@@ -52,6 +53,7 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->most_recent = row.string("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
+    binding->row = row.copy();
     binding->next = collected->first;
     collected->first = binding;
     ++collected->n;

@@ -4,6 +4,7 @@
 
 #include "key_column.hpp"
 #include "machine_cache.hpp"
+#include "managed.hpp"
 #include "pg/postgres.hpp"
 
 namespace pawl {
@@ -51,6 +52,7 @@ struct Attachment {
     LogLayout log;  // table = InvalidOid: no history
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
+    Managed* managed;  // null: no columns are kept
     bool has_effects;
     bool has_guards;
     ArrowCalls* calls;           // by arrow
@@ -65,6 +67,7 @@ struct Member {
     bool judged_before;    // nothing can change a row after pawl.judge() saw it (but for a move)
     bool settles_updates;  // there is an AFTER UPDATE trigger for what could not be judged before, and for effects
     bool has_effects;
+    bool keeps_columns;  // of any of its attachments
     bool guards_generated;  // there are guards, and generated columns that they may read
     int npartition_keys;
     AttrNumber* partition_keys;  // columns that decide in which partition a row lies

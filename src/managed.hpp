@@ -1,0 +1,50 @@
+// May ereport; owns nothing. The columns of an enforced table that the kernel keeps (owner, lease, token, due, attempts), and what
+// the binding says of them.
+#pragma once
+
+#include "catalog.hpp"
+#include "core/backoff.hpp"
+#include "machine_cache.hpp"
+
+namespace pawl {
+
+struct ManagedColumn {
+    AttrNumber attribute;  // in the member table; 0: the binding names none
+    Oid type;              // of the column
+    NameData name;
+
+    bool kept() const { return attribute != InvalidAttrNumber; }
+};
+
+// What an arrow is to the kernel, besides a move.
+enum ArrowRole : std::uint8_t {
+    arrow_lapses = 1,    // fired for a row whose lease has run out
+    arrow_retries = 2,   // needs attempts that are left, and sets due by the backoff
+    arrow_operates = 4,  // needs no ownership, but the rights of an operator
+    arrow_claims = 8,    // taken by pawl.claim
+};
+
+struct Managed {
+    ManagedColumn owner, lease, token, due, attempts, max_attempts, queue;
+    bool* owned;               // by state: tagged `owned`
+    std::uint8_t* roles;       // by arrow: ArrowRole
+    Interval** shortest_after;  // by state; null: no timer
+    Interval lease_time;
+    core::BackoffPolicy backoff;
+    text* lapse_event;  // null: none
+    char** claim_columns;
+    bool* claim_descending;
+    int nclaim_columns;
+    bool has_owned_states;
+};
+
+// Reads what the binding says; null when it manages nothing. Allocated in the current memory context.
+Managed* read_managed(const CatalogRow& row, const BoundMachine& machine);
+
+// Finds the columns in a member table.
+void resolve_managed(Managed& managed, Relation relation);
+
+// Whether the binding names columns or timers to be kept in the rows.
+inline bool keeps_rows(const Managed* managed) { return managed != nullptr && (managed->owner.kept() || managed->due.kept() || managed->attempts.kept()); }
+
+}  // namespace pawl
