@@ -1,4 +1,6 @@
 // May ereport; owns nothing. See context.hpp.
+#include <cerrno>
+
 #include "context.hpp"
 
 #include "pg/bridge.hpp"

@@ -7,17 +7,6 @@ namespace pawl {
 
 namespace {
 
-struct Names {
-    char** items;
-    int n;
-
-    bool contain(std::string_view name) const {
-        for (int i = 0; i < n; ++i)
-            if (name == items[i]) return true;
-        return false;
-    }
-};
-
 Names names_in(const CatalogRow& row, const char* column) {
     Names names = {};
     names.items = row.strings(column, &names.n);
@@ -52,7 +41,6 @@ void read_states(Managed& managed, const core::Machine& machine) {
     managed.shortest_after = static_cast<Interval**>(palloc0(sizeof(Interval*) * Max(states.size(), 1)));
     for (std::size_t i = 0; i < states.size(); ++i) {
         managed.owned[i] = has_tag(states[i], "owned");
-        managed.has_owned_states |= managed.owned[i];
     }
     for (const core::Arrow& arrow : machine.arrows()) {
         if (arrow.after.empty() || arrow.from == core::no_state) continue;
@@ -62,20 +50,17 @@ void read_states(Managed& managed, const core::Machine& machine) {
     }
 }
 
-void read_arrows(Managed& managed, const CatalogRow& row, const core::Machine& machine) {
-    const Names retries = names_in(row, "retry_events"), operates = names_in(row, "operator_events"), claims = names_in(row, "claim_events");
-    const char* lapse = row.string("lapse_event");
+void read_arrows(Managed& managed, const core::Machine& machine) {
     const auto& arrows = machine.arrows();
     managed.roles = static_cast<std::uint8_t*>(palloc0(Max(arrows.size(), 1)));
-    if (lapse != nullptr) managed.lapse_event = cstring_to_text(lapse);
     for (std::size_t i = 0; i < arrows.size(); ++i) {
         const core::Arrow& arrow = arrows[i];
         if (arrow.event.empty() || arrow.from == core::no_state) continue;
         std::uint8_t& role = managed.roles[i];
-        if (lapse != nullptr && arrow.event == lapse) role |= arrow_lapses;
-        if (operates.contain(arrow.event)) role |= arrow_operates;
-        if (retries.contain(arrow.event) && !machine.states()[arrow.to].terminal) role |= arrow_retries;
-        if (claims.contain(arrow.event) && managed.owned[arrow.to] && !managed.owned[arrow.from]) role |= arrow_claims;
+        if (managed.lapse_event != nullptr && arrow.event == view(managed.lapse_event)) role |= arrow_lapses;
+        if (managed.operator_events.contain(arrow.event)) role |= arrow_operates;
+        if (managed.retry_events.contain(arrow.event) && !machine.states()[arrow.to].terminal) role |= arrow_retries;
+        if (managed.claim_events.contain(arrow.event) && managed.owned[arrow.to] && !managed.owned[arrow.from]) role |= arrow_claims;
     }
 }
 
@@ -91,7 +76,7 @@ void resolve(ManagedColumn& column, Relation relation) {
 
 }  // namespace
 
-Managed* read_managed(const CatalogRow& row, const BoundMachine& machine) {
+Managed* read_managed(const CatalogRow& row) {
     if (!row.has("owner_column")) return nullptr;  // the SQL objects of an earlier version
     auto* managed = static_cast<Managed*>(palloc0(sizeof(Managed)));
     managed->owner = named(row, "owner_column");
@@ -101,24 +86,26 @@ Managed* read_managed(const CatalogRow& row, const BoundMachine& machine) {
     managed->attempts = named(row, "attempts_column");
     managed->max_attempts = named(row, "max_attempts_column");
     managed->queue = named(row, "queue_column");
-    bool names_any = false;
-    for (const ManagedColumn* column : {&managed->owner, &managed->due, &managed->attempts}) names_any |= is_named(*column);
-    if (!names_any) return nullptr;
+    if (!is_named(managed->owner) && !is_named(managed->due) && !is_named(managed->attempts)) return nullptr;
 
-    read_states(*managed, *machine.machine);
-    read_arrows(*managed, row, *machine.machine);
+    managed->claim_events = names_in(row, "claim_events");
+    managed->retry_events = names_in(row, "retry_events");
+    managed->operator_events = names_in(row, "operator_events");
+    if (const char* lapse = row.string("lapse_event")) managed->lapse_event = cstring_to_text(lapse);
     managed->lease_time = *row.interval_value("lease_time");
     managed->backoff = core::BackoffPolicy{};
     if (Jsonb* policy = row.json("backoff")) managed->backoff = read_backoff(policy);
-    managed->claim_columns = row.strings("claim_columns", &managed->nclaim_columns);
+    managed->claim_columns = names_in(row, "claim_columns");
     int n = 0;
     managed->claim_descending = row.booleans("claim_descending", &n);
     return managed;
 }
 
-void resolve_managed(Managed& managed, Relation relation) {
+void resolve_managed(Managed& managed, const core::Machine& machine, Relation relation) {
     for (ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue})
         resolve(*column, relation);
+    read_states(managed, machine);
+    read_arrows(managed, machine);
 }
 
 }  // namespace pawl

@@ -24,6 +24,17 @@ enum ArrowRole : std::uint8_t {
     arrow_claims = 8,    // taken by pawl.claim
 };
 
+struct Names {
+    char** items;
+    int n;
+
+    bool contain(std::string_view name) const {
+        for (int i = 0; i < n; ++i)
+            if (name == items[i]) return true;
+        return false;
+    }
+};
+
 struct Managed {
     ManagedColumn owner, lease, token, due, attempts, max_attempts, queue;
     bool* owned;               // by state: tagged `owned`
@@ -32,19 +43,15 @@ struct Managed {
     Interval lease_time;
     core::BackoffPolicy backoff;
     text* lapse_event;  // null: none
-    char** claim_columns;
+    Names claim_events, retry_events, operator_events;
+    Names claim_columns;  // in claim order
     bool* claim_descending;
-    int nclaim_columns;
-    bool has_owned_states;
 };
 
-// Reads what the binding says; null when it manages nothing. Allocated in the current memory context.
-Managed* read_managed(const CatalogRow& row, const BoundMachine& machine);
+// What the binding says; null when it manages nothing. Allocated in the current memory context, as what resolve_managed adds.
+Managed* read_managed(const CatalogRow& row);
 
-// Finds the columns in a member table.
-void resolve_managed(Managed& managed, Relation relation);
-
-// Whether the binding names columns or timers to be kept in the rows.
-inline bool keeps_rows(const Managed* managed) { return managed != nullptr && (managed->owner.kept() || managed->due.kept() || managed->attempts.kept()); }
+// Finds the columns in a member table, and what states and arrows of the machine mean to them.
+void resolve_managed(Managed& managed, const core::Machine& machine, Relation relation);
 
 }  // namespace pawl

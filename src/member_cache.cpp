@@ -32,7 +32,7 @@ struct StoredBinding {
     char* most_recent;
     bool hash_chain;
     char* on_delete;
-    HeapTuple row;
+    Managed* managed;
     StoredBinding* next;
 };
 
@@ -53,7 +53,7 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->most_recent = row.string("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
-    binding->row = row.copy();
+    binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
     ++collected->n;
@@ -211,6 +211,8 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.on_delete = strcmp(binding.on_delete, "deny") == 0       ? OnDelete::deny
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
+    attachment.managed = binding.managed;
+    if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;
@@ -301,6 +303,7 @@ Member* build_member(Relation relation) {
         pg::call([&] {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
+            member->keeps_columns |= member->attachments[i].managed != nullptr;
             resolve_calls(member->attachments[i]);
             member->has_effects |= member->attachments[i].has_effects;
             member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
