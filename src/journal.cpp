@@ -279,13 +279,8 @@ T* copied(T* value) {
     return value == nullptr ? nullptr : static_cast<T*>(memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)));
 }
 
-// Metadata that is no object is kept under a key of its own.
 Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
     if (metadata == nullptr) return copied(remark);
-    if (!JB_ROOT_IS_OBJECT(metadata)) {
-        Datum pair = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark));
-        return DatumGetJsonbP(pair);
-    }
     return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
 }
 

@@ -55,8 +55,10 @@ void read_arrows(Managed& managed, const core::Machine& machine) {
     managed.roles = static_cast<std::uint8_t*>(palloc0(Max(arrows.size(), 1)));
     for (std::size_t i = 0; i < arrows.size(); ++i) {
         const core::Arrow& arrow = arrows[i];
-        if (arrow.event.empty() || arrow.from == core::no_state) continue;
+        if (arrow.from == core::no_state) continue;
         std::uint8_t& role = managed.roles[i];
+        if (!arrow.after.empty()) role |= arrow_times;
+        if (arrow.event.empty()) continue;
         if (managed.lapse_event != nullptr && arrow.event == view(managed.lapse_event)) role |= arrow_lapses;
         if (managed.operator_events.contain(arrow.event)) role |= arrow_operates;
         if (managed.retry_events.contain(arrow.event) && !machine.states()[arrow.to].terminal) role |= arrow_retries;

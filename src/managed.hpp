@@ -22,6 +22,7 @@ enum ArrowRole : std::uint8_t {
     arrow_retries = 2,   // needs attempts that are left, and sets due by the backoff
     arrow_operates = 4,  // needs no ownership, but the rights of an operator
     arrow_claims = 8,    // taken by pawl.claim
+    arrow_times = 16,    // fired when the row's due time has passed
 };
 
 struct Names {

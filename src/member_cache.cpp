@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
 
@@ -439,6 +440,7 @@ void free_stale_members() noexcept {
     while (stale_members != nullptr) {
         Member* member = stale_members;
         stale_members = member->next_stale;
+        for (int i = 0; i < member->nattachments; ++i) free_plans(member->attachments[i]);
         for (int i = 0; i < member->nattachments; ++i)
             for (SPIPlanPtr plan : member->attachments[i].plans)
                 if (plan != nullptr) SPI_freeplan(plan);

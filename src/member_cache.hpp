@@ -37,6 +37,8 @@ struct LogLayout {
 // One lifecycle on one member table (the enforced table itself, a partition of it, or an inheritance child).
 enum class Plan { find, move, find_many, move_many, count };
 
+struct KeptPlan;
+
 struct Attachment {
     Oid root;
     NameData column;  // name in the root
@@ -58,6 +60,7 @@ struct Attachment {
     ArrowCalls* calls;           // by arrow
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
+    KeptPlan* kept_plans;  // of the functions that take many rows
     SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
 };
 

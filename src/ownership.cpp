@@ -83,6 +83,8 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
     standing.has_owner = !null;
     standing.lease = DatumGetTimestampTz(column_of(row, managed.lease, &null));
     standing.has_lease = !null;
+    const TimestampTz due = DatumGetTimestampTz(column_of(row, managed.due, &null));
+    standing.is_due = !null && due <= standing.now;
     standing.token = number_in(row, managed.token, 0);
     standing.attempts = static_cast<int>(number_in(row, managed.attempts, 0));
     standing.max_attempts = static_cast<int>(number_in(row, managed.max_attempts, managed.backoff.max_attempts));
@@ -103,6 +105,7 @@ bool takes_away(const Attachment& attachment, const Standing& standing, int arro
     if (!standing.has_owner || standing.is_owner) return false;
     const std::uint8_t role = standing.managed->roles[arrow];
     if ((role & arrow_lapses) != 0 && standing.has_lease && standing.lease < standing.now) return true;
+    if ((role & arrow_times) != 0 && standing.is_due) return true;
     return (role & arrow_operates) != 0 && is_operator(attachment);
 }
 

@@ -25,6 +25,7 @@ struct Standing {
     bool has_owner;
     bool has_lease;
     TimestampTz lease;
+    bool is_due;       // the timer of its state has run down
     int64 token;  // 0 where the column is null or not there
     int attempts;
     int max_attempts;  // 0: no limit

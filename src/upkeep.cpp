@@ -104,7 +104,7 @@ void keep_owner(const Attachment& attachment, const Standing& standing, int arro
     if (!managed.owner.kept()) return;
     const core::Arrow& drawn = attachment.machine->machine->arrows()[arrow];
     const bool fenced = takes_away(attachment, standing, arrow);
-    const bool lapsed = fenced && (managed.roles[arrow] & arrow_lapses) != 0;
+    const bool lapsed = (managed.roles[arrow] & arrow_lapses) != 0;  // of itself, or because its owner gives it up
     if (!managed.owned[drawn.to] || lapsed) return leave(standing, fenced, changes);
     if (standing.is_owner && !fenced) return go_on(standing, statement, intent, changes);
     if (standing.actor.name == nullptr)
