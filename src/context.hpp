@@ -28,6 +28,7 @@ struct Intent {
     bool has_token;        // the fencing token that the caller shows
     int64 token;
     const Interval* lease;  // how long the row is taken for; null: as the binding says
+    bool still;            // the UPDATE moves nothing, whatever pawl.event says
     bool remap;            // moves are those of pawl.upgrade, not of the machine
     MemoryContext capture;  // set: the first hop is kept there for the log's door instead of being written
     Hop* captured;

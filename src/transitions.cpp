@@ -156,6 +156,7 @@ int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row,
 
 // A row whose state stays is no transition, unless an event was named that leads from the state to itself.
 bool is_self_transition(const Attachment& attachment, core::StateId state, const Intent* intent) {
+    if (intent != nullptr && intent->still) return false;
     if (state == core::no_state || attachment.machine->machine->between(state, state).empty()) return false;
     bool strict;
     text* event = wanted_event(attachment, intent, &strict);
