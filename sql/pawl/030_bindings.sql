@@ -20,9 +20,29 @@ CREATE TABLE pawl.binding (
     relation_oid oid,
     state_attnum smallint,
     key_attnums smallint[],
+    -- Work that is owned: the columns of the table that are kept, and what is done with them.
+    owner_column name,
+    lease_column name,
+    token_column name,
+    due_column name,
+    attempts_column name,
+    max_attempts_column name,
+    queue_column name,
+    claim_events text[] NOT NULL DEFAULT '{}',
+    claim_columns name[] NOT NULL DEFAULT '{}',
+    claim_descending boolean[] NOT NULL DEFAULT '{}',
+    lease_time interval NOT NULL DEFAULT '60 s',
+    lapse_event text,
+    retry_events text[] NOT NULL DEFAULT '{}',
+    backoff jsonb,
+    operator_events text[] NOT NULL DEFAULT '{}',
+    events boolean NOT NULL DEFAULT false,
+    wake boolean NOT NULL DEFAULT false,
+    managed_attnums smallint[],
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
-    CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns))
+    CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
+    CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending))
 );
 COMMENT ON TABLE pawl.binding IS 'one row a lifecycle attached to a table; written by pawl.enforce, pawl.release and pawl.upgrade';
 COMMENT ON COLUMN pawl.binding.relation IS 'the root: partitions and inheritance children are found through pg_inherits';
@@ -30,6 +50,10 @@ COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, 
 COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
 COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_… where the log has a column of that name itself';
+COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
+COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
+COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';
+COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue (0: none), then of claim_columns';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.binding', '');
 
@@ -69,6 +93,17 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._owns(oid) IS 'internal: whether the current user has the rights of the owner; null when there is no such relation';
 
+-- The columns that are kept or read for work, in the order of managed_attnums; null where there is none.
+CREATE FUNCTION pawl._managed_columns(bound pawl.binding) RETURNS name[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT ARRAY[bound.owner_column, bound.lease_column, bound.token_column, bound.due_column, bound.attempts_column,
+                 bound.max_attempts_column, bound.queue_column] || bound.claim_columns
+$function$;
+COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
+'internal: owner, lease, token, due, attempts, max_attempts, queue (null: none), then what rows are claimed by';
+
 -- Whoever may write this table still speaks only for tables of his own.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -99,6 +134,9 @@ BEGIN
             MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
     END IF;
     NEW.relation_oid := NEW.relation::oid;
+    SELECT array_agg(coalesce(a.attnum, 0) ORDER BY m.n) INTO NEW.managed_attnums
+      FROM unnest(pawl._managed_columns(NEW)) WITH ORDINALITY m(name, n)
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.relation AND a.attname = m.name AND a.attnum > 0 AND NOT a.attisdropped;
     SELECT a.attnum INTO NEW.state_attnum FROM pg_attribute a
      WHERE a.attrelid = NEW.relation AND a.attname = NEW.state_column AND a.attnum > 0 AND NOT a.attisdropped;
     SELECT array_agg(a.attnum ORDER BY k.n) INTO NEW.key_attnums

@@ -91,7 +91,11 @@ COMMENT ON FUNCTION pawl._choose_log(regclass, name, name) IS 'internal: the nam
 
 CREATE FUNCTION pawl.enforce(relation regclass, state_column name, machine text, version integer DEFAULT NULL,
     history boolean DEFAULT false, most_recent text DEFAULT 'stored', hash_chain boolean DEFAULT false, key name[] DEFAULT NULL,
-    on_delete text DEFAULT 'allow', always boolean DEFAULT false, log_name name DEFAULT NULL) RETURNS void
+    on_delete text DEFAULT 'allow', always boolean DEFAULT false, log_name name DEFAULT NULL,
+    owner name DEFAULT NULL, lease name DEFAULT NULL, token name DEFAULT NULL, due name DEFAULT NULL, attempts name DEFAULT NULL,
+    max_attempts name DEFAULT NULL, queue name DEFAULT NULL, claim text[] DEFAULT NULL, claim_order text DEFAULT NULL,
+    lease_time interval DEFAULT '60 s', lapse text DEFAULT NULL, retry text[] DEFAULT NULL, backoff jsonb DEFAULT NULL,
+    operator_events text[] DEFAULT NULL, events boolean DEFAULT false, wake boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -106,7 +110,8 @@ BEGIN
     FOR given IN
         SELECT * FROM (VALUES ('relation', relation IS NULL), ('state_column', state_column IS NULL), ('machine', machine IS NULL),
             ('history', history IS NULL), ('most_recent', most_recent IS NULL), ('hash_chain', hash_chain IS NULL),
-            ('on_delete', on_delete IS NULL), ('always', always IS NULL)) a(name, is_missing) WHERE is_missing
+            ('on_delete', on_delete IS NULL), ('always', always IS NULL), ('lease_time', lease_time IS NULL), ('events', events IS NULL),
+            ('wake', wake IS NULL)) a(name, is_missing) WHERE is_missing
     LOOP
         PERFORM pawl._raise('22004', format('%s must not be null', given.name));
     END LOOP;
@@ -168,11 +173,35 @@ BEGIN
             'add one, or name columns that identify a row: key => array[…]');
     END IF;
 
+    bound.owner_column := owner;
+    bound.lease_column := lease;
+    bound.token_column := token;
+    bound.due_column := due;
+    bound.attempts_column := attempts;
+    bound.max_attempts_column := max_attempts;
+    bound.queue_column := queue;
+    bound.claim_events := coalesce(claim, '{}');
+    SELECT o.names, o.descending INTO bound.claim_columns, bound.claim_descending FROM pawl._claim_order(claim_order) o;
+    bound.lease_time := lease_time;
+    bound.lapse_event := lapse;
+    bound.retry_events := coalesce(retry, '{}');
+    bound.backoff := backoff;
+    bound.operator_events := coalesce(operator_events, '{}');
+    bound.events := events;
+    bound.wake := wake;
+    PERFORM pawl._check_work(bound);
+
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"', relation, machine), found_one,
             format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L))',
                    relation, state_column, state_column, state_column, machine));
+    END IF;
+
+    found_one := pawl._wrongly_owned_rows(relation::text, bound);
+    IF found_one IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned', relation), found_one,
+            pawl._disown_hint(relation, bound));
     END IF;
 
     IF history THEN
@@ -186,13 +215,15 @@ BEGIN
     END IF;
     INSERT INTO pawl.binding SELECT bound.*;
     PERFORM pawl._install(relation);
+    PERFORM pawl._make_indexes(bound);
     IF history THEN
         PERFORM pawl._close_log(bound.history, door => true);
         PERFORM pawl._grant_log(relation, state_column, bound.history, bound.history_view);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name) IS
+COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
+    text[], text, interval, text, text[], jsonb, text[], boolean, boolean) IS
 'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42501 not the owner; 42710 already enforced';
 
 -- A log that was made before, by an earlier attachment or a restore, is taken up again when it fits.
@@ -259,6 +290,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation), 'It was released a moment ago.');
     END IF;
+    PERFORM pawl._drop_indexes(bound);
     IF bound.history IS NOT NULL THEN
         PERFORM pawl._retire_log(bound.history, bound.history_view);
     END IF;

@@ -12,8 +12,31 @@ ALTER TABLE pawl.machine_state DROP CONSTRAINT machine_state_machine_version_fke
 ALTER TABLE pawl.machine_transition DROP CONSTRAINT machine_transition_machine_version_fkey;
 ALTER TABLE pawl.binding DROP CONSTRAINT binding_machine_version_fkey;
 
+-- work that is owned
+ALTER TABLE pawl.binding
+    ADD COLUMN owner_column name,
+    ADD COLUMN lease_column name,
+    ADD COLUMN token_column name,
+    ADD COLUMN due_column name,
+    ADD COLUMN attempts_column name,
+    ADD COLUMN max_attempts_column name,
+    ADD COLUMN queue_column name,
+    ADD COLUMN claim_events text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN claim_columns name[] NOT NULL DEFAULT '{}',
+    ADD COLUMN claim_descending boolean[] NOT NULL DEFAULT '{}',
+    ADD COLUMN lease_time interval NOT NULL DEFAULT '60 s',
+    ADD COLUMN lapse_event text,
+    ADD COLUMN retry_events text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN backoff jsonb,
+    ADD COLUMN operator_events text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN events boolean NOT NULL DEFAULT false,
+    ADD COLUMN wake boolean NOT NULL DEFAULT false,
+    ADD COLUMN managed_attnums smallint[],
+    ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
+
 -- functions with another signature now
 DROP FUNCTION pawl.available(regclass, "any", name);
+DROP FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name);
 DROP FUNCTION pawl._attach_rows(pawl.binding, text);
 DROP FUNCTION pawl._follow_columns(pawl.binding);
 DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);

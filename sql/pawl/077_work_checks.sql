@@ -1,0 +1,284 @@
+-- What pawl.enforce and pawl.upgrade refuse of work that is owned, and what they warn of.
+
+-- Arguments that mean nothing without another one.
+CREATE FUNCTION pawl._check_work_arguments(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    lacking record;
+BEGIN
+    SELECT * INTO lacking FROM (VALUES
+        ('lease', bound.lease_column IS NOT NULL, 'owner', bound.owner_column IS NULL),
+        ('token', bound.token_column IS NOT NULL, 'owner', bound.owner_column IS NULL),
+        ('attempts', bound.attempts_column IS NOT NULL, 'owner', bound.owner_column IS NULL),
+        ('max_attempts', bound.max_attempts_column IS NOT NULL, 'attempts', bound.attempts_column IS NULL),
+        ('claim', bound.claim_events <> '{}', 'owner', bound.owner_column IS NULL),
+        ('claim_order', bound.claim_columns <> '{}', 'claim', bound.claim_events = '{}'),
+        ('queue', bound.queue_column IS NOT NULL, 'claim', bound.claim_events = '{}'),
+        ('lapse', bound.lapse_event IS NOT NULL, 'lease', bound.lease_column IS NULL),
+        ('retry', bound.retry_events <> '{}', 'due', bound.due_column IS NULL),
+        ('retry', bound.retry_events <> '{}', 'attempts', bound.attempts_column IS NULL),
+        ('backoff', bound.backoff IS NOT NULL, 'retry', bound.retry_events = '{}'),
+        ('wake', bound.wake, 'claim', bound.claim_events = '{}')) a(argument, is_given, needs, is_lacking)
+     WHERE a.is_given AND a.is_lacking LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL, format('%s => …', lacking.needs));
+    END IF;
+    IF bound.lease_time <= interval '0' THEN
+        PERFORM pawl._raise('22023', 'lease_time must be longer than nothing', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
+    END IF;
+    IF bound.backoff IS NOT NULL THEN
+        PERFORM pawl._check_backoff(bound.backoff);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_work_arguments(pawl.binding) IS 'internal: arguments of pawl.enforce that lack another one (22023)';
+
+-- Named columns exist, have the right type, are named once, and no two lifecycles write one.
+CREATE FUNCTION pawl._check_work_columns(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    problem record;
+BEGIN
+    SELECT * INTO problem FROM pawl._work_column_problem(bound);
+    IF problem.message IS NOT NULL THEN
+        PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
+    END IF;
+    SELECT w.argument, w.name, o.role INTO problem
+      FROM pawl._work_columns(bound) w
+      JOIN (SELECT 0 AS n, bound.state_column AS name, 'the state' AS role, false AS may_share
+            UNION ALL SELECT 0, k, 'part of the key', true FROM unnest(bound.key_columns) k
+            UNION ALL SELECT x.n, x.name, x.argument, false FROM pawl._work_columns(bound) x) o
+        ON o.name = w.name AND o.n < w.n AND NOT (o.may_share AND w.argument = 'queue')
+     ORDER BY w.n LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('column "%s" cannot be %s: it is %s', problem.name, problem.argument, problem.role), NULL,
+            format('name another column: %s => …', problem.argument));
+    END IF;
+    SELECT c AS name INTO problem FROM unnest(bound.claim_columns) c
+     WHERE c IN (bound.state_column, bound.owner_column, bound.lease_column, bound.due_column) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('claim_order cannot name column "%s"', problem.name),
+            'Claims go over rows that have neither owner, lease nor due time, whatever state they are in.');
+    END IF;
+    PERFORM pawl._check_shared_columns(bound);
+    IF bound.key_columns = '{}' AND (bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL) THEN
+        PERFORM pawl._raise('55000', format('table %s has no key by which its rows can be owned or timed', bound.relation),
+            CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = bound.relation AND i.indisprimary)
+                 THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
+            'add one, or name columns that identify a row: key => array[…]');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_work_columns(pawl.binding) IS 'internal: managed columns that are missing, do not fit, or are used twice';
+
+CREATE FUNCTION pawl._check_shared_columns(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    shared record;
+BEGIN
+    WITH used(state_column, name, is_written) AS (
+        SELECT b.state_column, u.name, u.is_written
+          FROM (SELECT b.* FROM pawl.binding b WHERE b.relation = bound.relation AND b.state_column <> bound.state_column
+                UNION ALL SELECT bound.*) b
+          CROSS JOIN LATERAL (SELECT b.state_column AS name, true AS is_written
+                              UNION ALL SELECT w.name, w.is_written FROM pawl._work_columns(b) w) u)
+    SELECT mine.name, other.state_column INTO shared
+      FROM used mine JOIN used other ON other.name = mine.name AND (other.is_written OR mine.is_written)
+     WHERE mine.state_column = bound.state_column AND other.state_column <> bound.state_column LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('column "%s" of table %s is kept by two lifecycles', shared.name, bound.relation),
+            format('The lifecycle on column "%s" uses it too.', shared.state_column),
+            format('alter table %s add column … and name that', bound.relation));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_shared_columns(pawl.binding) IS 'internal: no column is written by one lifecycle and used by another';
+
+CREATE FUNCTION pawl._check_backoff(policy jsonb) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF jsonb_typeof(policy) <> 'object' THEN
+        PERFORM pawl._raise('22023', 'backoff must be a JSON object', NULL, '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}');
+    END IF;
+    IF to_regprocedure('pawl.backoff(integer, jsonb, interval)') IS NOT NULL THEN
+        EXECUTE 'SELECT pawl.backoff(1, $1)' USING policy;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_backoff(jsonb) IS 'internal: refuses a backoff policy that pawl.backoff would refuse';
+
+CREATE FUNCTION pawl._check_known_events(machine text, version integer, argument text, events text[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    known text[] := ARRAY(SELECT t.event FROM pawl.machine_transition t
+                           WHERE t.machine = _check_known_events.machine AND t.version = _check_known_events.version
+                             AND t.event IS NOT NULL AND t.from_state IS NOT NULL GROUP BY t.event ORDER BY min(t.ordinal));
+    unknown text;
+BEGIN
+    IF array_ndims(events) > 1 OR array_position(events, NULL) IS NOT NULL THEN
+        PERFORM pawl._raise('22023', format('%s must be a list of events', argument), NULL, format('%s => array[''…'']', argument));
+    END IF;
+    SELECT e INTO unknown FROM unnest(events) e WHERE e <> ALL (known) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW008', format('machine "%s" has no event "%s", named in %s', machine, unknown, argument),
+            CASE WHEN known = '{}' THEN format('Version %s has no events.', version)
+                 ELSE format('Version %s has %s.', version, pawl._quoted_list(known)) END);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS 'internal: refuses events that a machine does not have (PW008)';
+
+-- The events a binding names do in this version what they are named for.
+CREATE FUNCTION pawl._check_work_events(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    owned text[] := pawl._owned_states(bound.machine, bound.version);
+    useless text;
+BEGIN
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'claim', bound.claim_events);
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'lapse', array_remove(ARRAY[bound.lapse_event], NULL));
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'retry', bound.retry_events);
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'operator_events', bound.operator_events);
+    IF bound.owner_column IS NOT NULL AND owned = '{}' THEN
+        PERFORM pawl._raise('22023', format('machine "%s" has no state in which rows are owned', bound.machine),
+            format('No state of version %s is tagged "owned".', bound.version),
+            format('class %s owned', coalesce((SELECT t.to_state FROM pawl.machine_transition t
+                                                WHERE t.machine = bound.machine AND t.version = bound.version
+                                                  AND t.event = ANY (bound.claim_events) ORDER BY t.ordinal LIMIT 1), 'running')));
+    END IF;
+    SELECT e INTO useless FROM unnest(bound.claim_events) e
+     WHERE pawl._claimable_states(bound.machine, bound.version, ARRAY[e]) = '{}' LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
+            format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class … owned');
+    END IF;
+    SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.lapse_event], NULL)) e
+     WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
+                          AND t.event = e AND t.from_state = ANY (owned));
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('event "%s" leaves no owned state, so no lease can lapse by it', useless),
+            format('Owned are %s.', pawl._quoted_list(owned)), format('%s --> … : %s', owned[1], useless));
+    END IF;
+    SELECT e INTO useless FROM unnest(bound.retry_events) e
+     WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t
+                         JOIN pawl.machine_state s ON s.machine = t.machine AND s.version = t.version AND s.state = t.to_state
+                        WHERE t.machine = bound.machine AND t.version = bound.version AND t.event = e
+                          AND t.from_state IS NOT NULL AND NOT s.terminal) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('event "%s" retries nothing: all its arrows end in terminal states', useless));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_work_events(pawl.binding) IS
+'internal: events of a binding that the machine has not (PW008) or that do not do what they are named for (22023)';
+
+-- Owned states that an expired lease does not lead out of.
+CREATE FUNCTION pawl._stuck_states(bound pawl.binding) RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(array_agg(o.state ORDER BY o.n), '{}')
+      FROM unnest(pawl._owned_states(bound.machine, bound.version)) WITH ORDINALITY o(state, n)
+     WHERE bound.lease_column IS NOT NULL
+       AND NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
+                          AND t.event = bound.lapse_event AND t.from_state = o.state)
+$function$;
+COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS 'internal: owned states that an expired lease does not lead out of';
+
+-- States whose timer nobody winds: there is an arrow after a time, but no due column.
+CREATE FUNCTION pawl._untimed_states(bound pawl.binding) RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(array_agg(t.from_state ORDER BY t.n), '{}')
+      FROM (SELECT t.from_state, min(t.ordinal) AS n FROM pawl.machine_transition t
+             WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL AND t.from_state IS NOT NULL
+             GROUP BY 1) t
+     WHERE bound.due_column IS NULL
+$function$;
+COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS 'internal: states with a timer in a lifecycle that has no due column';
+
+CREATE FUNCTION pawl._warn_of_work(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    stuck text[] := pawl._stuck_states(bound);
+    untimed text[] := pawl._untimed_states(bound);
+BEGIN
+    IF stuck <> '{}' THEN
+        RAISE WARNING USING ERRCODE = '01000',
+            MESSAGE = format('an expired lease does not lead out of %s', pawl._quoted_list(stuck)),
+            DETAIL = CASE WHEN bound.lapse_event IS NULL THEN 'No lapse event is named.'
+                          ELSE format('Event "%s" does not leave these states of machine "%s".', bound.lapse_event, bound.machine) END,
+            HINT = CASE WHEN bound.lapse_event IS NULL THEN 'lapse => …' ELSE format('%s --> … : %s', stuck[1], bound.lapse_event) END;
+    END IF;
+    IF untimed <> '{}' THEN
+        RAISE WARNING USING ERRCODE = '01000',
+            MESSAGE = format('timers of machine "%s" will not fire on table %s', bound.machine, bound.relation),
+            DETAIL = format('Arrows leave %s after a time, and no column says when.', pawl._quoted_list(untimed)),
+            HINT = format('alter table %s add column due timestamptz, then due => ''due''', bound.relation);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._warn_of_work(pawl.binding) IS 'internal: warns of states that no lease or timer leads out of';
+
+-- Rows outside the owned states that have an owner or a lease, as `2 rows in "foo"`; null when there are none. Source as above.
+CREATE FUNCTION pawl._wrongly_owned_rows(source text, bound pawl.binding) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+AS $function$
+DECLARE
+    counts text;
+BEGIN
+    IF bound.owner_column IS NULL THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format($query$
+        SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END || format('in "%%s"', g.state), ', ' ORDER BY g.state COLLATE "C")
+          FROM (SELECT t.%1$I::text AS state, count(*) AS n FROM %2$s t
+                 WHERE (%3$s) AND t.%1$I::text COLLATE "C" <> ALL ($1)
+                 GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, bound.state_column, source,
+            array_to_string(ARRAY(SELECT format('t.%I IS NOT NULL', w.name) FROM pawl._work_columns(bound) w WHERE w.argument IN ('owner', 'lease')), ' OR '))
+       INTO counts USING pawl._owned_states(bound.machine, bound.version);
+    RETURN counts;
+END
+$function$;
+COMMENT ON FUNCTION pawl._wrongly_owned_rows(text, pawl.binding) IS 'internal: counts rows by state that have an owner in a state that is not owned';
+
+CREATE FUNCTION pawl._disown_hint(relation regclass, bound pawl.binding) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('update %s set %s where %I::text not in (%s)', relation,
+                  string_agg(format('%I = null', w.name), ', ' ORDER BY w.n), bound.state_column,
+                  (SELECT string_agg(quote_literal(s), ', ') FROM unnest(pawl._owned_states(bound.machine, bound.version)) s))
+      FROM pawl._work_columns(bound) w WHERE w.argument IN ('owner', 'lease')
+$function$;
+COMMENT ON FUNCTION pawl._disown_hint(regclass, pawl.binding) IS 'internal: a statement that takes the owner off rows that cannot have one';
+
+CREATE FUNCTION pawl._check_work(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl._check_work_arguments(bound);
+    PERFORM pawl._check_work_columns(bound);
+    PERFORM pawl._check_work_events(bound);
+    PERFORM pawl._warn_of_work(bound);
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_work(pawl.binding) IS 'internal: refuses what cannot be of the columns and events that a binding names';

@@ -1,0 +1,146 @@
+-- The indexes by which claims, leases and timers find their rows. They are made at the root, where partitions get theirs from
+-- PostgreSQL, and at every inheritance child. They are known again by name, comment and column, so that tables, columns and the
+-- indexes themselves may be renamed.
+
+-- What a lifecycle needs, and how to make it. The predicate of the claim index is written as claims write it: then the planner
+-- sees that it applies, also where the state is no text.
+CREATE FUNCTION pawl._work_indexes(bound pawl.binding)
+RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, comment text)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH claimable(states) AS (SELECT pawl._claimable_states(bound.machine, bound.version, bound.claim_events)),
+    claim_item(name, is_descending, n) AS (  -- a column counts where it comes first
+        SELECT u.name, bool_or(u.is_descending) FILTER (WHERE u.n = f.n), f.n
+          FROM unnest(bound.queue_column || bound.claim_columns || bound.key_columns,
+                      false || bound.claim_descending) WITH ORDINALITY u(name, is_descending, n)
+          JOIN (SELECT x.name, min(x.n) AS n FROM unnest(bound.queue_column || bound.claim_columns || bound.key_columns) WITH ORDINALITY x(name, n)
+                 GROUP BY x.name) f ON f.name = u.name
+         WHERE u.name IS NOT NULL GROUP BY u.name, f.n)
+    SELECT 'claim', bound.state_column, array_agg(i.name ORDER BY i.n), array_agg(coalesce(i.is_descending, false) ORDER BY i.n),
+           format('%I IN (%s)', bound.state_column, (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n)
+                                                       FROM unnest(c.states) WITH ORDINALITY s(state, n)))
+           || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
+           format('kept by pawl for claims: rows in %s, in the order they are taken', array_to_string(c.states, ', '))
+      FROM claim_item i, claimable c WHERE bound.claim_events <> '{}' GROUP BY c.states
+    UNION ALL
+    SELECT 'owned', bound.owner_column, bound.owner_column || array_remove(ARRAY[bound.lease_column], NULL), '{}',
+           format('%I IS NOT NULL', bound.owner_column), 'kept by pawl for leases: rows that have an owner'
+     WHERE bound.owner_column IS NOT NULL
+    UNION ALL
+    SELECT 'due', bound.due_column, bound.due_column || bound.key_columns, '{}',
+           format('%I IS NOT NULL', bound.due_column), 'kept by pawl for timers: rows that have a due time'
+     WHERE bound.due_column IS NOT NULL
+$function$;
+COMMENT ON FUNCTION pawl._work_indexes(pawl.binding) IS
+'internal: the indexes that claims, leases and timers of a lifecycle need; anchor is the column by which each is known again';
+
+-- The index of a kind that a table has; null when there is none. Its first column, or for claims a column of its predicate, is
+-- the anchor.
+CREATE FUNCTION pawl._work_index(member regclass, kind text, anchor name) RETURNS regclass
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT i.indexrelid FROM pg_index i
+      JOIN pg_class c ON c.oid = i.indexrelid
+      JOIN pg_attribute a ON a.attrelid = member AND a.attname = anchor AND NOT a.attisdropped
+     WHERE i.indrelid = member
+       AND c.relname ~ ('_pawl_' || kind || '$')
+       AND obj_description(c.oid, 'pg_class') ^@ CASE kind WHEN 'claim' THEN 'kept by pawl for claims:' WHEN 'owned' THEN 'kept by pawl for leases:'
+                                                       ELSE 'kept by pawl for timers:' END
+       AND (kind <> 'claim') = (a.attnum = i.indkey[0])
+       AND (kind <> 'claim' OR a.attnum <> ALL (i.indkey::smallint[]))
+       AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                      AND d.refclassid = 'pg_class'::regclass AND d.refobjid = member AND d.refobjsubid = a.attnum)
+     ORDER BY i.indisvalid DESC, i.indexrelid LIMIT 1
+$function$;
+COMMENT ON FUNCTION pawl._work_index(regclass, text, name) IS 'internal: the index that pawl made on a table for claims, leases or timers';
+
+-- What each table of a tree has of what it needs.
+CREATE FUNCTION pawl._work_index_state(bound pawl.binding)
+RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text, comment text)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT c.oid, w.kind, f.found_one, i.indisvalid,
+           w.comment = obj_description(f.found_one, 'pg_class')
+           AND ARRAY(SELECT a.attnum FROM unnest(w.columns) WITH ORDINALITY u(name, n)
+                       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = u.name ORDER BY u.n)
+               = (i.indkey::smallint[])[0:i.indnatts - 1]
+           AND ARRAY(SELECT o & 1 = 1 FROM unnest(i.indoption::smallint[]) WITH ORDINALITY x(o, n) ORDER BY n)
+               = ARRAY(SELECT coalesce(w.descending[n], false) FROM generate_series(1, cardinality(w.columns)) n),
+           format('ON %s (%s) WHERE %s', c.oid::regclass,
+                  (SELECT string_agg(quote_ident(u.name) || CASE WHEN u.is_descending THEN ' DESC' ELSE '' END, ', ' ORDER BY u.n)
+                     FROM unnest(w.columns, w.descending) WITH ORDINALITY u(name, is_descending, n)), w.predicate),
+           w.comment
+      FROM pawl._members(bound.relation) m
+      JOIN pg_class c ON c.oid = m AND (c.oid = bound.relation OR NOT c.relispartition)
+      CROSS JOIN pawl._work_indexes(bound) w
+      CROSS JOIN LATERAL (SELECT pawl._work_index(c.oid, w.kind, w.anchor) AS found_one) f
+      LEFT JOIN pg_index i ON i.indexrelid = f.found_one
+     ORDER BY c.oid <> bound.relation, c.oid, w.kind
+$function$;
+COMMENT ON FUNCTION pawl._work_index_state(pawl.binding) IS 'internal: the indexes that a lifecycle needs, table by table, and whether they are there';
+
+-- A name for an index; that of the second lifecycle of a table has the column in it.
+CREATE FUNCTION pawl._work_index_name(member regclass, state_column name, kind text) RETURNS name
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    class pg_class;
+    candidate name;
+BEGIN
+    SELECT c.* INTO class FROM pg_class c WHERE c.oid = member;
+    FOREACH candidate IN ARRAY ARRAY[pawl._log_name(class.relname, '_pawl_' || kind),
+                                     pawl._log_name(class.relname || '_' || state_column, '_pawl_' || kind)] LOOP
+        IF NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = class.relnamespace AND c.relname = candidate) THEN
+            RETURN candidate;
+        END IF;
+    END LOOP;
+    PERFORM pawl._raise('42P07', format('relation "%s" exists and is no index of pawl on table %s', candidate, member),
+        'Claims, leases and timers need an index of that name.', 'rename that relation');
+END
+$function$;
+COMMENT ON FUNCTION pawl._work_index_name(regclass, name, text) IS 'internal: a free name for an index of a lifecycle';
+
+-- Makes what is missing, and anew what no longer fits.
+CREATE FUNCTION pawl._make_indexes(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    need record;
+    index_name name;
+BEGIN
+    FOR need IN SELECT * FROM pawl._work_index_state(bound) s WHERE s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits LOOP
+        IF need.found_one IS NOT NULL THEN
+            EXECUTE format('DROP INDEX %s', need.found_one);
+        END IF;
+        index_name := pawl._work_index_name(need.member, bound.state_column, need.kind);
+        EXECUTE format('CREATE INDEX %I %s', index_name, need.definition);
+        EXECUTE format('COMMENT ON INDEX %I.%I IS %L', (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = need.member),
+                       index_name, need.comment);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._make_indexes(pawl.binding) IS 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
+
+CREATE FUNCTION pawl._drop_indexes(bound pawl.binding, member regclass DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one regclass;
+BEGIN
+    FOR found_one IN
+        SELECT f FROM pawl._work_indexes(bound) w
+          CROSS JOIN LATERAL (SELECT m FROM pawl._members(bound.relation) m WHERE member IS NULL UNION ALL SELECT member WHERE member IS NOT NULL) m(m)
+          CROSS JOIN LATERAL pawl._work_index(m.m, w.kind, w.anchor) f
+         WHERE f IS NOT NULL ORDER BY f
+    LOOP
+        EXECUTE format('DROP INDEX %s', found_one);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding, regclass) IS 'internal: drops the indexes of a lifecycle from its tables, or from one that left';
