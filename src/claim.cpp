@@ -1,5 +1,6 @@
 // May throw and may ereport: pawl.claim, which takes the next rows for a processor.
 #include "pg/sqlstate.hpp"
+#include "bookmark.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -108,7 +109,8 @@ Datum queue_value(const Request& request) {
     return OidInputFunctionCall(input, text_to_cstring(request.queue), parameter, -1);
 }
 
-Batch pick_claimable(const Request& request) {
+// The next claimable rows, from the head of the index, or (level 0 and up) from one of the ranges behind the bookmark.
+Batch pick_range(const Request& request, const Bookmark* bookmark, int level, int most) {
     const Attachment& attachment = *request.target.attachment;
     const Managed& managed = *attachment.managed;
     StringInfoData clauses;
@@ -121,11 +123,38 @@ Batch pick_claimable(const Request& request) {
         parameters.add(managed.queue.type, queue_value(request));
         appendStringInfo(&clauses, " AND %s", column_equals(managed.queue, parameters.n));
     }
+    if (bookmark != nullptr) append_behind(&clauses, attachment, *bookmark, level, parameters);
     append_not_paused(&clauses, request, parameters);
     append_order(&clauses, attachment);
-    parameters.add(INT8OID, Int64GetDatum(request.batch));
+    parameters.add(INT8OID, Int64GetDatum(most));
     appendStringInfo(&clauses, " LIMIT $%d FOR NO KEY UPDATE OF %s SKIP LOCKED", parameters.n, row_alias);
     return pick_rows(request.target, clauses.data, parameters);
+}
+
+Batch pick_behind(const Request& request, const Bookmark& bookmark) {
+    Batch all = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * request.batch)), 0};
+    const int levels = bookmark_levels(*request.target.attachment, bookmark);
+    for (int level = 0; level < levels && all.n < request.batch; ++level) {
+        const Batch some = pick_range(request, &bookmark, level, request.batch - all.n);
+        memcpy(all.rows + all.n, some.rows, sizeof(FoundRow) * some.n);
+        all.n += some.n;
+    }
+    return all;
+}
+
+Batch pick_head(const Request& request, Bookmark& bookmark) {
+    const HeadScan scan = begin_head_scan();
+    const Batch batch = pick_range(request, nullptr, 0, request.batch);
+    end_head_scan(bookmark, scan, batch.n);
+    return batch;
+}
+
+Batch pick_claimable(const Request& request) {
+    Attachment& attachment = *request.target.attachment;
+    Bookmark* bookmark = find_bookmark(attachment, request.event, request.queue);
+    const Batch batch = skips_head(*bookmark) ? pick_behind(request, *bookmark) : pick_head(request, *bookmark);
+    if (batch.n > 0) move_bookmark(attachment, *bookmark, batch.rows[batch.n - 1]);
+    return batch;
 }
 
 }  // namespace

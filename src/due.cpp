@@ -8,9 +8,10 @@ namespace {
 Batch pick_due(const Target& target, int batch) {
     const ManagedColumn& due = target.attachment->managed->due;
     Parameters parameters = {};
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     parameters.add(INT8OID, Int64GetDatum(batch));
     return pick_rows(target,
-                     psprintf("WHERE %s OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() ORDER BY %s, %s LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED",
+                     psprintf("WHERE %s OPERATOR(pg_catalog.<=) $1 ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
                               column_name(due), column_name(due), order_by_key(*target.attachment)),
                      parameters);
 }

@@ -42,6 +42,11 @@ char* operator_text(Oid found) {
     return name;
 }
 
+char* order_text(Oid type, Oid found) {
+    if (!OidIsValid(found)) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no order", format_type_be(type))));
+    return operator_text(found);
+}
+
 // Until AtEOXact_GUC of the level it returns; an error in between is undone with its transaction.
 int begin_fixed_text() {
     constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"timezone", "UTC"},
@@ -81,11 +86,9 @@ uint32 hash_key_value(const KeyColumn& key, Datum value) {
 
 char* equality(Oid type) { return operator_text(equality_of(type)->eq_opr); }
 
-char* greater_than(Oid type) {
-    const Oid found = lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr;
-    if (!OidIsValid(found)) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no order", format_type_be(type))));
-    return operator_text(found);
-}
+char* greater_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr); }
+
+char* less_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr); }
 
 char* fixed_text(Oid type, Datum value) {
     Oid output;

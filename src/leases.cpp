@@ -17,8 +17,9 @@ Batch pick_held(const Target& target, text* processor) {
     const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner_value(managed, processor));
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     return pick_rows(target,
-                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) pg_catalog.clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED",
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) $2 FOR NO KEY UPDATE SKIP LOCKED",
                               column_equals(managed.owner, 1), column_name(managed.lease)),
                      parameters);
 }
@@ -78,9 +79,10 @@ Batch pick_lapsed(const Target& target, Datum owner, int batch) {
     const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     parameters.add(INT8OID, Int64GetDatum(batch));
     return pick_rows(target,
-                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) pg_catalog.clock_timestamp() ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $2 ORDER BY %s, %s LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
                               column_equals(managed.owner, 1), column_name(managed.lease), column_name(managed.owner), column_name(managed.lease)),
                      parameters);
 }

@@ -37,6 +37,7 @@ struct LogLayout {
 // One lifecycle on one member table (the enforced table itself, a partition of it, or an inheritance child).
 enum class Plan { find, move, find_many, move_many, count };
 
+struct Bookmark;
 struct KeptPlan;
 
 struct Attachment {
@@ -60,6 +61,7 @@ struct Attachment {
     ArrowCalls* calls;           // by arrow
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
+    Bookmark* bookmarks;   // of claims
     KeptPlan* kept_plans;  // of the functions that take many rows
     SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
 };

@@ -40,7 +40,7 @@ KeptPlan* prepare(Attachment& attachment, const char* query, const Parameters& p
 // Only the planning is bent, not what triggers plan for themselves while the statement runs.
 void plan_by_index(KeptPlan* kept) {
     static constexpr const char* off[] = {"enable_seqscan", "enable_bitmapscan", "enable_sort",      "enable_incremental_sort",
-                                          "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_memoize"};
+                                          "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_memoize", "jit"};
     const int level = NewGUCNestLevel();
     for (const char* name : off) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
     CachedPlan* plan = SPI_plan_get_cached_plan(kept->plan);
