@@ -65,7 +65,7 @@ LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_uuid_v7';
 COMMENT ON FUNCTION pawl.uuid_v7(timestamptz) IS 'a version 7 UUID: ordered by the time given, random below a millisecond';
 
 CREATE FUNCTION pawl.backoff(attempts integer, policy jsonb, asked interval DEFAULT NULL) RETURNS interval
-LANGUAGE c VOLATILE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_backoff';
+LANGUAGE c VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_backoff';
 COMMENT ON FUNCTION pawl.backoff(integer, jsonb, interval) IS
 'how long to wait after so many attempts (from 1 on) before the next. policy: {"strategy": "none|linear|exponential|fibonacci", "base": "1 s", "cap": "60 s", "multiplier": 2, "jitter": 0.1 (a fraction, "none", "full" or "equal"), "max_attempts": 3}, every key optional, base and cap interval texts; the defaults are exponential and the values shown. asked replaces the computed delay, under the same cap. 22023: the policy says something that cannot be; 22007: an interval that is none';
 
