@@ -58,7 +58,7 @@ CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name D
 RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[], notes text[])
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
 COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
-'the moves that leave a row''s state, each allowed or blocked by the guards named';
+'the moves that leave a row''s state, each allowed or blocked by the guards named, or for the acting processor by pawl.owner, pawl.lease, pawl.token, pawl.attempts';
 
 CREATE FUNCTION pawl.uuid_v7(at timestamptz DEFAULT pg_catalog.clock_timestamp()) RETURNS uuid
 LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_uuid_v7';
