@@ -32,6 +32,7 @@ ALTER TABLE pawl.binding
     ADD COLUMN events boolean NOT NULL DEFAULT false,
     ADD COLUMN wake boolean NOT NULL DEFAULT false,
     ADD COLUMN managed_attnums smallint[],
+    ADD COLUMN extension name,
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (
@@ -46,6 +47,16 @@ CREATE TABLE pawl.paused (
     UNIQUE NULLS NOT DISTINCT (relation, state_column, queue)
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');
+
+-- what extensions define and attach comes back with them, not with a dump
+CREATE FUNCTION pawl._creating_extension() RETURNS name
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';
+ALTER TABLE pawl.machine ADD COLUMN extension name;
+ALTER TABLE pawl.machine ALTER COLUMN extension SET DEFAULT pawl._creating_extension();
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine', 'WHERE extension IS NULL');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
 
 -- functions with another signature now
 DROP FUNCTION pawl.available(regclass, "any", name);
