@@ -37,7 +37,8 @@ BEGIN
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'deferred', 'uuid_v7', 'pause', 'resume', 'backoff')
+                                 'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'pause', 'resume')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid

@@ -50,6 +50,9 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');
 -- functions with another signature now
 DROP FUNCTION pawl.available(regclass, "any", name);
 DROP FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name);
+DROP FUNCTION pawl.fire(regclass, "any", text, jsonb, name);
+DROP FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name);
+DROP FUNCTION pawl.set_context(text, text, text, jsonb);
 DROP FUNCTION pawl._attach_rows(pawl.binding, text);
 DROP FUNCTION pawl._follow_columns(pawl.binding);
 DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
