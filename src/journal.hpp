@@ -35,7 +35,7 @@ struct Verdict {
     bool may_wait;  // the old version of the row was made by this transaction
 };
 
-// Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps no history.
+// Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.
 void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent);
 
 // Writes what is waiting. `all`: hops that still wait for a predecessor too (before the transaction ends).

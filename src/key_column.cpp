@@ -24,15 +24,6 @@ bool is_equal_by_image(Oid type, Oid collation) {
     return OidIsValid(function) && DatumGetBool(OidFunctionCall1Coll(function, collation, ObjectIdGetDatum(entry->btree_opintype)));
 }
 
-// Whether values of this type look the same in every session.
-bool has_one_text(Oid type) {
-    switch (getBaseType(type)) {
-        case BOOLOID: case CHAROID: case NAMEOID: case INT2OID: case INT4OID: case INT8OID: case OIDOID: case NUMERICOID:
-        case TEXTOID: case VARCHAROID: case BPCHAROID: case UUIDOID: return true;
-        default: return type_is_enum(type);
-    }
-}
-
 // Until AtEOXact_GUC of the level it returns; an error in between is undone with its transaction.
 int begin_fixed_text() {
     constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"timezone", "UTC"},
@@ -78,6 +69,14 @@ char* equality(Oid type) {
     char* name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
     ReleaseSysCache(tuple);
     return name;
+}
+
+bool has_one_text(Oid type) {
+    switch (getBaseType(type)) {
+        case BOOLOID: case CHAROID: case NAMEOID: case INT2OID: case INT4OID: case INT8OID: case OIDOID: case NUMERICOID:
+        case TEXTOID: case VARCHAROID: case BPCHAROID: case UUIDOID: return true;
+        default: return type_is_enum(type);
+    }
 }
 
 char* fixed_text(Oid type, Datum value) {

@@ -22,6 +22,16 @@ GRANT EXECUTE ON FUNCTION
     pawl._remap(regclass, name, jsonb)
 TO pawl_admin;
 
+GRANT SELECT ON pawl.consumers TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION
+    pawl.create_consumer(text, text, regclass[]),
+    pawl.drop_consumer(text),
+    pawl.read_events(text, integer),
+    pawl.sleep(regclass),
+    pawl.awake(regclass)
+TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.prune_events(interval) TO pawl_admin, pawl_operator;
+
 GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health() TO pawl_admin, pawl_operator, pawl_reader;
 
 DO $grants$
@@ -34,7 +44,7 @@ BEGIN
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'deferred', 'uuid_v7')
+                                 'set_context', 'deferred', 'uuid_v7', 'channel')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid
