@@ -5,6 +5,7 @@
 #include "destination.hpp"
 #include "journal.hpp"
 #include "log_writer.hpp"
+#include "outbox.hpp"
 #include "refusal.hpp"
 #include "row_query.hpp"
 
@@ -158,6 +159,9 @@ PAWL_FUNCTION(pawl_log_door) {
         MemoryContext spi = MemoryContextSwitchTo(memory);
         HeapTuple made = merge(trigger, writer, form_log_tuple(writer, *intent.captured, tail));
         MemoryContextSwitchTo(spi);
+        OutboxWriter* outbox = nullptr;
+        if (attachment.events) append_event(&outbox, *intent.captured, &last_entry(writer));
+        finish_outbox(outbox);
         finish_log(writer);
         SPI_finish();
         close_target(target);

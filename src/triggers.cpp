@@ -99,7 +99,7 @@ void settle_insert(Member* member, TriggerData* trigger) {
 
 bool minds_truncate(const Member& member) {
     for (int i = 0; i < member.nattachments; ++i)
-        if (member.attachments[i].on_delete != OnDelete::allow || OidIsValid(member.attachments[i].log.table)) return true;
+        if (member.attachments[i].on_delete != OnDelete::allow || is_recorded(member.attachments[i])) return true;
     return false;
 }
 

@@ -114,6 +114,14 @@ inline bool owns_relation(Oid relation, Oid role) {
 #endif
 }
 
+inline bool holds_lock(const LOCKTAG* tag, LOCKMODE mode) {
+#if PG_VERSION_NUM >= 170000
+    return LockHeldByMe(tag, mode, false);
+#else
+    return LockHeldByMe(tag, mode);
+#endif
+}
+
 inline List* insert_index_entries(ResultRelInfo* target, TupleTableSlot* slot, EState* estate) {
 #if PG_VERSION_NUM >= 160000
     return ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL, false);
