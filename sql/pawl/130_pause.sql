@@ -1,4 +1,6 @@
--- Pausing and resuming queues. A plain INSERT into pawl.paused, or a DELETE, does what the functions do.
+-- Pausing and resuming queues. An INSERT into pawl.paused is a request to pause, or, with a time that is past, to resume; the
+-- functions do nothing else. Not everybody who may ask has more than INSERT: UPDATE or DELETE would be the right to LOCK the table,
+-- and that would stop every claim.
 
 -- Whoever may write this table still speaks only for his own tables, unless he operates all of them.
 CREATE FUNCTION pawl._paused_check() RETURNS trigger
@@ -35,6 +37,25 @@ COMMENT ON FUNCTION pawl._paused_check() IS 'internal: who may pause and resume'
 
 CREATE TRIGGER operators_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.paused
     FOR EACH ROW EXECUTE FUNCTION pawl._paused_check();
+
+-- One row a queue: a request takes the place of the one before. SECURITY DEFINER because who may INSERT need not be one who may
+-- DELETE; it runs after the check above.
+CREATE FUNCTION pawl._paused_replace() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    DELETE FROM pawl.paused p
+     WHERE p.relation = NEW.relation AND p.state_column = NEW.state_column AND p.queue IS NOT DISTINCT FROM NEW.queue;
+    IF NEW.until <= clock_timestamp() THEN
+        RETURN NULL;
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl._paused_replace() IS 'internal: a pause takes the place of the one before, or ends it';
+
+CREATE TRIGGER replace BEFORE INSERT ON pawl.paused FOR EACH ROW EXECUTE FUNCTION pawl._paused_replace();
 
 -- A pause goes with its lifecycle, and is renamed with its column.
 CREATE FUNCTION pawl._binding_gone() RETURNS trigger
@@ -94,10 +115,9 @@ BEGIN
     IF until <= clock_timestamp() THEN
         PERFORM pawl._raise('22023', 'a pause cannot end in the past', format('It would end at %s.', until));
     END IF;
-    INSERT INTO pawl.paused AS p (relation, state_column, queue, until, reason)
+    INSERT INTO pawl.paused (relation, state_column, queue, until, reason)
     VALUES (bound.relation, bound.state_column, pawl._queue_text(bound, pause.queue), pause.until, pause.reason)
-    ON CONFLICT ON CONSTRAINT paused_relation_state_column_queue_key DO UPDATE
-       SET until = excluded.until, reason = excluded.reason, paused_at = clock_timestamp(), paused_by = current_user;
+    ON CONFLICT DO NOTHING;  -- somebody else pauses it at this moment
 END
 $function$;
 COMMENT ON FUNCTION pawl.pause(regclass, text, timestamptz, text, name) IS
@@ -111,11 +131,12 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
     was_paused boolean;
 BEGIN
-    DELETE FROM pawl.paused p
-     WHERE p.relation = bound.relation AND p.state_column = bound.state_column
-       AND p.queue IS NOT DISTINCT FROM pawl._queue_text(bound, resume.queue)
-    RETURNING p.until IS NULL OR p.until > clock_timestamp() INTO was_paused;
-    RETURN coalesce(was_paused, false);
+    queue := pawl._queue_text(bound, queue);
+    was_paused := EXISTS (SELECT FROM pawl.paused p
+                           WHERE p.relation = bound.relation AND p.state_column = bound.state_column AND p.queue IS NOT DISTINCT FROM resume.queue
+                             AND (p.until IS NULL OR p.until > clock_timestamp()));
+    INSERT INTO pawl.paused (relation, state_column, queue, until) VALUES (bound.relation, bound.state_column, resume.queue, '-infinity');
+    RETURN was_paused;
 END
 $function$;
 COMMENT ON FUNCTION pawl.resume(regclass, text, name) IS

@@ -11,8 +11,9 @@ GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO p
 GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
--- a trigger lets only operators and the owner of the table in question write
-GRANT INSERT, UPDATE, DELETE ON pawl.paused TO PUBLIC;
+-- a trigger lets only operators and the owner of the table in question ask for a pause
+GRANT INSERT ON pawl.paused TO PUBLIC;
+GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
@@ -45,7 +46,7 @@ BEGIN
     FOR routine IN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
-           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
+           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
                                  'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
                                  'pause', 'resume', 'channel')

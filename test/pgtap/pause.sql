@@ -3,13 +3,13 @@
 set client_min_messages to error;
 select no_plan();
 \ir include/jobs.psql
-create role pawl_test_boss in role pawl_operator;
-create role pawl_test_admin in role pawl_admin;
-create role pawl_test_owner;
-create role pawl_test_worker in role pawl_worker;
+create role pawl_pause_boss in role pawl_operator;
+create role pawl_pause_admin in role pawl_admin;
+create role pawl_pause_owner;
+create role pawl_pause_worker in role pawl_worker;
 create type lane as enum ('slow', 'fast');
 select make_jobs('jobs');
-alter table jobs owner to pawl_test_owner;
+alter table jobs owner to pawl_pause_owner;
 select enforce_jobs('jobs');
 create table numbered (id int primary key, state text not null, owner text, lane lane, n int) partition by range (id);
 create table numbered_1 partition of numbered for values from (0) to (100);
@@ -37,7 +37,10 @@ select is(pawl.resume('jobs'), true, 'the whole table');
 select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 1::bigint, 'leaves the pauses of its queues');
 select is(pawl.resume('jobs', ''), true, 'down to the last');
 insert into pawl.paused (relation, state_column, queue, until) values ('jobs', 'state', 'gone', now() - interval '1 s');
-select is(pawl.resume('jobs', 'gone'), false, 'a pause whose time has passed was none any more');
+select is((select count(*) from pawl.paused where queue = 'gone'), 0::bigint, 'a request for the past leaves no row');
+select pawl.pause('jobs', 'soon', until => clock_timestamp() + interval '50 ms');
+do $$ begin while (select until > clock_timestamp() from pawl.paused where queue = 'soon') loop perform pg_sleep(0.01); end loop; end $$;
+select is(pawl.resume('jobs', 'soon'), false, 'a pause whose time has passed was none any more');
 select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 0::bigint, 'but its row goes');
 
 -- What is refused.
@@ -69,20 +72,23 @@ begin
 end $$;
 grant usage on schema public to public;
 select is(tried_as(who, statement), answer, concat_ws(': ', who, statement)) from (values
-    ('pawl_test_owner', 'select pawl.pause(''jobs'')', 'ok'), ('pawl_test_owner', 'select pawl.resume(''jobs'')', 'ok'),
-    ('pawl_test_owner', 'select pawl.pause(''plain'')', '42501 permission denied to pause or resume table public.plain'),
-    ('pawl_test_boss', 'select pawl.pause(''jobs'', ''x'')', 'ok'), ('pawl_test_boss', 'select pawl.pause(''plain'', reason => ''boss'')', 'ok'),
-    ('pawl_test_admin', 'select pawl.resume(''plain'')', 'ok'),
-    ('pawl_test_worker', 'select pawl.pause(''jobs'')', '42501 permission denied to pause or resume table public.jobs'),
-    ('pawl_test_worker', 'select pawl.resume(''jobs'', ''x'')', '42501 permission denied to pause or resume table public.jobs'),
-    ('pawl_test_worker', 'delete from pawl.paused', '42501 permission denied to pause or resume table public.numbered'),
-    ('pawl_test_worker', 'update pawl.paused set until = now()', '42501 permission denied to pause or resume table public.numbered'),
-    ('pawl_test_worker', 'insert into pawl.paused (relation, state_column) values (''plain'', ''state'')', '42501 permission denied to pause or resume table public.plain'),
-    ('pawl_test_worker', 'truncate pawl.paused', '42501 permission denied for table paused'),
-    ('pawl_test_owner', 'update pawl.paused set relation = ''plain'' where relation = ''jobs''::regclass', '42501 permission denied to pause or resume table public.plain'),
-    ('pawl_test_boss', 'insert into pawl.paused (relation, state_column) values (''pg_class'', ''relname'')', '42704 no lifecycle is enforced on column "relname" of table pg_class'),
-    ('pawl_test_boss', 'insert into pawl.paused (relation, state_column, queue, paused_by) values (''jobs'', ''state'', ''y'', ''somebody'')', 'ok')) v(who, statement, answer);
-select is((select string_agg(queue || ' ' || paused_by, ', ' order by queue) from pawl.paused where relation = 'jobs'::regclass), 'x pawl_test_boss, y pawl_test_boss', 'who paused is on record, whatever he says');
+    ('pawl_pause_owner', 'select pawl.pause(''jobs'')', 'ok'), ('pawl_pause_owner', 'select pawl.resume(''jobs'')', 'ok'),
+    ('pawl_pause_owner', 'select pawl.pause(''plain'')', '42501 permission denied to pause or resume table public.plain'),
+    ('pawl_pause_boss', 'select pawl.pause(''jobs'', ''x'')', 'ok'), ('pawl_pause_boss', 'select pawl.pause(''plain'', reason => ''boss'')', 'ok'),
+    ('pawl_pause_admin', 'select pawl.resume(''plain'')', 'ok'),
+    ('pawl_pause_worker', 'select pawl.pause(''jobs'')', '42501 permission denied to pause or resume table public.jobs'),
+    ('pawl_pause_worker', 'select pawl.resume(''jobs'', ''x'')', '42501 permission denied to pause or resume table public.jobs'),
+    ('pawl_pause_worker', 'delete from pawl.paused', '42501 permission denied for table paused'),
+    ('pawl_pause_worker', 'update pawl.paused set until = now()', '42501 permission denied for table paused'),
+    ('pawl_pause_worker', 'insert into pawl.paused (relation, state_column) values (''plain'', ''state'')', '42501 permission denied to pause or resume table public.plain'),
+    ('pawl_pause_worker', 'truncate pawl.paused', '42501 permission denied for table paused'),
+    ('pawl_pause_worker', 'lock pawl.paused in exclusive mode', '42501 permission denied for table paused'),
+    ('pawl_pause_owner', 'lock pawl.paused in exclusive mode', '42501 permission denied for table paused'),
+    ('pawl_pause_worker', 'insert into pawl.paused (relation, state_column, until) values (''plain'', ''state'', ''-infinity'')', '42501 permission denied to pause or resume table public.plain'),
+    ('pawl_pause_owner', 'update pawl.paused set relation = ''plain'' where relation = ''jobs''::regclass', '42501 permission denied for table paused'),
+    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column) values (''pg_class'', ''relname'')', '42704 no lifecycle is enforced on column "relname" of table pg_class'),
+    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column, queue, paused_by) values (''jobs'', ''state'', ''y'', ''somebody'')', 'ok')) v(who, statement, answer);
+select is((select string_agg(queue || ' ' || paused_by, ', ' order by queue) from pawl.paused where relation = 'jobs'::regclass), 'x pawl_pause_boss, y pawl_pause_boss', 'who paused is on record, whatever he says');
 
 -- Pauses follow a rename, and go with their lifecycle.
 alter table jobs rename column state to phase;
@@ -92,7 +98,7 @@ select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 
 drop table numbered;
 select is((select count(*) from pawl.paused where relation::oid not in (select oid from pg_class)), 0::bigint, 'and so does DROP TABLE');
 select pawl.pause('plain');
-set role pawl_test_boss;
+set role pawl_pause_boss;
 select is(pawl.resume('plain'), true, 'an operator resumes');
 reset role;
 select * from finish();

@@ -3,8 +3,8 @@
 set client_min_messages to error;
 select no_plan();
 \ir include/jobs.psql
-create role pawl_test_clerk;
-create role pawl_test_stranger;
+create role pawl_views_clerk;
+create role pawl_views_stranger;
 
 -- Rows are put where they are without pawl's help: what the views see is all that matters here.
 create function fill(relation text) returns void language plpgsql as $$
@@ -40,7 +40,8 @@ select results_eq($$select owners()$$, $$values ('jobs w1 2 f -60 60 1'), ('jobs
 select results_eq($$select regexp_replace(timers(), '30\d$', '30.')$$, $$values ('jobs 1 f 3600 30.')$$, 'timers');
 select pawl.pause('jobs', 'print');
 select pawl.pause('jobs', 'fax');
-insert into pawl.paused (relation, state_column, queue, until) values ('jobs', 'state', 'mail', now() - interval '1 s');
+select pawl.pause('jobs', 'mail');
+update pawl.paused set until = now() - interval '1 s' where queue = 'mail';
 select results_eq($$select queue, is_paused from pawl.queue_depth$$, $$values ('fax', true), ('mail', false), ('print', true), (null, false)$$, 'queues that are paused, as long as they are');
 select pawl.pause('jobs');
 select results_eq($$select bool_and(is_paused) from pawl.queue_depth$$, $$values (true)$$, 'all of them');
@@ -109,20 +110,20 @@ select fill('jobs');
 select make_jobs('secret');
 select enforce_jobs('secret');
 select fill('secret');
-grant select on jobs to pawl_test_clerk;
-set role pawl_test_clerk;
+grant select on jobs to pawl_views_clerk;
+set role pawl_views_clerk;
 select results_eq($$select distinct relation::text from pawl.queue_depth union all select distinct relation::text from pawl.owners union all select relation::text from pawl.timers$$, $$values ('jobs'), ('jobs'), ('jobs')$$, 'a table that may not be read is left out');
 reset role;
-set role pawl_test_stranger;
+set role pawl_views_stranger;
 select is_empty($$select relation from pawl.queue_depth union all select relation from pawl.owners union all select relation from pawl.timers$$, 'somebody who may read none sees none');
 reset role;
-grant select (id, state, owner, lease, token, due, attempts, max_attempts, queue, priority, created_at) on secret to pawl_test_stranger;
-set role pawl_test_stranger;
+grant select (id, state, owner, lease, token, due, attempts, max_attempts, queue, priority, created_at) on secret to pawl_views_stranger;
+set role pawl_views_stranger;
 select results_eq($$select distinct relation::text from pawl.owners$$, $$values ('secret')$$, 'the columns that count are enough');
 reset role;
 alter table secret enable row level security;
 create policy mine on secret using (queue = 'mail');
-set role pawl_test_stranger;
+set role pawl_views_stranger;
 select results_eq($$select queue, claimable, owned from pawl.queue_depth$$, $$values ('mail', 2::bigint, 2::bigint)$$, 'row-level security hides what it hides');
 reset role;
 
