@@ -83,8 +83,8 @@ DECLARE
     made pawl_dag.templates;
     steps pawl_dag.template_steps[];
     names text[];
-    parents text[];
-    children text[];
+    edge_parents text[];
+    edge_children text[];
     problem text;
     known pawl_dag.templates;
 BEGIN
@@ -122,24 +122,24 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('template "%s" has two steps named "%s"', made.name, problem));
     END IF;
-    SELECT coalesce(array_agg(e.parent), '{}'), coalesce(array_agg(e.child), '{}') INTO parents, children
+    SELECT coalesce(array_agg(e.parent), '{}'), coalesce(array_agg(e.child), '{}') INTO edge_parents, edge_children
       FROM (SELECT DISTINCT d.parent, s.step ->> 'name' AS child
               FROM jsonb_array_elements(coalesce(template -> 'steps', '[]')) s(step)
               CROSS JOIN LATERAL jsonb_array_elements_text(coalesce(s.step -> 'dependencies', s.step -> 'depends_on', '[]')) d(parent)) e;
     SELECT format('step "%s" depends on "%s", which is no step of template "%s"', e.child, e.parent, made.name) INTO problem
-      FROM unnest(parents, children) e(parent, child) WHERE e.parent <> ALL (names) LIMIT 1;
+      FROM unnest(edge_parents, edge_children) e(parent, child) WHERE e.parent <> ALL (names) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', problem);
     END IF;
     SELECT string_agg(format('"%s"', n.name), ', ') INTO problem FROM unnest(names) n(name)
-     WHERE n.name NOT IN (SELECT l.name FROM pawl_dag._levels(names, parents, children) l);
+     WHERE n.name NOT IN (SELECT l.name FROM pawl_dag._levels(names, edge_parents, edge_children) l);
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('22023', format('the steps of template "%s" wait for each other', made.name), format('On or behind a cycle are %s.', problem));
     END IF;
 
     INSERT INTO pawl_dag.namespaces (namespace) VALUES (made.namespace) ON CONFLICT DO NOTHING;
     made.steps_total := cardinality(names);
-    made.steps_ready := (SELECT count(*) FROM unnest(names) n(name) WHERE n.name <> ALL (children));
+    made.steps_ready := (SELECT count(*) FROM unnest(names) n(name) WHERE n.name <> ALL (edge_children));
     INSERT INTO pawl_dag.templates SELECT made.* ON CONFLICT (namespace, name, version) DO NOTHING;
     IF NOT FOUND THEN
         SELECT * INTO known FROM pawl_dag.templates t WHERE t.namespace = made.namespace AND t.name = made.name AND t.version = made.version;
@@ -151,10 +151,10 @@ BEGIN
     END IF;
     INSERT INTO pawl_dag.template_steps (template_uuid, name, ordinal, level, parents, description, handler, handler_options, retryable, max_attempts,
                                          backoff, timeout, optional)
-    SELECT made.template_uuid, s.name, s.ordinal, l.level, (SELECT count(*) FROM unnest(children) c WHERE c = s.name), s.description, s.handler,
+    SELECT made.template_uuid, s.name, s.ordinal, l.level, (SELECT count(*) FROM unnest(edge_children) c WHERE c = s.name), s.description, s.handler,
            s.handler_options, s.retryable, s.max_attempts, s.backoff, s.timeout, s.optional
-      FROM unnest(steps) s JOIN pawl_dag._levels(names, parents, children) l ON l.name = s.name;
-    INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child FROM unnest(parents, children) e(parent, child);
+      FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name;
+    INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child FROM unnest(edge_parents, edge_children) e(parent, child);
     RETURN made.template_uuid;
 END
 $function$;

@@ -15,7 +15,7 @@ BEGIN
         SELECT string_agg(format('%s %s %s', k.namespace, k.name, k.version), ', ') INTO known
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name ORDER BY t.created_at DESC LIMIT 10) k;
         PERFORM pawl._raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
-                                             coalesce(format(' version %s', _template.version), ''), _template.namespace),
+                                             coalesce(' version ' || _template.version, ''), _template.namespace),
             NULL, coalesce('defined are: ' || known, 'define it: select pawl_dag.define_template(…)'));
     END IF;
     RETURN found_one;

@@ -1,6 +1,6 @@
 -- What can happen next: readiness of steps, context of tasks. Read from states and edges, not from counters.
 
-CREATE FUNCTION pawl_dag.step_readiness(tasks uuid[], steps uuid[] DEFAULT NULL)
+CREATE FUNCTION pawl_dag.steps_readiness(tasks uuid[], steps uuid[] DEFAULT NULL)
 RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
     ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer, completed_parents integer,
     attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz, level integer)
@@ -16,23 +16,23 @@ AS $function$
                             FROM pawl_dag.edges e JOIN pawl_dag.steps x ON x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid
                            WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid) p
       CROSS JOIN LATERAL (SELECT s.attempts = 0 OR s.retryable AND s.attempts < s.max_attempts AS eligible) r
-     WHERE s.task_uuid = ANY (step_readiness.tasks) AND (step_readiness.steps IS NULL OR s.step_uuid = ANY (step_readiness.steps))
+     WHERE s.task_uuid = ANY (steps_readiness.tasks) AND (steps_readiness.steps IS NULL OR s.step_uuid = ANY (steps_readiness.steps))
 $function$;
-COMMENT ON FUNCTION pawl_dag.step_readiness(uuid[], uuid[]) IS
+COMMENT ON FUNCTION pawl_dag.steps_readiness(uuid[], uuid[]) IS
 'one row a step of the tasks: whether those it waits for are satisfied, whether it may be tried (again), whether it could run now. steps narrows the rows and nothing else';
 
-CREATE FUNCTION pawl_dag.step_readiness(task uuid)
+CREATE FUNCTION pawl_dag.step_readiness(task uuid, steps uuid[] DEFAULT NULL)
 RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
     ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer, completed_parents integer,
     attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz, level integer)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT r.* FROM pawl_dag.step_readiness(ARRAY[task]) r
+    SELECT r.* FROM pawl_dag.steps_readiness(ARRAY[task], steps) r
 $function$;
-COMMENT ON FUNCTION pawl_dag.step_readiness(uuid) IS 'the readiness of the steps of one task; see the form for many';
+COMMENT ON FUNCTION pawl_dag.step_readiness(uuid, uuid[]) IS 'the readiness of the steps of one task; see pawl_dag.steps_readiness';
 
-CREATE FUNCTION pawl_dag.task_context(tasks uuid[])
+CREATE FUNCTION pawl_dag.task_contexts(tasks uuid[])
 RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
     failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer, cancelled_steps integer, next_retry_at timestamptz,
     completion_percentage numeric, execution_status text, recommended_action text, health_status text)
@@ -55,14 +55,14 @@ AS $function$
                  count(*) FILTER (WHERE r.current_state IN ('enqueued', 'enqueued_for_orchestration', 'enqueued_as_error_for_orchestration'))::integer AS enqueued,
                  count(*) FILTER (WHERE r.current_state = 'waiting_for_retry')::integer AS waiting,
                  count(*) FILTER (WHERE r.current_state = 'cancelled')::integer AS cancelled, min(r.next_retry_at) AS next_retry_at
-            FROM pawl_dag.step_readiness(ARRAY[t.task_uuid]) r) c
+            FROM pawl_dag.steps_readiness(ARRAY[t.task_uuid]) r) c
       CROSS JOIN LATERAL (
           SELECT CASE WHEN c.failed > 0 THEN 'blocked_by_failures' WHEN c.ready > 0 THEN 'has_ready_steps'
                       WHEN c.enqueued + c.in_progress > 0 THEN 'processing' WHEN c.completed + c.cancelled = c.total THEN 'all_complete'
                       WHEN c.waiting > 0 THEN 'waiting_for_retry' ELSE 'waiting_for_dependencies' END AS status) e
      WHERE t.task_uuid = ANY (tasks)
 $function$;
-COMMENT ON FUNCTION pawl_dag.task_context(uuid[]) IS
+COMMENT ON FUNCTION pawl_dag.task_contexts(uuid[]) IS
 'one row a task: its steps counted by what they do (the counts sum up to total_steps), what it waits for, and what to do about it';
 
 CREATE FUNCTION pawl_dag.task_context(task uuid)
@@ -72,6 +72,6 @@ RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps inte
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT c.* FROM pawl_dag.task_context(ARRAY[task]) c
+    SELECT c.* FROM pawl_dag.task_contexts(ARRAY[task]) c
 $function$;
-COMMENT ON FUNCTION pawl_dag.task_context(uuid) IS 'the context of one task; see the form for many';
+COMMENT ON FUNCTION pawl_dag.task_context(uuid) IS 'the context of one task; see pawl_dag.task_contexts';
