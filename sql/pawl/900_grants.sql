@@ -5,11 +5,11 @@
 GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
 
-GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO PUBLIC;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding, pawl.pruned_log TO PUBLIC;
 GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
 -- UPDATE for the sake of FOR KEY SHARE alone: a trigger refuses every change
 GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
-GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding, pawl.audit_binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_operator, pawl_worker, pawl_reader;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
@@ -19,6 +19,8 @@ GRANT EXECUTE ON FUNCTION
         text[], text, interval, text, text[], jsonb, text[], boolean, boolean),
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
+    pawl.audit(regclass, jsonb, name, name[], name),
+    pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb)
 TO pawl_admin;
 
@@ -33,7 +35,7 @@ BEGIN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
-                OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
+                OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at', 'audit_of', 'prune_log', 'prune_audit',
                                  'set_context', 'deferred', 'uuid_v7', 'backoff')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)

@@ -34,6 +34,34 @@ ALTER TABLE pawl.binding
     ADD COLUMN managed_attnums smallint[],
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
+-- results and retention
+CREATE TABLE pawl.audit_binding (
+    log regclass NOT NULL PRIMARY KEY,
+    audit regclass NOT NULL,
+    relation regclass NOT NULL,
+    success_states text[] NOT NULL,
+    failure_states text[] NOT NULL,
+    key_columns name[] NOT NULL,
+    parent_columns name[] NOT NULL DEFAULT '{}',
+    audit_parent_columns name[] NOT NULL DEFAULT '{}',
+    pruned_before timestamptz NOT NULL DEFAULT '-infinity',
+    audited_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    audited_by text NOT NULL DEFAULT CURRENT_USER,
+    -- What parent_columns meant when they were written, as in pawl.binding.
+    relation_oid oid,
+    parent_attnums smallint[]
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', '');
+CREATE TABLE pawl.pruned_log (
+    log regclass NOT NULL PRIMARY KEY,
+    anchors regclass NOT NULL,
+    horizon timestamptz NOT NULL,
+    next_block bigint NOT NULL DEFAULT 0,
+    pruned_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    pruned_by text NOT NULL DEFAULT CURRENT_USER
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
+
 -- functions with another signature now
 DROP FUNCTION pawl.available(regclass, "any", name);
 DROP FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name);
