@@ -23,6 +23,8 @@ uint32 hash_key_value(const KeyColumn& key, Datum value);
 
 // The equality of a type, OPERATOR(schema.=): what stands in the caller's search_path has no say.
 char* equality(Oid type);
+char* greater_than(Oid type);
+char* less_than(Oid type);
 
 // The text of a value, the same in every session: times, floats and bytes as pawl.verify prints them. Every session reads it back
 // to the same value.

@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
 
@@ -32,6 +33,7 @@ struct StoredBinding {
     char* most_recent;
     bool hash_chain;
     char* on_delete;
+    Managed* managed;
     StoredBinding* next;
 };
 
@@ -52,6 +54,7 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->most_recent = row.string("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
+    binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
     ++collected->n;
@@ -209,6 +212,8 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.on_delete = strcmp(binding.on_delete, "deny") == 0       ? OnDelete::deny
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
+    attachment.managed = binding.managed;
+    if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;
@@ -299,6 +304,7 @@ Member* build_member(Relation relation) {
         pg::call([&] {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
+            member->keeps_columns |= member->attachments[i].managed != nullptr;
             resolve_calls(member->attachments[i]);
             member->has_effects |= member->attachments[i].has_effects;
             member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
@@ -434,6 +440,7 @@ void free_stale_members() noexcept {
     while (stale_members != nullptr) {
         Member* member = stale_members;
         stale_members = member->next_stale;
+        for (int i = 0; i < member->nattachments; ++i) free_plans(member->attachments[i]);
         for (int i = 0; i < member->nattachments; ++i)
             for (SPIPlanPtr plan : member->attachments[i].plans)
                 if (plan != nullptr) SPI_freeplan(plan);

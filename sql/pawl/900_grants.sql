@@ -5,12 +5,14 @@
 GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
 
-GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding, pawl.pruned_log TO PUBLIC;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO PUBLIC;
 GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
 -- UPDATE for the sake of FOR KEY SHARE alone: a trigger refuses every change
 GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
-GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding, pawl.audit_binding TO pawl_admin;
-GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT ON pawl.audit_binding, pawl.pruned_log TO PUBLIC;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT EXECUTE ON FUNCTION
@@ -35,8 +37,9 @@ BEGIN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
-                OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at', 'audit_of', 'prune_log', 'prune_audit',
-                                 'set_context', 'deferred', 'uuid_v7', 'backoff')
+                OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
+                                 'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'audit_of', 'prune_log', 'prune_audit')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid
