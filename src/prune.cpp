@@ -100,8 +100,15 @@ bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
     return pruning->removed < pruning->batch;
 }
 
+// A plan that reads the whole log for every few pages would be no plan; statistics may be missing or old. Undone with the rights.
+void plan_by_index() {
+    for (const char* name : {"enable_seqscan", "enable_hashjoin", "enable_mergejoin"})
+        set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
 void prune_log(void* argument) {
     auto* pruning = static_cast<Pruning*>(argument);
+    plan_by_index();
     Relation log = table_open(pruning->log, RowExclusiveLock);
     const BlockNumber end = RelationGetNumberOfBlocks(log);
     BlockNumber block = pruning->next_block < end ? static_cast<BlockNumber>(pruning->next_block) : 0;

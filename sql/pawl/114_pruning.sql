@@ -55,7 +55,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._anchor_keys(pawl.binding, regclass) IS 'internal: the key columns of the table that remembers where a log was cut';
 
--- What pawl._prune does, in statements. $1, $2: the pages to look at; $3: what is older goes; $4: at most so many entries.
+-- What pawl._prune does, in statements. Their look-ups go by the primary key, one subject at a time. $1, $2: the pages to look at; $3: what is older goes; $4: at most so many entries.
 CREATE FUNCTION pawl._prune_statements(bound pawl.binding, anchors regclass, only_terminal boolean,
     OUT prefixes text, OUT ends text, OUT remove_ends text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -92,10 +92,11 @@ BEGIN
     ends := format($statement$
         SELECT array_agg(e.at), count(*) FROM (
             SELECT s.ctid AS at FROM %1$s s WHERE s.ctid >= $1 AND s.ctid < $2 AND s.created_at < $3 AND s.to_state IS NULL
-               AND NOT EXISTS (SELECT FROM %1$s l WHERE %2$s AND l.sort_key <> s.sort_key) LIMIT $4 FOR UPDATE OF s SKIP LOCKED) e$statement$,
+               AND (SELECT l.sort_key FROM %1$s l WHERE %2$s ORDER BY l.sort_key LIMIT 1) = s.sort_key
+               AND (SELECT l.sort_key FROM %1$s l WHERE %2$s ORDER BY l.sort_key DESC LIMIT 1) = s.sort_key LIMIT $4 FOR UPDATE OF s SKIP LOCKED) e$statement$,
         log, pawl._same_key('l', bound.log_key_columns, 's', bound.log_key_columns, bound.history));
     remove_ends := format($statement$
-        WITH removed AS (DELETE FROM %1$s s WHERE s.ctid = ANY ($1) AND NOT EXISTS (SELECT FROM %1$s l WHERE %2$s AND l.sort_key > s.sort_key) RETURNING %3$s),
+        WITH removed AS (DELETE FROM %1$s s WHERE s.ctid = ANY ($1) AND (SELECT l.sort_key FROM %1$s l WHERE %2$s ORDER BY l.sort_key DESC LIMIT 1) = s.sort_key RETURNING %3$s),
         forgotten AS (DELETE FROM %4$s a WHERE ctid = ANY (ARRAY(
             SELECT f.at FROM removed s CROSS JOIN LATERAL (SELECT l.ctid AS at FROM %4$s l WHERE %5$s LIMIT 1) f)))
         SELECT count(*) FROM removed$statement$,
