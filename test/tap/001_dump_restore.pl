@@ -20,7 +20,7 @@ union all select 'parcels', count(*), sum(sort_key), md5(string_agg(t::text, '|'
 union all select 'vehicles', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by id)) from app.vehicles_transitions_log t
 union all select 'works', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by id)) from new_home.works_moves t
 union all select 'audit', count(*), sum(execution_time_ms), md5(string_agg(t::text, '|' order by audit_id)) from app.tasks_result_audit t
-union all select 'pruned', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by id)) from app.vehicles_transitions_log_pruned t
+union all select 'pruned', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by subject_id)) from app.vehicles_transitions_log_pruned t
 union all select 'audits', count(*), null, md5(string_agg(row(log, audit, relation, success_states, failure_states, key_columns, parent_columns,
         audit_parent_columns, pruned_before)::text, '|' order by log::text)) from pawl.audit_binding
 union all select 'cuts', count(*), null, md5(string_agg(row(log, anchors, horizon)::text, '|' order by log::text)) from pawl.pruned_log
@@ -28,6 +28,7 @@ union all select 'bindings', count(*), sum(version), md5(string_agg(row(relation
         most_recent, hash_chain, on_delete, always, history_view, log_key_columns, owner_column, lease_column, token_column, due_column, attempts_column,
         max_attempts_column, queue_column, claim_events, claim_columns, claim_descending, lease_time, lapse_event, retry_events, backoff, operator_events,
         events, wake)::text, '|' order by relation::text, state_column)) from pawl.binding
+union all select 'pauses', count(*), null, md5(string_agg(t::text, '|' order by relation::text)) from pawl.paused t
 union all select 'machines', count(*), sum(ordinal), md5(string_agg(t::text, '|' order by machine, version, ordinal)) from pawl.machine_transition t
 SQL
 my $original = one($node, $logs);
