@@ -39,6 +39,7 @@ CREATE TABLE pawl.binding (
     events boolean NOT NULL DEFAULT false,
     wake boolean NOT NULL DEFAULT false,
     managed_attnums smallint[],
+    extension name,
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
@@ -55,7 +56,9 @@ COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row w
 COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';
 COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue (0: none), then of claim_columns';
 
-SELECT pg_catalog.pg_extension_config_dump('pawl.binding', '');
+COMMENT ON COLUMN pawl.binding.extension IS 'the extension whose script attached it, and attaches it again after a restore; null: a user did';
+
+SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
 
 -- A relation and its parents up to the root.
 CREATE FUNCTION pawl._ancestors(relation oid) RETURNS SETOF oid
@@ -132,6 +135,9 @@ BEGIN
        AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
         RAISE EXCEPTION USING ERRCODE = 'PW008',
             MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
+    END IF;
+    IF TG_OP = 'INSERT' AND NEW.extension IS NULL THEN
+        NEW.extension := pawl._creating_extension();
     END IF;
     NEW.relation_oid := NEW.relation::oid;
     SELECT array_agg(coalesce(a.attnum, 0) ORDER BY m.n) INTO NEW.managed_attnums

@@ -172,6 +172,10 @@ BEGIN
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
             'add one, or name columns that identify a row: key => array[…]');
     END IF;
+    IF events AND bound.key_columns = '{}' THEN
+        PERFORM pawl._raise('55000', format('table %s has no key for its events', relation), NULL,
+            'add a primary key, or name columns that identify a row: key => array[…]');
+    END IF;
 
     bound.owner_column := owner;
     bound.lease_column := lease;

@@ -26,6 +26,16 @@ GRANT EXECUTE ON FUNCTION
     pawl._remap(regclass, name, jsonb)
 TO pawl_admin;
 
+GRANT SELECT ON pawl.consumers TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION
+    pawl.create_consumer(text, text, regclass[]),
+    pawl.drop_consumer(text),
+    pawl.read_events(text, integer),
+    pawl.sleep(regclass),
+    pawl.awake(regclass)
+TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.prune_events(interval) TO pawl_admin, pawl_operator;
+
 GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health() TO pawl_admin, pawl_operator, pawl_reader;
 
 DO $grants$
@@ -39,7 +49,7 @@ BEGIN
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
                                  'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
-                                 'pause', 'resume')
+                                 'pause', 'resume', 'channel')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid
