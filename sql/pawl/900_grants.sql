@@ -20,7 +20,7 @@ GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reade
 GRANT EXECUTE ON FUNCTION
     pawl.define(text, text, text),
     pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-        text[], text, interval, text, text[], jsonb, text[], boolean, boolean),
+        text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name),
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
     pawl._remap(regclass, name, jsonb)
