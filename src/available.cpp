@@ -5,12 +5,27 @@ namespace pawl {
 
 namespace {
 
-// Guards of an arrow that say no, all of them.
-Datum refusing_guards(Attachment& attachment, const Target& target, int arrow, const FoundRow& row, bool* allowed) {
+// What ownership or attempts have against an arrow, by a name that no guard can have.
+const char* name_of(Bar bar) {
+    switch (bar) {
+        case Bar::nobody: case Bar::stranger: return "pawl.owner";
+        case Bar::lapsed: return "pawl.lease";
+        case Bar::old_token: return "pawl.token";
+        case Bar::no_attempts: return "pawl.attempts";
+        case Bar::none: break;
+    }
+    return nullptr;
+}
+
+// What blocks an arrow: ownership or attempts, and the guards that say no, all of them.
+Datum blocking(Attachment& attachment, const Target& target, int arrow, const FoundRow& row, bool* allowed) {
     ArrowCalls& calls = attachment.calls[arrow];
-    *allowed = true;
-    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(calls.nguards, 1)));
+    auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * (calls.nguards + 1)));
     int n = 0;
+    if (attachment.managed != nullptr) {
+        const Bar bar = bar_of(attachment, standing_of(attachment, row.slot, acting(nullptr, {})), arrow);
+        if (bar != Bar::none) elements[n++] = PointerGetDatum(cstring_to_text(name_of(bar)));
+    }
     if (calls.nguards > 0) {
         const core::StateId to = attachment.machine->machine->arrows()[arrow].to;
         const HeapTuple after = with_state(target, row.tuple, attachment.machine->state_text[to]);
@@ -29,7 +44,7 @@ void return_available(ReturnSetInfo* result, const Target& target, const FoundRo
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
         const core::Arrow& drawn = machine.machine->arrows()[arrow];
         bool allowed;
-        Datum blocked_by = refusing_guards(attachment, target, arrow, row, &allowed);
+        Datum blocked_by = blocking(attachment, target, arrow, row, &allowed);
         Datum values[7] = {PointerGetDatum(machine.event_text[arrow]),
                            PointerGetDatum(machine.state_text[drawn.to]),
                            BoolGetDatum(allowed),

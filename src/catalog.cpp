@@ -26,6 +26,8 @@ Datum CatalogRow::value(const char* column, bool* null) const {
     return heap_getattr(tuple_, attribute, RelationGetDescr(relation_), null);
 }
 
+bool CatalogRow::has(const char* column) const { return get_attnum(RelationGetRelid(relation_), column) != InvalidAttrNumber; }
+
 bool CatalogRow::is_null(const char* column) const {
     bool null;
     value(column, &null);
@@ -80,6 +82,31 @@ char** CatalogRow::strings(const char* column, int* n) const {
             strings[i] = of_names ? pstrdup(NameStr(*DatumGetName(elements[i]))) : TextDatumGetCString(elements[i]);
     }
     return strings;
+}
+
+bool* CatalogRow::booleans(const char* column, int* n) const {
+    bool null;
+    Datum datum = value(column, &null);
+    *n = 0;
+    if (null) return nullptr;
+    Datum* elements;
+    bool* nulls;
+    deconstruct_array(DatumGetArrayTypeP(datum), BOOLOID, 1, true, TYPALIGN_CHAR, &elements, &nulls, n);
+    auto* booleans = static_cast<bool*>(palloc(sizeof(bool) * Max(*n, 1)));
+    for (int i = 0; i < *n; ++i) booleans[i] = !nulls[i] && DatumGetBool(elements[i]);
+    return booleans;
+}
+
+Interval* CatalogRow::interval_value(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    return null ? nullptr : static_cast<Interval*>(memcpy(palloc(sizeof(Interval)), DatumGetIntervalP(datum), sizeof(Interval)));
+}
+
+Jsonb* CatalogRow::json(const char* column) const {
+    bool null;
+    Datum datum = value(column, &null);
+    return null ? nullptr : DatumGetJsonbPCopy(datum);
 }
 
 char* CatalogRow::interval(const char* column) const {

@@ -15,13 +15,17 @@ class CatalogRow {
 public:
     CatalogRow(Relation relation, HeapTuple tuple) : relation_(relation), tuple_(tuple) {}
 
+    bool has(const char* column) const;  // whether the table has the column: an earlier version may not
     bool is_null(const char* column) const;
     Oid oid(const char* column) const;
     int integer(const char* column) const;
     bool boolean(const char* column) const;
     char* string(const char* column) const;            // null for NULL; text or name
     char** strings(const char* column, int* n) const;  // text[] or name[]
+    bool* booleans(const char* column, int* n) const;  // boolean[]
     char* interval(const char* column) const;          // as text, null for NULL
+    Interval* interval_value(const char* column) const;
+    Jsonb* json(const char* column) const;  // null for NULL
 
 private:
     Datum value(const char* column, bool* null) const;

@@ -1,4 +1,6 @@
 // May ereport; owns nothing. See context.hpp.
+#include <cerrno>
+
 #include "context.hpp"
 
 #include "pg/bridge.hpp"
@@ -16,6 +18,8 @@ char* processor_value = nullptr;
 char* event_value = nullptr;
 char* correlation_value = nullptr;
 char* metadata_value = nullptr;
+char* token_value = nullptr;
+char* delay_value = nullptr;
 
 // The attribution handed out last, and what it was made from.
 Attribution* attribution = nullptr;
@@ -33,6 +37,30 @@ bool check_metadata(char** value, void**, GucSource) {
     GUC_check_errcode(error->sqlerrcode);
     GUC_check_errmsg("pawl.metadata is not valid JSON");
     if (error->detail != nullptr) GUC_check_errdetail("%s", error->detail);
+    FreeErrorData(error);
+    return false;
+}
+
+bool check_token(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    char* end;
+    errno = 0;
+    strtoll(*value, &end, 10);
+    if (errno == 0 && *end == '\0') return true;
+    GUC_check_errmsg("pawl.token is not a whole number");
+    return false;
+}
+
+Interval* parse_interval(const char* value) {
+    return DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(value), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+}
+
+bool check_delay(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    ErrorData* error = pg::detail::run_caught([](void* text) { parse_interval(static_cast<char*>(text)); }, *value);
+    if (error == nullptr) return true;
+    GUC_check_errcode(error->sqlerrcode);
+    GUC_check_errmsg("pawl.delay is not an interval");
     FreeErrorData(error);
     return false;
 }
@@ -64,6 +92,18 @@ void clear_intents() noexcept { current_intent = nullptr; }
 
 text* event_setting() { return text_or_null(event_value); }
 
+text* processor_setting() { return text_or_null(processor_value); }
+
+// What a client shows is meant for his own moves, not for those of triggers and effects further down.
+bool token_setting(int64* token) {
+    if (token_value == nullptr || *token_value == '\0') return false;
+    if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return false;
+    *token = strtoll(token_value, nullptr, 10);
+    return true;
+}
+
+const Interval* delay_setting() { return delay_value == nullptr || *delay_value == '\0' ? nullptr : parse_interval(delay_value); }
+
 Attribution* current_attribution(MemoryContext context) {
     // The role the session acts as, also inside a SECURITY DEFINER function: who did it, not whose rights it used.
     const Oid role = GetOuterUserId();
@@ -92,6 +132,12 @@ void define_settings() {
     define_text_setting("pawl.correlation_id", "An id that ties transitions to a request; recorded with every transition.", "Any text.",
                         &correlation_value, nullptr);
     define_text_setting("pawl.metadata", "A JSON value recorded with every transition.", "Empty: none.", &metadata_value, check_metadata);
+    define_text_setting("pawl.token", "The fencing token of the work that the next moves belong to.",
+                        "A whole number: a row with another token is not moved (PW005). Empty: none is shown.", &token_value, check_token);
+    define_text_setting("pawl.delay", "How long to wait before the next retry.",
+                        "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
+                        "the same cap. Empty: the backoff of the binding.",
+                        &delay_value, check_delay);
     MarkGUCPrefixReserved("pawl");
 }
 

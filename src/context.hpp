@@ -25,6 +25,10 @@ struct Intent {
     Jsonb* metadata;
     text* processor;       // null: as the settings say
     text* correlation_id;  // null: as the settings say
+    bool has_token;        // the fencing token that the caller shows
+    int64 token;
+    const Interval* lease;  // how long the row is taken for; null: as the binding says
+    bool still;            // the UPDATE moves nothing, whatever pawl.event says
     bool remap;            // moves are those of pawl.upgrade, not of the machine
     MemoryContext capture;  // set: the first hop is kept there for the log's door instead of being written
     Hop* captured;
@@ -50,6 +54,11 @@ void clear_intents() noexcept;
 
 // The event the client named with the setting pawl.event, or null.
 text* event_setting();
+
+// The acting processor by the setting pawl.processor, or null; the fencing token by pawl.token; the delay before a retry by pawl.delay.
+text* processor_setting();
+bool token_setting(int64* token);
+const Interval* delay_setting();
 
 // Attribution as the settings say now; the same object as long as they do not change. Lives in the given context.
 Attribution* current_attribution(MemoryContext context);

@@ -14,10 +14,10 @@ bool fits(const BoundMachine& machine, int arrow, const text* event) {
 
 }  // namespace
 
-Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, bool ask_all_guards) {
+Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent, bool ask_all_guards) {
     Attachment& attachment = *target.attachment;
     const BoundMachine& machine = *attachment.machine;
-    Destination found = {core::no_state, core::no_state, nullptr};
+    Destination found = {core::no_state, core::no_state, nullptr, Bar::none, {}};
     if (row.state == core::no_state) return found;
     core::StateId only = core::no_state;
     bool several = false;
@@ -27,29 +27,41 @@ Destination look_for_destination(const Target& target, const text* event, const 
         several |= only != core::no_state && only != to;
         if (only == core::no_state) only = to;
     }
-    if (only == core::no_state || (!several && !ask_all_guards)) return {only, core::no_state, nullptr};
+    if (only == core::no_state || (!several && !ask_all_guards)) {
+        found.to = only;
+        return found;
+    }
 
     TupleDesc row_type = attachment.root_descriptor;
+    const bool owned = attachment.managed != nullptr;
+    const Standing standing = owned ? standing_of(attachment, row.slot, acting(intent, {})) : Standing{};
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
         if (!fits(machine, arrow, event)) continue;
         const core::StateId to = machine.machine->arrows()[arrow].to;
         const char* guard = nullptr;
-        const RowVersions versions{{row.tuple, row_type, nullptr}, {with_state(target, row.tuple, machine.state_text[to]), row_type, nullptr}};
-        if (guards_allow(attachment, arrow, versions, &guard)) return {to, core::no_state, nullptr};
-        if (found.guard == nullptr) found = {core::no_state, to, guard};
+        const Bar bar = owned ? bar_of(attachment, standing, arrow) : Bar::none;
+        if (bar == Bar::none && attachment.calls[arrow].nguards == 0) return {to, core::no_state, nullptr, Bar::none, {}};
+        if (bar == Bar::none) {
+            const RowVersions versions{{row.tuple, row_type, nullptr}, {with_state(target, row.tuple, machine.state_text[to]), row_type, nullptr}};
+            if (guards_allow(attachment, arrow, versions, &guard)) return {to, core::no_state, nullptr, Bar::none, {}};
+        }
+        if (found.guard == nullptr && found.bar == Bar::none) found = {core::no_state, to, guard, bar, standing};
     }
     return found;
 }
 
 void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination) {
     const Attachment& attachment = *target.attachment;
-    if (destination.guard == nullptr) refuse_event(attachment, row.slot, row.state, event);
     const BoundMachine& machine = *attachment.machine;
+    if (destination.bar != Bar::none)
+        refuse_bar(attachment, row.slot, destination.standing, destination.bar,
+                   describe_move(machine.state_text[row.state], machine.state_text[destination.refused]));
+    if (destination.guard == nullptr) refuse_event(attachment, row.slot, row.state, event);
     refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.refused], destination.guard);
 }
 
-core::StateId find_destination(const Target& target, const text* event, const FoundRow& row) {
-    const Destination destination = look_for_destination(target, event, row, false);
+core::StateId find_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent) {
+    const Destination destination = look_for_destination(target, event, row, intent, false);
     if (destination.to == core::no_state) refuse_destination(target, event, row, destination);
     return destination.to;
 }

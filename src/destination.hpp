@@ -11,14 +11,17 @@ struct Destination {
     core::StateId to;
     core::StateId refused;
     const char* guard;
+    Bar bar;            // ownership or attempts said no first
+    Standing standing;  // what they were judged by, where columns are kept
 };
 
 // Guards are asked only where an event leads to several states, unless all of them are wanted: they are asked again when the row moves.
-Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, bool ask_all_guards);
+// `intent` says who acts.
+Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent, bool ask_all_guards);
 [[noreturn]] void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination);
 
 // The same for one row that is to move now. Raises PW001 when it leads nowhere from here, PW003 when no guard says yes.
-core::StateId find_destination(const Target& target, const text* event, const FoundRow& row);
+core::StateId find_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent);
 
 // 42, or (1, a) for a composite key.
 char* describe_key(const Attachment& attachment, const Datum* key);

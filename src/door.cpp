@@ -81,11 +81,11 @@ Wish read_wish(TriggerData* trigger, const LogWriter* writer, int nkeys) {
 bool same(const text* a, const text* b) { return a != nullptr && b != nullptr && view(a) == view(b); }
 
 // The state to go to. A move to the state the row is in needs an arrow from the state to itself, and is named by it.
-text* settle_destination(const Target& target, const FoundRow& row, Wish& wish) {
+text* settle_destination(const Target& target, const FoundRow& row, Wish& wish, const Intent& intent) {
     const BoundMachine& machine = *target.attachment->machine;
     if (wish.from != nullptr && !same(wish.from, row.state_text))
         refuse_transition(*target.attachment, row.slot, wish.from, wish.to, wish.event);
-    if (wish.to == nullptr) return machine.state_text[find_destination(target, wish.event, row)];
+    if (wish.to == nullptr) return machine.state_text[find_destination(target, wish.event, row, &intent)];
     if (!same(wish.to, row.state_text) || wish.event != nullptr) return wish.to;
     for (std::int32_t arrow : machine.machine->between(row.state, row.state))
         if (machine.event_text[arrow] != nullptr) {
@@ -137,7 +137,8 @@ PAWL_FUNCTION(pawl_log_door) {
         wish = read_wish(trigger, opened, attachment.nkeys);
         FoundRow row = find_row(target, wish.key, true);
         if (row.tuple == nullptr) no_such_row(target, wish.key);
-        to = settle_destination(target, row, wish);
+        intent.processor = wish.processor;
+        to = settle_destination(target, row, wish, intent);
         return opened;
     });
     intent.root = attachment.root;
@@ -145,7 +146,6 @@ PAWL_FUNCTION(pawl_log_door) {
     intent.event = wish.event;
     intent.metadata = wish.metadata;
     intent.with_metadata = wish.metadata != nullptr;
-    intent.processor = wish.processor;
     intent.correlation_id = wish.correlation_id;
     intent.capture = memory;
     IntentScope scope(intent);

@@ -10,6 +10,9 @@ struct Request {
     Target target;
     text* event;
     Jsonb* metadata;
+    text* processor;  // null: as the settings say
+    bool has_token;
+    int64 token;
 };
 
 void require_known_event(const Request& request) {
@@ -27,6 +30,9 @@ Intent intent_of(const Request& request) {
     intent.event = request.event;
     intent.metadata = request.metadata;
     intent.with_metadata = request.metadata != nullptr;
+    intent.processor = request.processor;
+    intent.has_token = request.has_token;
+    intent.token = request.token;
     return intent;
 }
 
@@ -38,8 +44,37 @@ Request read_request(FunctionCallInfo fcinfo) {
     request.target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     request.event = pg::call([&] { return PG_GETARG_TEXT_PP(2); });
     request.metadata = PG_ARGISNULL(3) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(3); });
+    request.processor = PG_NARGS() <= 5 || PG_ARGISNULL(5) ? nullptr : pg::text_argument(fcinfo, 5);
+    request.has_token = false;
     require_known_event(request);
     return request;
+}
+
+// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked, before any moves.
+struct Tokens {
+    const Datum* values;  // null: none were given
+    const bool* nulls;
+
+    Intent shown_for(Intent intent, int key) const {
+        if (values == nullptr || nulls[key]) return intent;
+        intent.has_token = true;
+        intent.token = DatumGetInt64(values[key]);
+        return intent;
+    }
+};
+
+Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
+    if (PG_NARGS() <= argument || PG_ARGISNULL(argument)) return {nullptr, nullptr};
+    return pg::call([&] {
+        Datum* values;
+        bool* nulls;
+        int n;
+        deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT8OID, 8, true, TYPALIGN_DOUBLE, &values, &nulls, &n);
+        if (n != nkeys)
+            ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%d keys, but %d tokens", nkeys, n),
+                            errdetail("A token stands for the key at the same place; null for none.")));
+        return Tokens{values, nulls};
+    });
 }
 
 // What became of one key of fire_many.
@@ -50,12 +85,12 @@ struct Outcome {
     bool moved;
 };
 
-void decide(const Request& request, Outcome& outcome) {
+void decide(const Request& request, const Intent& intent, Outcome& outcome) {
     struct Question {
         const Request& request;
         Outcome& outcome;
         Destination destination;
-    } question{request, outcome, look_for_destination(request.target, request.event, outcome.row, true)};
+    } question{request, outcome, look_for_destination(request.target, request.event, outcome.row, &intent, true)};
     outcome.to = question.destination.to;
     if (outcome.to != core::no_state) return;
     // Only the refusal itself is caught, to be told in the result: it holds nothing, so no subtransaction is needed. The guards,
@@ -160,17 +195,21 @@ Datum* key_of(const Attachment& attachment, const Datum* key_columns, int n) {
 }  // namespace
 
 PAWL_FUNCTION(pawl_fire) {
-    const Request request = read_request(fcinfo);
+    Request request = read_request(fcinfo);
+    if (PG_NARGS() > 6 && !PG_ARGISNULL(6)) {
+        request.has_token = true;
+        request.token = PG_GETARG_INT64(6);
+    }
     const Target& target = request.target;
     const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
+    Intent intent = intent_of(request);
     const core::StateId to = pg::call([&] {
         SPI_connect();
         FoundRow row = find_row(target, key, true);
         if (row.tuple == nullptr) no_such_row(target, key);
-        return find_destination(target, request.event, row);
+        return find_destination(target, request.event, row, &intent);
     });
 
-    Intent intent = intent_of(request);
     IntentScope scope(intent);
     return pg::call([&] {
         text* state = target.attachment->machine->state_text[to];
@@ -188,8 +227,10 @@ PAWL_FUNCTION(pawl_fire_many) {
     const Request request = read_request(fcinfo);
     const Target& target = request.target;
     int n = 0;
+    Intent intent = intent_of(request);
     const Datum* key_columns = read_keys(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
     auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+    const Tokens tokens = read_tokens(fcinfo, 6, n);
     Outcome* outcomes = pg::call([&] {
         pg::materialize(fcinfo);
         auto* made = static_cast<Outcome*>(palloc0(sizeof(Outcome) * Max(n, 1)));
@@ -198,12 +239,11 @@ PAWL_FUNCTION(pawl_fire_many) {
         find_rows(target, key_columns, n, found);
         for (int i = 0; i < n; ++i) {
             made[i].row = found[i];
-            if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, made[i]);
+            if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, tokens.shown_for(intent, i), made[i]);
         }
         return made;
     });
 
-    Intent intent = intent_of(request);
     IntentScope scope(intent);
     pg::call([&] {
         move_in_groups(request, key_columns, outcomes, n);

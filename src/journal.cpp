@@ -306,6 +306,11 @@ T* copied(T* value) {
     return value == nullptr ? nullptr : static_cast<T*>(memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)));
 }
 
+Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
+    if (metadata == nullptr) return copied(remark);
+    return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
+}
+
 // Makes a hop in the current memory context.
 Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Attribution& who, const Intent* intent) {
     auto* hop = static_cast<Hop*>(palloc0(offsetof(Hop, key) + sizeof(Datum) * attachment.nkeys));
@@ -325,6 +330,8 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
         if (intent->correlation_id != nullptr) hop->correlation_id = copied(intent->correlation_id);
         if (intent->with_metadata) hop->metadata = copied(intent->metadata);
     }
+    if (verdict.processor != nullptr && verdict.processor != hop->processor) hop->processor = copied(const_cast<text*>(verdict.processor));
+    if (verdict.remark != nullptr) hop->metadata = with_remark(hop->metadata, verdict.remark);
     hop->at = GetCurrentTimestamp();
     for (int i = 0; i < attachment.nkeys; ++i) hop->key[i] = copied_key(attachment.keys[i], row);
     return hop;

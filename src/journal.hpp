@@ -33,6 +33,8 @@ struct Verdict {
     text* event;
     CommandId command;
     bool may_wait;  // the old version of the row was made by this transaction
+    const text* processor;  // who acts; null: as the intent and the settings say
+    Jsonb* remark;          // joined to the metadata; null: nothing
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.

@@ -115,15 +115,15 @@ bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersion
 }
 
 int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, const text* event, const RowVersions& row,
-                 const char** refused_by) {
-    *refused_by = nullptr;
+                 const Standing* standing, Objection* objection) {
+    *objection = {};
     const BoundMachine& machine = *attachment.machine;
     Arguments arguments{attachment, row};
     for (std::int32_t arrow : machine.machine->between(from, to)) {
         if (event != nullptr && (machine.event_text[arrow] == nullptr || view(machine.event_text[arrow]) != view(event))) continue;
-        const char* refusal = nullptr;
-        if (attachment.calls[arrow].nguards == 0 || guards_allow(attachment, arrow, arguments, &refusal)) return arrow;
-        if (*refused_by == nullptr) *refused_by = refusal;
+        Objection mine = {nullptr, standing == nullptr ? Bar::none : bar_of(attachment, *standing, arrow)};
+        if (mine.bar == Bar::none && (attachment.calls[arrow].nguards == 0 || guards_allow(attachment, arrow, arguments, &mine.guard))) return arrow;
+        if (!objection->any()) *objection = mine;
     }
     return no_arrow;
 }

@@ -3,6 +3,7 @@
 
 #include "context.hpp"
 #include "member_cache.hpp"
+#include "ownership.hpp"
 #include "pg/postgres.hpp"
 
 namespace pawl {
@@ -22,10 +23,18 @@ struct RowVersions {
     RowVersion after;
 };
 
-// The first arrow from -> to, in drawing order, that fits the wanted event (null: any) and whose guards say yes; else no_arrow,
-// and then *refused_by is the guard that said no (null: there is no such arrow at all).
+// Why no arrow could be chosen: a guard, or ownership; neither: there is no such arrow at all.
+struct Objection {
+    const char* guard;
+    Bar bar;
+
+    bool any() const { return guard != nullptr || bar != Bar::none; }
+};
+
+// The first arrow from -> to, in drawing order, that fits the wanted event (null: any), that ownership and attempts allow (standing
+// null: not asked) and whose guards say yes; else no_arrow, and then the first objection.
 int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, const text* event, const RowVersions& row,
-                 const char** refused_by);
+                 const Standing* standing, Objection* objection);
 
 // Whether all guards of an arrow say yes; if not, *refused_by is the first that does not.
 bool guards_allow(Attachment& attachment, int arrow, const RowVersions& row, const char** refused_by);

@@ -24,6 +24,20 @@ bool is_equal_by_image(Oid type, Oid collation) {
     return OidIsValid(function) && DatumGetBool(OidFunctionCall1Coll(function, collation, ObjectIdGetDatum(entry->btree_opintype)));
 }
 
+char* operator_text(Oid found) {
+    HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(found));
+    if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for operator %u", found);
+    auto* form = reinterpret_cast<Form_pg_operator>(GETSTRUCT(tuple));
+    char* name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
+    ReleaseSysCache(tuple);
+    return name;
+}
+
+char* order_text(Oid type, Oid found) {
+    if (!OidIsValid(found)) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no order", format_type_be(type))));
+    return operator_text(found);
+}
+
 // Until AtEOXact_GUC of the level it returns; an error in between is undone with its transaction.
 int begin_fixed_text() {
     constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"timezone", "UTC"},
@@ -61,15 +75,11 @@ uint32 hash_key_value(const KeyColumn& key, Datum value) {
     return DatumGetUInt32(FunctionCall1Coll(&type->hash_proc_finfo, key.collation, value));
 }
 
-char* equality(Oid type) {
-    const Oid found = equality_of(type)->eq_opr;
-    HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(found));
-    if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for operator %u", found);
-    auto* form = reinterpret_cast<Form_pg_operator>(GETSTRUCT(tuple));
-    char* name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
-    ReleaseSysCache(tuple);
-    return name;
-}
+char* equality(Oid type) { return operator_text(equality_of(type)->eq_opr); }
+
+char* greater_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr); }
+
+char* less_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr); }
 
 bool has_one_text(Oid type) {
     switch (getBaseType(type)) {

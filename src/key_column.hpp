@@ -23,6 +23,8 @@ uint32 hash_key_value(const KeyColumn& key, Datum value);
 
 // The equality of a type, OPERATOR(schema.=): what stands in the caller's search_path has no say.
 char* equality(Oid type);
+char* greater_than(Oid type);
+char* less_than(Oid type);
 
 // Whether values of this type look the same in every session.
 bool has_one_text(Oid type);

@@ -49,7 +49,8 @@ struct LogWriter {
     TupleTableSlot** slots;
     int nslots;
     int nused;
-    bool plain;        // no triggers, constraints or columns but ours: rows go in many at once
+    bool many;         // rows go in many at once, as COPY does it
+    bool fires;        // the log has triggers of others
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
 };
@@ -92,15 +93,24 @@ LogColumns find_columns(Relation log, const LogLayout& layout) {
     return columns;
 }
 
-// Columns and triggers that the owner added are honoured, at the price of going row by row.
-bool only_ours(LogWriter* writer) {
+bool has_only_our_columns(const LogWriter* writer) {
     const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0);
-    if (RelationGetDescr(writer->log)->natts != ours) return false;
+    return RelationGetDescr(writer->log)->natts == ours;
+}
+
+// Columns and triggers that the owner added are honoured. Those that are filled or may change a row before it is stored cost going
+// row by row; AFTER triggers do not.
+void choose_way(LogWriter* writer) {
+    writer->many = has_only_our_columns(writer);
+    writer->fires = false;
     TriggerDesc* triggers = writer->log->trigdesc;
     const Oid door = own_trigger_function("log_door");
-    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
-        if (TRIGGER_FOR_INSERT(triggers->triggers[i].tgtype) && triggers->triggers[i].tgfoid != door) return false;
-    return true;
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
+        const Trigger& trigger = triggers->triggers[i];
+        if (!TRIGGER_FOR_INSERT(trigger.tgtype) || trigger.tgfoid == door) continue;
+        writer->fires = true;
+        if (TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_ROW(trigger.tgtype)) writer->many = false;
+    }
 }
 
 void prepare_tail_scan(LogWriter* writer) {
@@ -148,6 +158,17 @@ Relation find_most_recent_index(LogWriter* writer) {
     return nullptr;
 }
 
+void prepare_defaults(LogWriter* writer) {
+    TupleDesc descriptor = RelationGetDescr(writer->log);
+    writer->defaults = static_cast<ExprState**>(palloc0(sizeof(ExprState*) * descriptor->natts));
+    for (int i = 0; i < descriptor->natts; ++i) {
+        Form_pg_attribute attribute = TupleDescAttr(descriptor, i);
+        if (attribute->attisdropped || attribute->attgenerated) continue;
+        Expr* expression = reinterpret_cast<Expr*>(build_column_default(writer->log, i + 1));
+        if (expression != nullptr) writer->defaults[i] = ExecPrepareExpr(expression, writer->estate);
+    }
+}
+
 void prepare_target(LogWriter* writer) {
     const int columns = RelationGetDescr(writer->log)->natts;
     writer->values = static_cast<Datum*>(palloc0(sizeof(Datum) * columns));
@@ -161,19 +182,12 @@ void prepare_target(LogWriter* writer) {
     writer->estate->es_opened_result_relations = list_make1(writer->target);
     writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
-    if (writer->plain) return;
-
-    AfterTriggerBeginQuery();
-    writer->capture = MakeTransitionCaptureState(writer->log->trigdesc, RelationGetRelid(writer->log), CMD_INSERT);
-    ExecBSInsertTriggers(writer->estate, writer->target);
-    TupleDesc descriptor = RelationGetDescr(writer->log);
-    writer->defaults = static_cast<ExprState**>(palloc0(sizeof(ExprState*) * descriptor->natts));
-    for (int i = 0; i < descriptor->natts; ++i) {
-        Form_pg_attribute attribute = TupleDescAttr(descriptor, i);
-        if (attribute->attisdropped || attribute->attgenerated) continue;
-        Expr* expression = reinterpret_cast<Expr*>(build_column_default(writer->log, i + 1));
-        if (expression != nullptr) writer->defaults[i] = ExecPrepareExpr(expression, writer->estate);
+    if (writer->fires) {
+        AfterTriggerBeginQuery();
+        writer->capture = MakeTransitionCaptureState(writer->log->trigdesc, RelationGetRelid(writer->log), CMD_INSERT);
+        ExecBSInsertTriggers(writer->estate, writer->target);
     }
+    if (!writer->many) prepare_defaults(writer);
 }
 
 bool predicate_holds(LogWriter* writer, IndexInfo* info, ExprContext* context) {
@@ -186,12 +200,10 @@ enum class Version { first, next };
 
 // Index entries of a row version. Only a new row can collide with another subject's; the next version of a row has the key that
 // the row had, and its predecessor's most_recent is off before its own comes on, so that nothing needs to be asked of the index.
-void insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
+// Returns the indexes of deferred constraints that have to look again.
+List* insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
     ResultRelInfo* target = writer->target;
-    if (!writer->simple_indexes) {
-        pg::insert_index_entries(target, slot, writer->estate);
-        return;
-    }
+    if (!writer->simple_indexes) return pg::insert_index_entries(target, slot, writer->estate);
     ExprContext* context = GetPerTupleExprContext(writer->estate);
     context->ecxt_scantuple = slot;
     for (int i = 0; i < target->ri_NumIndices; ++i) {
@@ -205,6 +217,14 @@ void insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
         index_insert(index, values, nulls, &slot->tts_tid, writer->log, index->rd_index->indisunique && !sure ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
                      false, info);
     }
+    return NIL;
+}
+
+// After a row is stored: its index entries, its AFTER triggers.
+void finish_row(LogWriter* writer, TupleTableSlot* slot) {
+    List* recheck = insert_entries(writer, slot, Version::first);
+    if (writer->fires) ExecARInsertTriggers(writer->estate, writer->target, slot, recheck, writer->capture);
+    ResetPerTupleExprContext(writer->estate);
 }
 
 void insert_row(LogWriter* writer, TupleTableSlot* slot) {
@@ -215,20 +235,14 @@ void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     if (constraints != nullptr && constraints->has_generated_stored) ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
     if (constraints != nullptr) ExecConstraints(target, slot, estate);
     table_tuple_insert(writer->log, slot, GetCurrentCommandId(true), 0, nullptr);
-    insert_entries(writer, slot, Version::first);
-    ExecARInsertTriggers(estate, target, slot, NIL, writer->capture);
-    ResetPerTupleExprContext(estate);
+    finish_row(writer, slot);
 }
 
 void insert_many(LogWriter* writer) {
     for (int i = 0; i < writer->nused; ++i)
         if (RelationGetDescr(writer->log)->constr != nullptr) ExecConstraints(writer->target, writer->slots[i], writer->estate);
     table_multi_insert(writer->log, writer->slots, writer->nused, GetCurrentCommandId(true), 0, nullptr);
-    if (writer->target->ri_NumIndices == 0) return;
-    for (int i = 0; i < writer->nused; ++i) {
-        insert_entries(writer, writer->slots[i], Version::first);
-        ResetPerTupleExprContext(writer->estate);
-    }
+    for (int i = 0; i < writer->nused; ++i) finish_row(writer, writer->slots[i]);
 }
 
 }  // namespace
@@ -240,7 +254,8 @@ LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse us
     writer->nkeys = nkeys;
     writer->columns = find_columns(log, layout);
     writer->context = AllocSetContextCreate(CurrentMemoryContext, "pawl log batch", ALLOCSET_DEFAULT_SIZES);
-    writer->plain = use == LogUse::one_row || only_ours(writer);
+    writer->many = true;
+    if (use == LogUse::append) choose_way(writer);
     prepare_tail_scan(writer);
     prepare_target(writer);
     return writer;
@@ -371,7 +386,7 @@ void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail) {
 
 void flush_log(LogWriter* writer) {
     if (writer->nused > 0) {
-        if (writer->plain)
+        if (writer->many)
             insert_many(writer);
         else
             for (int i = 0; i < writer->nused; ++i) insert_row(writer, writer->slots[i]);
@@ -383,7 +398,7 @@ void flush_log(LogWriter* writer) {
 
 void finish_log(LogWriter* writer) {
     flush_log(writer);
-    if (!writer->plain) {
+    if (writer->fires) {
         ExecASInsertTriggers(writer->estate, writer->target, writer->capture);
         AfterTriggerEndQuery(writer->estate);
     }

@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
 
@@ -34,8 +35,7 @@ struct StoredBinding {
     char* on_delete;
     bool events;
     bool wake;
-    char** claim_events;
-    int nclaim_events;
+    Managed* managed;
     StoredBinding* next;
 };
 
@@ -56,9 +56,9 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->most_recent = row.string("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
-    binding->events = row.boolean("events");
-    binding->wake = row.boolean("wake");
-    binding->claim_events = row.strings("claim_events", &binding->nclaim_events);
+    binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
+    binding->wake = row.has("wake") && row.boolean("wake");
+    binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
     ++collected->n;
@@ -204,12 +204,11 @@ bool is_subscribed(Oid relid) {
     return found;
 }
 
-void read_claimable(const StoredBinding& binding, Attachment& attachment) {
+void read_claimable(Attachment& attachment) {
     const core::Machine& machine = *attachment.machine->machine;
     attachment.claimable = static_cast<bool*>(palloc0(sizeof(bool) * machine.states().size()));
-    for (const core::Arrow& arrow : machine.arrows())
-        for (int i = 0; i < binding.nclaim_events; ++i)
-            if (arrow.from != core::no_state && arrow.event == binding.claim_events[i]) attachment.claimable[arrow.from] = true;
+    for (std::size_t i = 0; i < machine.arrows().size(); ++i)
+        if (attachment.managed->roles[i] & arrow_claims) attachment.claimable[machine.arrows()[i].from] = true;
 }
 
 void attach(Relation relation, const StoredBinding& binding, Attachment& attachment) {
@@ -225,8 +224,10 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
     attachment.events = binding.events;
-    attachment.wake = binding.wake;
-    if (binding.wake) read_claimable(binding, attachment);
+    attachment.managed = binding.managed;
+    if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
+    attachment.wake = binding.wake && attachment.managed != nullptr;
+    if (attachment.wake) read_claimable(attachment);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;
@@ -317,6 +318,7 @@ Member* build_member(Relation relation) {
         pg::call([&] {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
+            member->keeps_columns |= member->attachments[i].managed != nullptr;
             resolve_calls(member->attachments[i]);
             member->has_effects |= member->attachments[i].has_effects;
             member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
@@ -452,6 +454,7 @@ void free_stale_members() noexcept {
     while (stale_members != nullptr) {
         Member* member = stale_members;
         stale_members = member->next_stale;
+        for (int i = 0; i < member->nattachments; ++i) free_plans(member->attachments[i]);
         for (int i = 0; i < member->nattachments; ++i)
             for (SPIPlanPtr plan : member->attachments[i].plans)
                 if (plan != nullptr) SPI_freeplan(plan);

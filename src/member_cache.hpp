@@ -4,6 +4,7 @@
 
 #include "key_column.hpp"
 #include "machine_cache.hpp"
+#include "managed.hpp"
 #include "pg/postgres.hpp"
 
 namespace pawl {
@@ -36,6 +37,9 @@ struct LogLayout {
 // One lifecycle on one member table (the enforced table itself, a partition of it, or an inheritance child).
 enum class Plan { find, move, find_many, move_many, count };
 
+struct Bookmark;
+struct KeptPlan;
+
 struct Attachment {
     Oid root;
     NameData column;  // name in the root
@@ -54,11 +58,14 @@ struct Attachment {
     bool events;      // transitions go to the outbox
     bool wake;        // rows that become claimable wake who sleeps
     bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake
+    Managed* managed;  // null: no columns are kept
     bool has_effects;
     bool has_guards;
     ArrowCalls* calls;           // by arrow
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
+    Bookmark* bookmarks;   // of claims
+    KeptPlan* kept_plans;  // of the functions that take many rows
     SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
 };
 
@@ -71,6 +78,7 @@ struct Member {
     bool judged_before;    // nothing can change a row after pawl.judge() saw it (but for a move)
     bool settles_updates;  // there is an AFTER UPDATE trigger for what could not be judged before, and for effects
     bool has_effects;
+    bool keeps_columns;  // of any of its attachments
     bool guards_generated;  // there are guards, and generated columns that they may read
     int npartition_keys;
     AttrNumber* partition_keys;  // columns that decide in which partition a row lies

@@ -5,6 +5,9 @@
 
 namespace pawl {
 
+const char* describe_subject(const Attachment& attachment, TupleTableSlot* row);  // Row (id)=(42) of public.orders
+const char* quoted_state(const text* state);                                      // "paid", or null
+
 [[noreturn]] void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const text* event);
 [[noreturn]] void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const text* to, const text* event);
 [[noreturn]] void refuse_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard);

@@ -8,9 +8,6 @@ namespace pawl {
 
 namespace {
 
-// A name that no column has, so that it means the whole row.
-constexpr const char* row_alias = "\"pawl~row\"";
-
 SPIPlanPtr& plan_of(const Target& target, Plan plan) { return target.attachment->plans[static_cast<int>(plan)]; }
 
 SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
@@ -25,7 +22,25 @@ Oid* key_types(const Attachment& attachment, bool of_arrays, int skip) {
     return types;
 }
 
-// ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(a, b, n)
+uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
+    const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
+    if (result != expected)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+    return SPI_processed;
+}
+
+}  // namespace
+
+HeapTuple composite_as_tuple(Datum composite) {
+    HeapTupleHeader header = DatumGetHeapTupleHeader(composite);
+    HeapTupleData tuple;
+    tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+    ItemPointerSetInvalid(&tuple.t_self);
+    tuple.t_tableOid = InvalidOid;
+    tuple.t_data = header;
+    return heap_copytuple(&tuple);
+}
+
 char* unnested_keys(const Attachment& attachment, int first_parameter) {
     StringInfoData list;
     initStringInfo(&list);
@@ -55,25 +70,11 @@ char* key_order(const Attachment& attachment) {
     return order.data;
 }
 
-uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
-    const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
-    if (result != expected)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
-    return SPI_processed;
-}
-
 FoundRow row_from(const Target& target, Datum composite) {
     const Attachment& attachment = *target.attachment;
-    HeapTupleHeader header = DatumGetHeapTupleHeader(composite);
-    HeapTupleData tuple;
-    tuple.t_len = HeapTupleHeaderGetDatumLength(header);
-    ItemPointerSetInvalid(&tuple.t_self);
-    tuple.t_tableOid = InvalidOid;
-    tuple.t_data = header;
-
     FoundRow row = {};
     row.same_as = -1;
-    row.tuple = heap_copytuple(&tuple);
+    row.tuple = composite_as_tuple(composite);
     row.slot = MakeSingleTupleTableSlot(attachment.root_descriptor, &TTSOpsHeapTuple);
     ExecStoreHeapTuple(row.tuple, row.slot, false);
     bool null;
@@ -82,8 +83,6 @@ FoundRow row_from(const Target& target, Datum composite) {
     row.state_text = state_as_text(attachment, state, null);
     return row;
 }
-
-}  // namespace
 
 FoundRow find_row(const Target& target, const Datum* key, bool lock) {
     const Attachment& attachment = *target.attachment;

@@ -15,6 +15,19 @@ struct FoundRow {
     int same_as;  // of find_rows: which other key found the same row first; -1: none
 };
 
+// A name that no column has, so that it means the whole row.
+inline constexpr const char* row_alias = "\"pawl~row\"";
+
+// A value of the table's row type as a row that was found, and as a tuple of its own.
+FoundRow row_from(const Target& target, Datum composite);
+HeapTuple composite_as_tuple(Datum composite);
+
+// ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(k0, k1, n), the condition that a row has such a key, and the key as an
+// ORDER BY list.
+char* unnested_keys(const Attachment& attachment, int first_parameter);
+char* key_join(const Attachment& attachment);
+char* key_order(const Attachment& attachment);
+
 // Finds one row; `lock` keeps others from moving it until the transaction ends.
 FoundRow find_row(const Target& target, const Datum* key, bool lock);
 

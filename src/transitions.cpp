@@ -20,7 +20,15 @@ struct PendingEffects {
     int arrow;
 };
 
+// Which arrow a row was found to take when its managed columns were kept, for the AFTER trigger that judges it.
+struct DecidedMove {
+    PendingKey key;
+    int arrow;
+    text* processor;
+};
+
 HTAB* pending = nullptr;            // in the transaction's memory
+HTAB* decided = nullptr;            // the same
 text* last_unknown_state = nullptr;  // in the transaction's memory
 
 PendingKey pending_key(const Member* member, int attachment, HeapTuple version) {
@@ -32,20 +40,42 @@ PendingKey pending_key(const Member* member, int attachment, HeapTuple version) 
     return key;
 }
 
+HTAB* make_table(const char* name, std::size_t entry) {
+    HASHCTL control = {};
+    control.keysize = sizeof(PendingKey);
+    control.entrysize = entry;
+    control.hcxt = TopTransactionContext;
+    return hash_create(name, 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
 void leave_effects(const PendingKey& key, int arrow) {
-    if (pending == nullptr) {
-        HASHCTL control = {};
-        control.keysize = sizeof(PendingKey);
-        control.entrysize = sizeof(PendingEffects);
-        control.hcxt = TopTransactionContext;
-        pending = hash_create("pawl effects", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-    }
+    if (pending == nullptr) pending = make_table("pawl effects", sizeof(PendingEffects));
     static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr))->arrow = arrow;
 }
 
 // What a rolled-back statement may have left for this version must not run.
 void drop_effects(const PendingKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
+}
+
+void remember_move(const PendingKey& key, int arrow, const text* processor) {
+    if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedMove));
+    auto* move = static_cast<DecidedMove*>(hash_search(decided, &key, HASH_ENTER, nullptr));
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    move->arrow = arrow;
+    move->processor = processor == nullptr ? nullptr : make_text(view(processor));
+    MemoryContextSwitchTo(caller);
+}
+
+// What was decided for this version of the row; its arrow is no_arrow when nothing was.
+DecidedMove take_move(const PendingKey& key) {
+    DecidedMove move = {key, no_arrow, nullptr};
+    if (decided == nullptr) return move;
+    if (auto* found = static_cast<DecidedMove*>(hash_search(decided, &key, HASH_FIND, nullptr))) {
+        move = *found;
+        hash_search(decided, &key, HASH_REMOVE, nullptr);
+    }
+    return move;
 }
 
 bool made_here(HeapTuple tuple) { return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)); }
@@ -107,17 +137,18 @@ RowVersions versions_of(const Row& before, const Attachment& before_of, const Ro
 
 // `row` is what a refusal names, and `row_of` the attachment of the table it lies in (a row that changes partition has two).
 int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row, core::StateId from, core::StateId to, text* from_text,
-               text* to_text, const Intent* intent, const RowVersions& versions) {
+               text* to_text, const Intent* intent, const RowVersions& versions, const Standing* standing) {
     bool strict;
     text* event = wanted_event(attachment, intent, &strict);
-    const char* guard;
-    int arrow = choose_arrow(attachment, from, to, event, versions, &guard);
-    if (arrow == no_arrow && event != nullptr && !strict && guard == nullptr) {
+    Objection objection;
+    int arrow = choose_arrow(attachment, from, to, event, versions, standing, &objection);
+    if (arrow == no_arrow && event != nullptr && !strict && !objection.any()) {
         event = nullptr;
-        arrow = choose_arrow(attachment, from, to, nullptr, versions, &guard);
+        arrow = choose_arrow(attachment, from, to, nullptr, versions, standing, &objection);
     }
     if (arrow != no_arrow) return arrow;
-    if (guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, guard);
+    if (objection.guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, objection.guard);
+    if (objection.bar != Bar::none) refuse_bar(row_of, row.slot, *standing, objection.bar, describe_move(from_text, to_text));
     const bool event_is_why = event != nullptr && !attachment.machine->machine->between(from, to).empty();
     if (from == core::no_state && from_text == nullptr) refuse_first_state(row_of, row.slot, to_text, event_is_why ? event : nullptr);
     refuse_transition(row_of, row.slot, from_text, to_text, event_is_why ? event : nullptr);
@@ -125,6 +156,7 @@ int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row,
 
 // A row whose state stays is no transition, unless an event was named that leads from the state to itself.
 bool is_self_transition(const Attachment& attachment, core::StateId state, const Intent* intent) {
+    if (intent != nullptr && intent->still) return false;
     if (state == core::no_state || attachment.machine->machine->between(state, state).empty()) return false;
     bool strict;
     text* event = wanted_event(attachment, intent, &strict);
@@ -136,15 +168,59 @@ bool is_self_transition(const Attachment& attachment, core::StateId state, const
     return false;
 }
 
-// Returns the arrow whose effects are still to be run, or no_arrow.
-int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& before, const Row& after, When when) {
+Statement statement_of(const Upkeep& upkeep, const Row& before, const Row& after) { return {upkeep.updated, before.slot, after.slot}; }
+
+// What the lapse of a lease adds to the record: who lost the row.
+Jsonb* lost_ownership(const Standing& standing) {
+    StringInfoData json;
+    initStringInfo(&json);
+    appendStringInfoString(&json, "{\"lost_owner\": ");
+    escape_json(&json, text_to_cstring(owner_text(*standing.managed, standing.owner)));
+    appendStringInfo(&json, ", \"lease\": \"%s\", \"token\": " INT64_FORMAT "}", timestamptz_to_str(standing.lease), standing.token);
+    return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+}
+
+struct States {
+    core::StateId from, to;
+    text* from_text;
+    text* to_text;
+};
+
+// The arrow of a move in a BEFORE trigger, with its managed columns kept. `verdict` null: the move is recorded later.
+int decide_move(Attachment& attachment, const Row& before, const Row& after, const States& states, Intent* intent, Upkeep* upkeep,
+                Verdict* verdict, Actor* actor) {
+    const Statement statement = statement_of(*upkeep, before, after);
+    *actor = acting(intent, said_by(*attachment.managed, statement));
+    const Standing standing = standing_of(attachment, before.slot, *actor);
+    const int arrow = find_arrow(attachment, attachment, before, states.from, states.to, states.from_text, states.to_text, intent,
+                                 versions_of(before, attachment, after, attachment), &standing);
+    if (verdict != nullptr && takes_away(attachment, standing, arrow)) verdict->remark = lost_ownership(standing);
+    keep_move(attachment, standing, arrow, statement, intent, &upkeep->changes);
+    return arrow;
+}
+
+[[noreturn]] void report_rewritten(const Attachment& attachment, TupleTableSlot* row) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("a trigger moved the row after pawl had kept its columns"),
+                    errdetail("%s: a BEFORE UPDATE trigger sorts after that of pawl.", describe_subject(attachment, row)),
+                    errhint("Give that trigger a shorter name.")));
+}
+
+// Returns the arrow whose effects are still to be run, or no_arrow. `key`: of the row in the table it was in, for what its BEFORE
+// trigger has left.
+int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& before, const Row& after, When when, const PendingKey& key,
+              Upkeep* upkeep) {
     check_key(before_of, before.slot, attachment, after.slot);
+    const bool keeps = upkeep != nullptr && attachment.managed != nullptr;
     bool old_null, new_null;
     Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
     Datum new_value = slot_getattr(after.slot, attachment.state, &new_null);
     Intent* intent = intent_for(attachment.root, NameStr(attachment.column));
     const core::StateId to = decode_state(attachment, new_value, new_null);
-    if (same_state(attachment, old_value, old_null, new_value, new_null) && !is_self_transition(attachment, to, intent)) return no_arrow;
+    if (same_state(attachment, old_value, old_null, new_value, new_null) && !is_self_transition(attachment, to, intent)) {
+        if (keeps) keep_still(attachment, to, statement_of(*upkeep, before, after), intent, &upkeep->changes);
+        return no_arrow;
+    }
 
     const core::StateId from = decode_state(before_of, old_value, old_null);
     Verdict verdict = {};
@@ -156,32 +232,77 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     }
 
     int arrow = no_arrow;
+    Actor actor = {};
     if (intent != nullptr && intent->remap && to != core::no_state) {
         verdict.event = upgrade_event();
+        if (keeps) keep_remap(attachment, to, statement_of(*upkeep, before, after), &upkeep->changes);
     } else if (from == core::no_state) {  // came in while nobody looked: no arrow leaves a state that the machine does not have
         refuse_transition(before_of, before.slot, verdict.from, verdict.to, nullptr);
+    } else if (keeps) {
+        arrow = decide_move(attachment, before, after, {from, to, verdict.from, verdict.to}, intent, upkeep, &verdict, &actor);
+        verdict.processor = actor.name;
     } else {
-        arrow = find_arrow(attachment, before_of, before, from, to, verdict.from, verdict.to, intent, versions_of(before, before_of, after, attachment));
-        verdict.event = attachment.machine->event_text[arrow];
+        const DecidedMove move = take_move(key);
+        arrow = move.arrow;
+        verdict.processor = move.processor;
+        if (arrow == no_arrow)
+            arrow = find_arrow(attachment, before_of, before, from, to, verdict.from, verdict.to, intent,
+                               versions_of(before, before_of, after, attachment), nullptr);
+        else if (attachment.machine->machine->arrows()[arrow].to != to)
+            report_rewritten(before_of, before.slot);
     }
+    if (arrow != no_arrow) verdict.event = attachment.machine->event_text[arrow];
     record_hop(attachment, after.slot, verdict, intent);
     return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
 }
 
 }  // namespace
 
-void judge_update(Member* member, const Row& before, const Row& after, When when) {
+void judge_update(Member* member, const Row& before, const Row& after, When when, Upkeep* upkeep) {
     for (int i = 0; i < member->nattachments; ++i) {
         Attachment& attachment = member->attachments[i];
-        const int arrow = judge_hop(attachment, attachment, before, after, when);
+        const PendingKey key = pending_key(member, i, before.tuple);
+        const int arrow = judge_hop(attachment, attachment, before, after, when, key, upkeep);
         if (!attachment.has_effects) continue;
         if (when == When::after) {
             if (arrow != no_arrow) run_effects(attachment, arrow, versions_of(before, attachment, after, attachment));
         } else if (arrow != no_arrow) {
-            leave_effects(pending_key(member, i, before.tuple), arrow);
+            leave_effects(key, arrow);
         } else {
-            drop_effects(pending_key(member, i, before.tuple));
+            drop_effects(key);
         }
+    }
+}
+
+void keep_before_judging(Member* member, const Row& before, const Row& after, Upkeep* upkeep) {
+    for (int i = 0; i < member->nattachments; ++i) {
+        Attachment& attachment = member->attachments[i];
+        if (attachment.managed == nullptr) continue;
+        bool old_null, new_null;
+        Datum old_value = slot_getattr(before.slot, attachment.state, &old_null);
+        Datum new_value = slot_getattr(after.slot, attachment.state, &new_null);
+        Intent* intent = intent_for(attachment.root, NameStr(attachment.column));
+        const core::StateId from = decode_state(attachment, old_value, old_null), to = decode_state(attachment, new_value, new_null);
+        if (same_state(attachment, old_value, old_null, new_value, new_null) && !is_self_transition(attachment, to, intent)) {
+            keep_still(attachment, to, statement_of(*upkeep, before, after), intent, &upkeep->changes);
+        } else if (intent != nullptr && intent->remap && to != core::no_state) {
+            keep_remap(attachment, to, statement_of(*upkeep, before, after), &upkeep->changes);
+        } else if (from != core::no_state) {
+            Actor actor;
+            const States states{from, to, attachment.machine->state_text[from], state_as_text(attachment, new_value, new_null)};
+            const int arrow = decide_move(attachment, before, after, states, intent, upkeep, nullptr, &actor);
+            remember_move(pending_key(member, i, before.tuple), arrow, actor.name);
+        }
+    }
+}
+
+void keep_beginning(Member* member, const Row& row, ColumnChanges* changes) {
+    for (int i = 0; i < member->nattachments; ++i) {
+        const Attachment& attachment = member->attachments[i];
+        if (attachment.managed == nullptr) continue;
+        bool null;
+        Datum value = slot_getattr(row.slot, attachment.state, &null);
+        keep_first(attachment, decode_state(attachment, value, null), row.slot, changes);
     }
 }
 
@@ -193,10 +314,11 @@ void judge_insert(Member* member, const Row& row) {
         const core::StateId to = decode_state(attachment, value, null);
         text* to_text = to == core::no_state ? state_as_text(attachment, value, null) : attachment.machine->state_text[to];
         const RowVersions versions = versions_of({nullptr, nullptr}, attachment, row, attachment);
-        const int arrow = find_arrow(attachment, attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions);
+        const int arrow = find_arrow(attachment, attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions, nullptr);
+        if (attachment.managed != nullptr) check_first(attachment, to, row.slot);
         // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
         record_hop(attachment, row.slot,
-                   {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true}, nullptr);
+                   {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr}, nullptr);
         run_effects(attachment, arrow, versions);
     }
 }
@@ -212,7 +334,7 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
             refuse_delete(attachment, row.slot, from_text);
         if (!is_recorded(attachment)) continue;
-        record_hop(attachment, row.slot, {from_text, nullptr, event_of(ending), command, made_here(row.tuple)}, nullptr);
+        record_hop(attachment, row.slot, {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr}, nullptr);
     }
 }
 
@@ -222,7 +344,7 @@ void judge_move(Member* from, const Row& before, Member* to, const Row& after) {
         for (int j = 0; j < from->nattachments; ++j) {
             Attachment& before_of = from->attachments[j];
             if (before_of.root != attachment.root || strcmp(NameStr(before_of.column), NameStr(attachment.column)) != 0) continue;
-            const int arrow = judge_hop(attachment, before_of, before, after, When::after);
+            const int arrow = judge_hop(attachment, before_of, before, after, When::after, pending_key(from, j, before.tuple), nullptr);
             if (arrow != no_arrow) run_effects(attachment, arrow, versions_of(before, before_of, after, attachment));
         }
     }
@@ -245,6 +367,7 @@ bool effects_are_pending() noexcept { return pending != nullptr && hash_get_num_
 
 void forget_transition_memory() noexcept {
     pending = nullptr;
+    decided = nullptr;
     last_unknown_state = nullptr;
 }
 

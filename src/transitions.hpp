@@ -2,6 +2,7 @@
 #pragma once
 
 #include "judge.hpp"
+#include "upkeep.hpp"
 
 namespace pawl {
 
@@ -13,8 +14,21 @@ struct Row {
 
 enum class When { before, after };
 
-// Judges old -> new for every attachment of the member. `when` = before: effects are left for the AFTER trigger.
-void judge_update(Member* member, const Row& before, const Row& after, When when);
+// The managed columns of a row while a BEFORE UPDATE trigger looks at it.
+struct Upkeep {
+    const Bitmapset* updated;  // columns that the statement names
+    ColumnChanges changes;
+};
+
+// Judges old -> new for every attachment of the member. `when` = before: effects are left for the AFTER trigger, and managed columns
+// get their values by `upkeep` (null: none are kept, or they have been kept already).
+void judge_update(Member* member, const Row& before, const Row& after, When when, Upkeep* upkeep);
+
+// Keeps the managed columns of a row that only an AFTER trigger can judge.
+void keep_before_judging(Member* member, const Row& before, const Row& after, Upkeep* upkeep);
+
+// Keeps the managed columns of a row that is about to begin.
+void keep_beginning(Member* member, const Row& row, ColumnChanges* changes);
 
 // A row that begins here.
 void judge_insert(Member* member, const Row& row);

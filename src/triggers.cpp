@@ -59,12 +59,20 @@ void defer() {
 }
 
 // Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
-void judge_early(Member* member, Relation relation, const Row& before, const Row& after) {
-    if (!member->guards_generated) return judge_update(member, before, after, When::before);
+void judge_early(Member* member, Relation relation, const Row& before, const Row& after, Upkeep* upkeep) {
+    if (!member->guards_generated) return judge_update(member, before, after, When::before, upkeep);
     const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple), with_generated_columns(relation, after.tuple)};
     ExecStoreHeapTuple(stored.tuple, stored.slot, false);
-    judge_update(member, before, stored, When::before);
+    judge_update(member, before, stored, When::before, upkeep);
     ExecDropSingleTupleTableSlot(stored.slot);
+}
+
+// A subscriber gets rows as they were kept by their publisher.
+bool keeps_columns(const Member& member) { return member.keeps_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA; }
+
+HeapTuple with_changes(HeapTuple tuple, Relation relation, ColumnChanges& changes) {
+    if (changes.n == 0) return tuple;
+    return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values, changes.nulls);
 }
 
 void settle_update(Member* member, TriggerData* trigger) {
@@ -73,7 +81,7 @@ void settle_update(Member* member, TriggerData* trigger) {
     if (is_final(*member, before, after))
         run_pending_effects(member, before, after);
     else
-        judge_update(member, before, after, When::after);
+        judge_update(member, before, after, When::after, nullptr);
 }
 
 void settle_delete(Member* member, TriggerData* trigger) {
@@ -123,11 +131,25 @@ PAWL_FUNCTION(pawl_judge) {
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
     const bool final = is_final(*member, before, after);
     if (!member->settles_updates && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
-    if (final)
-        judge_early(member, trigger->tg_relation, before, after);
-    else
+    Upkeep kept = {trigger->tg_updatedcols, {}};
+    Upkeep* upkeep = keeps_columns(*member) ? &kept : nullptr;
+    if (final) {
+        judge_early(member, trigger->tg_relation, before, after, upkeep);
+    } else {
+        if (upkeep != nullptr) keep_before_judging(member, before, after, upkeep);
         defer();
-    return PointerGetDatum(trigger->tg_newtuple);
+    }
+    return PointerGetDatum(with_changes(trigger->tg_newtuple, trigger->tg_relation, kept.changes));
+}
+
+PAWL_FUNCTION(pawl_begin) {
+    TriggerData* trigger = trigger_data(fcinfo, "begin");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
+                   "begin", "BEFORE INSERT FOR EACH ROW");
+    Member* member = find_member(trigger->tg_relation);
+    ColumnChanges changes = {};
+    if (keeps_columns(*member)) keep_beginning(member, {trigger->tg_trigslot, trigger->tg_trigtuple}, &changes);
+    return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
 PAWL_FUNCTION(pawl_settle) {

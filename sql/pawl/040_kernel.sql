@@ -17,6 +17,9 @@ COMMENT ON FUNCTION pawl._render(text, text, text) IS 'internal: a canonical dia
 CREATE FUNCTION pawl.judge() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_judge';
 COMMENT ON FUNCTION pawl.judge() IS 'trigger of an enforced table: may this row move?';
+CREATE FUNCTION pawl.begin() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_begin';
+COMMENT ON FUNCTION pawl.begin() IS 'trigger of an enforced table with managed columns: sets the timer of a first state';
 CREATE FUNCTION pawl.settle() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_settle';
 COMMENT ON FUNCTION pawl.settle() IS 'trigger of an enforced table: first states, deletions, moves between partitions, effects';
@@ -37,27 +40,34 @@ CREATE FUNCTION pawl.deferred() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_deferred';
 COMMENT ON FUNCTION pawl.deferred() IS 'whether this transaction has rows to be judged, or effects to be run, after their statement';
 
-CREATE FUNCTION pawl.fire(relation regclass, key "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL)
+CREATE FUNCTION pawl.fire(relation regclass, key "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
+    processor text DEFAULT NULL, token bigint DEFAULT NULL)
 RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire';
-COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name) IS
-'moves one row by an event and returns its new state. The key is a value, row(a, b), or a text array. PW001: no such move from here; PW003: a guard said no; PW008: unknown event; P0002: no such row';
+COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint) IS
+'moves one row by an event and returns its new state. The key is a value, row(a, b), or a text array. processor: who acts (default pawl.processor); token: the fencing token that the row must have. PW001: no such move from here; PW003: a guard said no, or no attempt is left; PW004: not the owner; PW005: the lease is over, or the token is old; PW008: unknown event; P0002: no such row';
 
-CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL)
+CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
+    processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL)
 RETURNS TABLE (key text, ok boolean, from_state text, to_state text, sqlstate text, message text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_fire_many';
-COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name) IS
-'moves many rows by an event; one result row a key: what cannot move says why and keeps nobody else from moving';
+COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[]) IS
+'moves many rows by an event; one result row a key: what cannot move says why and keeps nobody else from moving. tokens: the fencing token of each key, in the order of the keys, null for none';
 
 CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
 RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[], notes text[])
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
 COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
-'the moves that leave a row''s state, each allowed or blocked by the guards named';
+'the moves that leave a row''s state, each allowed or blocked by the guards named, or for the acting processor by pawl.owner, pawl.lease, pawl.token, pawl.attempts';
 
 CREATE FUNCTION pawl.uuid_v7(at timestamptz DEFAULT pg_catalog.clock_timestamp()) RETURNS uuid
 LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_uuid_v7';
 COMMENT ON FUNCTION pawl.uuid_v7(timestamptz) IS 'a version 7 UUID: ordered by the time given, random below a millisecond';
+
+CREATE FUNCTION pawl.backoff(attempts integer, policy jsonb, asked interval DEFAULT NULL) RETURNS interval
+LANGUAGE c VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_backoff';
+COMMENT ON FUNCTION pawl.backoff(integer, jsonb, interval) IS
+'how long to wait after so many attempts (from 1 on) before the next. policy: {"strategy": "none|linear|exponential|fibonacci", "base": "1 s", "cap": "60 s", "multiplier": 2, "jitter": 0.1 (a fraction, "none", "full" or "equal"), "max_attempts": 3}, every key optional, base and cap interval texts; the defaults are exponential and the values shown. asked replaces the computed delay, under the same cap. 22023: the policy says something that cannot be; 22007: an interval that is none';
 
 CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';

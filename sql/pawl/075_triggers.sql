@@ -42,9 +42,13 @@ AS $function$
       CROSS JOIN (VALUES
           (coalesce(pawl._judge_name(relation), '~pawl_judge'), 'BEFORE UPDATE ON %s FOR EACH ROW', 'pawl.judge()', false),
           ('!pawl_update', 'AFTER UPDATE ON %s FOR EACH ROW WHEN (pawl.deferred())', 'pawl.settle()', false),
+          ('~pawl_begin', 'BEFORE INSERT ON %s FOR EACH ROW', 'pawl.begin()', false),
           ('!pawl_settle', 'AFTER INSERT OR DELETE ON %s FOR EACH ROW', 'pawl.settle()', false),
           ('!pawl_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.truncated()', true)) e(name, definition, function, statement_level)
-     WHERE e.name <> '!pawl_update' OR pawl._settles_updates(relation)
+     WHERE CASE e.name WHEN '!pawl_update' THEN pawl._settles_updates(relation)
+                       WHEN '~pawl_begin' THEN EXISTS (SELECT FROM pawl.binding b WHERE b.relation = _expected_triggers.relation
+                                                          AND (b.due_column IS NOT NULL OR b.owner_column IS NOT NULL))
+                       ELSE true END
      ORDER BY c.oid <> relation, c.oid, e.name
 $function$;
 COMMENT ON FUNCTION pawl._expected_triggers(regclass) IS 'internal: the triggers an enforced table should have, member by member';
@@ -111,7 +115,7 @@ BEGIN
     FOR member, trigger_name IN
         SELECT t.tgrelid, t.tgname FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
          WHERE t.tgparentid = 0  -- clones go with their parent's
-           AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+           AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.begin()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
          ORDER BY 1, 2
     LOOP
         EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, member);
@@ -125,7 +129,7 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = relation AND t.tgparentid = 0
-                      AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure))
+                      AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.begin()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure))
            AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_is_orphan.relation) a))
 $function$;
 COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has our triggers, but no lifecycle';

@@ -108,9 +108,7 @@ BEGIN
     IF jsonb_typeof(policy) <> 'object' THEN
         PERFORM pawl._raise('22023', 'backoff must be a JSON object', NULL, '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}');
     END IF;
-    IF to_regprocedure('pawl.backoff(integer, jsonb, interval)') IS NOT NULL THEN
-        EXECUTE 'SELECT pawl.backoff(1, $1)' USING policy;
-    END IF;
+    PERFORM pawl.backoff(1, policy);
 END
 $function$;
 COMMENT ON FUNCTION pawl._check_backoff(jsonb) IS 'internal: refuses a backoff policy that pawl.backoff would refuse';

@@ -2,8 +2,21 @@
 -- PostgreSQL, and at every inheritance child. They are known again by name, comment and column, so that tables, columns and the
 -- indexes themselves may be renamed.
 
--- What a lifecycle needs, and how to make it. The predicate of the claim index is written as claims write it: then the planner
--- sees that it applies, also where the state is no text.
+-- A condition that a row is in one of these states. Claims write the same, so that the planner sees that their index applies.
+-- A domain over an enum has no = of its own.
+CREATE FUNCTION pawl._state_in(relation regclass, state_column name, states text[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('%I%s IN (%s)', state_column, CASE WHEN f.is_domain AND f.is_enum THEN '::' || f.base::regtype END,
+                  (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n) FROM unnest(states) WITH ORDINALITY s(state, n)))
+      FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
+     WHERE a.attrelid = relation AND a.attname = state_column
+$function$;
+COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
+'internal: the condition of the claim index on the state: state IN (''ready'', ''waiting''), in drawing order; a domain over an enum is cast to the enum';
+
+-- What a lifecycle needs, and how to make it.
 CREATE FUNCTION pawl._work_indexes(bound pawl.binding)
 RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, comment text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
@@ -18,8 +31,7 @@ AS $function$
                  GROUP BY x.name) f ON f.name = u.name
          WHERE u.name IS NOT NULL GROUP BY u.name, f.n)
     SELECT 'claim', bound.state_column, array_agg(i.name ORDER BY i.n), array_agg(coalesce(i.is_descending, false) ORDER BY i.n),
-           format('%I IN (%s)', bound.state_column, (SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.n)
-                                                       FROM unnest(c.states) WITH ORDINALITY s(state, n)))
+           pawl._state_in(bound.relation, bound.state_column, c.states)
            || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
            format('kept by pawl for claims: rows in %s, in the order they are taken', array_to_string(c.states, ', '))
       FROM claim_item i, claimable c WHERE bound.claim_events <> '{}' GROUP BY c.states
@@ -58,7 +70,8 @@ COMMENT ON FUNCTION pawl._work_index(regclass, text, name) IS 'internal: the ind
 
 -- What each table of a tree has of what it needs.
 CREATE FUNCTION pawl._work_index_state(bound pawl.binding)
-RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text, comment text)
+RETURNS TABLE (member regclass, kind text, found_one regclass, is_valid boolean, fits boolean, definition text, comment text,
+    schema_name name)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -72,9 +85,10 @@ AS $function$
            format('ON %s (%s) WHERE %s', c.oid::regclass,
                   (SELECT string_agg(quote_ident(u.name) || CASE WHEN u.is_descending THEN ' DESC' ELSE '' END, ', ' ORDER BY u.n)
                      FROM unnest(w.columns, w.descending) WITH ORDINALITY u(name, is_descending, n)), w.predicate),
-           w.comment
+           w.comment, s.nspname
       FROM pawl._members(bound.relation) m
       JOIN pg_class c ON c.oid = m AND (c.oid = bound.relation OR NOT c.relispartition)
+      JOIN pg_namespace s ON s.oid = c.relnamespace
       CROSS JOIN pawl._work_indexes(bound) w
       CROSS JOIN LATERAL (SELECT pawl._work_index(c.oid, w.kind, w.anchor) AS found_one) f
       LEFT JOIN pg_index i ON i.indexrelid = f.found_one
@@ -104,43 +118,62 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._work_index_name(regclass, name, text) IS 'internal: a free name for an index of a lifecycle';
 
--- Makes what is missing, and anew what no longer fits.
-CREATE FUNCTION pawl._make_indexes(bound pawl.binding) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+-- Makes what is missing, and anew what no longer fits; only in some tables of the tree when they are named.
+CREATE FUNCTION pawl._make_indexes(bound pawl.binding, members oid[] DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     need record;
     index_name name;
 BEGIN
-    FOR need IN SELECT * FROM pawl._work_index_state(bound) s WHERE s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits LOOP
+    FOR need IN
+        SELECT * FROM pawl._work_index_state(bound) s
+         WHERE (s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits) AND (members IS NULL OR s.member = ANY (members))
+    LOOP
         IF need.found_one IS NOT NULL THEN
             EXECUTE format('DROP INDEX %s', need.found_one);
         END IF;
         index_name := pawl._work_index_name(need.member, bound.state_column, need.kind);
         EXECUTE format('CREATE INDEX %I %s', index_name, need.definition);
-        EXECUTE format('COMMENT ON INDEX %I.%I IS %L', (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = need.member),
-                       index_name, need.comment);
+        EXECUTE format('COMMENT ON INDEX %I.%I IS %L', need.schema_name, index_name, need.comment);
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._make_indexes(pawl.binding) IS 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
+COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
 
-CREATE FUNCTION pawl._drop_indexes(bound pawl.binding, member regclass DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+CREATE FUNCTION pawl._drop_indexes(bound pawl.binding) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     found_one regclass;
 BEGIN
     FOR found_one IN
-        SELECT f FROM pawl._work_indexes(bound) w
-          CROSS JOIN LATERAL (SELECT m FROM pawl._members(bound.relation) m WHERE member IS NULL UNION ALL SELECT member WHERE member IS NOT NULL) m(m)
-          CROSS JOIN LATERAL pawl._work_index(m.m, w.kind, w.anchor) f
+        SELECT f FROM pawl._members(bound.relation) m, pawl._work_indexes(bound) w, pawl._work_index(m, w.kind, w.anchor) f
          WHERE f IS NOT NULL ORDER BY f
     LOOP
         EXECUTE format('DROP INDEX %s', found_one);
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding, regclass) IS 'internal: drops the indexes of a lifecycle from its tables, or from one that left';
+COMMENT ON FUNCTION pawl._drop_indexes(pawl.binding) IS 'internal: drops the indexes that pawl made for a lifecycle';
+
+-- Of a table that no lifecycle covers any more, with all that inherit from it.
+CREATE FUNCTION pawl._drop_lost_indexes(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one regclass;
+BEGIN
+    FOR found_one IN
+        SELECT i.indexrelid FROM pawl._members(relation) m JOIN pg_index i ON i.indrelid = m JOIN pg_class c ON c.oid = i.indexrelid
+         WHERE NOT c.relispartition AND c.relname ~ '_pawl_(claim|owned|due)$' AND obj_description(c.oid, 'pg_class') ^@ 'kept by pawl for '
+         ORDER BY 1
+    LOOP
+        EXECUTE format('DROP INDEX %s', found_one);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._drop_lost_indexes(regclass) IS 'internal: drops the indexes that pawl made on a table whose lifecycle is gone';

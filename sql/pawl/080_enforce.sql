@@ -283,6 +283,7 @@ BEGIN
             PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
         END IF;
         PERFORM pawl._uninstall(relation);
+        PERFORM pawl._drop_lost_indexes(relation);
         RETURN;
     END IF;
     bound := pawl._binding(relation, state_column);
@@ -399,11 +400,22 @@ BEGIN
             format('select pawl.upgrade(%L, %L, remap => ''{"old state": "new state"}'')', bound.relation, bound.state_column));
     END IF;
 
+    bound.version := newest;
+    PERFORM pawl._check_work(bound);
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, s.%I::text))', bound.relation, coalesce(remap, '{}'),
+                                                 bound.state_column), bound);
+    IF found_one IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
+                                            bound.relation, newest, bound.machine), found_one,
+            'let their owners finish them, or give them up: pawl.abandon');
+    END IF;
+
     UPDATE pawl.binding b SET version = newest WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
     PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN
         PERFORM pawl._remap(bound.relation, bound.state_column, remap);
     END IF;
+    PERFORM pawl._make_indexes(bound);  -- the claimable states may be others now
     RETURN newest;
 END
 $function$;

@@ -79,9 +79,17 @@ BEGIN
                     format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
                            member, bound.state_column, bound.state_column, bound.state_column, bound.machine, bound.version));
             END IF;
+            strange := pawl._wrongly_owned_rows('ONLY ' || member, bound);
+            IF strange IS NOT NULL THEN
+                PERFORM pawl._raise('55000', format('%s cannot join table %s: it has rows with an owner or a lease in states that are not owned',
+                                                    member, root), strange, pawl._disown_hint(member, bound));
+            END IF;
         END LOOP;
     END LOOP;
     PERFORM pawl._install(root);
+    FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root ORDER BY b.state_column LOOP
+        PERFORM pawl._make_indexes(bound, newcomers);
+    END LOOP;
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = root AND b.history IS NOT NULL ORDER BY b.state_column LOOP
         FOR member IN SELECT c.oid FROM pg_class c WHERE c.oid = ANY (newcomers) AND c.relkind = 'r' ORDER BY c.oid LOOP
             IF pawl._has_rows(member) THEN
@@ -132,13 +140,14 @@ BEGIN
     LOOP
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.relation = touched ORDER BY b.state_column LOOP
             PERFORM pawl._follow_columns(bound, touched_column);
-            -- … TYPE … USING writes any state into any row, and no trigger fires
-            IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() c CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
-                        WHERE c.classid = 'pg_class'::regclass AND c.objid = touched AND r = bound.state_column) THEN
-                PERFORM pawl._raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
-                                                    bound.state_column, bound.relation),
-                    'ALTER COLUMN … TYPE … USING moves rows without an arrow.',
-                    format('select pawl.release(%L, %L), alter it, and pawl.enforce again', bound.relation, bound.state_column));
+            PERFORM pawl._refuse_rewrite(bound, ARRAY(SELECT r::name FROM pg_event_trigger_ddl_commands() c CROSS JOIN LATERAL unnest(pawl._rewritten_columns(c.command)) r
+                                                       WHERE c.classid = 'pg_class'::regclass AND c.objid = touched));
+        END LOOP;
+        -- what a command did to one member, or brought in with it
+        FOR bound IN SELECT b.* FROM pawl._ancestors(touched) a JOIN pawl.binding b ON b.relation = a ORDER BY b.relation, b.state_column LOOP
+            SELECT * INTO problem FROM pawl._work_column_problem(bound);
+            IF problem.message IS NOT NULL THEN
+                PERFORM pawl._raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
         FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history = touched LOOP
@@ -176,6 +185,30 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._follow() IS 'internal: event trigger pawl_follow: renames and changes of enforced tables';
 
+-- … TYPE … USING writes any state, or any owner, into any row, and no trigger fires.
+CREATE FUNCTION pawl._refuse_rewrite(bound pawl.binding, rewritten name[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    kept name;
+BEGIN
+    IF bound.state_column = ANY (rewritten) THEN
+        PERFORM pawl._raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
+                                            bound.state_column, bound.relation),
+            'ALTER COLUMN … TYPE … USING moves rows without an arrow.',
+            format('select pawl.release(%L, %L), alter it, and pawl.enforce again', bound.relation, bound.state_column));
+    END IF;
+    SELECT w.name INTO kept FROM pawl._work_columns(bound) w WHERE w.is_written AND w.name = ANY (rewritten) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('2BP01', format('column "%s" of table %s is kept by a lifecycle: its values cannot be computed anew', kept, bound.relation),
+            'ALTER COLUMN … TYPE … USING writes rows that nobody judges.',
+            format('select pawl.release(%L, %L), alter it, and pawl.enforce again', bound.relation, bound.state_column));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._refuse_rewrite(pawl.binding, name[]) IS 'internal: refuses ALTER COLUMN … TYPE … USING for columns that pawl keeps';
+
 -- An attribute number whose name is another one now was renamed. A binding that a restore wrote without our triggers has no numbers
 -- of this table: its names were right until this command, so one that is gone is that of the column the command touched.
 CREATE FUNCTION pawl._follow_columns(bound pawl.binding, touched_column integer) RETURNS void
@@ -185,6 +218,7 @@ AS $function$
 DECLARE
     new_state_column name := bound.state_column;
     new_keys name[] := bound.key_columns;
+    new_managed name[] := pawl._managed_columns(bound);
     new_log_keys name[];
     touched_name name;
     problem record;
@@ -197,6 +231,9 @@ BEGIN
         SELECT coalesce(array_agg(coalesce(a.attname, k.name) ORDER BY k.n), '{}') INTO new_keys
           FROM unnest(bound.key_columns, bound.key_attnums) WITH ORDINALITY k(name, attnum, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attnum = k.attnum AND NOT a.attisdropped;
+        SELECT array_agg(coalesce(a.attname, m.name) ORDER BY m.n) INTO new_managed
+          FROM unnest(new_managed, bound.managed_attnums) WITH ORDINALITY m(name, attnum, n)
+          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attnum = m.attnum AND NOT a.attisdropped;
     ELSE
         SELECT a.attname INTO touched_name FROM pg_attribute a
          WHERE a.attrelid = bound.relation AND a.attnum = touched_column AND a.attnum > 0;
@@ -207,15 +244,22 @@ BEGIN
           INTO new_keys
           FROM unnest(bound.key_columns) WITH ORDINALITY k(name, n)
           LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = k.name AND NOT a.attisdropped;
+        SELECT array_agg(CASE WHEN a.attname IS NULL AND m.name IS NOT NULL THEN coalesce(touched_name, m.name) ELSE m.name END ORDER BY m.n)
+          INTO new_managed
+          FROM unnest(new_managed) WITH ORDINALITY m(name, n)
+          LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = m.name AND NOT a.attisdropped;
     END IF;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
     IF problem.message IS NOT NULL THEN
         PERFORM pawl._raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
     new_log_keys := pawl._log_key_columns(new_keys);
-    IF new_state_column <> bound.state_column OR new_keys <> bound.key_columns THEN
+    IF new_state_column <> bound.state_column OR new_keys <> bound.key_columns OR new_managed <> pawl._managed_columns(bound) THEN
         UPDATE pawl.binding b
-           SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys
+           SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys,
+               owner_column = new_managed[1], lease_column = new_managed[2], token_column = new_managed[3], due_column = new_managed[4],
+               attempts_column = new_managed[5], max_attempts_column = new_managed[6], queue_column = new_managed[7],
+               claim_columns = new_managed[8:]
          WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
     END IF;
     IF bound.history IS NULL THEN
@@ -261,6 +305,7 @@ BEGIN
     ELSIF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = touched AND t.tgfoid = judge AND t.tgparentid = 0)
           AND EXISTS (SELECT FROM pg_class c WHERE c.oid = touched AND NOT c.relispartition) THEN
         PERFORM pawl._uninstall(touched);
+        PERFORM pawl._drop_lost_indexes(touched);
     END IF;
 END
 $function$;
@@ -296,16 +341,19 @@ BEGIN
     END LOOP;
     UPDATE pawl.binding b SET history_view = NULL WHERE b.history_view::oid = ANY (gone);
     FOR dropped IN
-        SELECT b.relation, b.state_column, d.address_names[3] AS column_name
+        SELECT b.relation, b.state_column, d.address_names[3] AS column_name, w.argument, d.address_names[3] = ANY (b.key_columns) AS is_key
           FROM pg_event_trigger_dropped_objects() d JOIN pawl.binding b ON b.relation::oid = d.objid
+          LEFT JOIN pawl._work_columns(b) w ON w.name = d.address_names[3]
          WHERE d.classid = 'pg_class'::regclass AND d.objsubid <> 0
-           AND (CASE WHEN b.relation_oid = b.relation::oid THEN d.objsubid = b.state_attnum OR d.objsubid = ANY (b.key_attnums)
-                     ELSE d.address_names[3] = b.state_column OR d.address_names[3] = ANY (b.key_columns) END)
+           AND (CASE WHEN b.relation_oid = b.relation::oid
+                     THEN d.objsubid = b.state_attnum OR d.objsubid = ANY (b.key_attnums) OR d.objsubid = ANY (b.managed_attnums)
+                     ELSE d.address_names[3] = b.state_column OR d.address_names[3] = ANY (b.key_columns || pawl._managed_columns(b)) END)
          ORDER BY 1, 2
     LOOP
         PERFORM pawl._raise('2BP01', format('column "%s" of table %s cannot be dropped: a lifecycle depends on it', dropped.column_name, dropped.relation),
             format('It is %s of the lifecycle on column "%s".',
-                   CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' ELSE 'part of the key' END, dropped.state_column),
+                   CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' WHEN dropped.is_key THEN 'part of the key'
+                        ELSE coalesce(dropped.argument, 'part of the claim order') END, dropped.state_column),
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
     FOR dropped IN

@@ -84,11 +84,17 @@ COMMENT ON FUNCTION pawl.state_at(regclass, anycompatible, timestamptz, name) IS
 'the state a row was in at a time; null before it was there and after it was deleted. 55000: the table keeps no log';
 
 CREATE FUNCTION pawl.set_context(processor text DEFAULT NULL, event text DEFAULT NULL, correlation_id text DEFAULT NULL,
-    metadata jsonb DEFAULT NULL) RETURNS void
+    metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    IF token IS NOT NULL THEN
+        PERFORM set_config('pawl.token', token::text, true);
+    END IF;
+    IF delay IS NOT NULL THEN
+        PERFORM set_config('pawl.delay', delay::text, true);
+    END IF;
     IF processor IS NOT NULL THEN
         PERFORM set_config('pawl.processor', processor, true);
     END IF;
@@ -103,5 +109,5 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb) IS
-'says for the rest of the transaction who moves rows, by which event, in which connection, with what remarks; what is not given stays, an empty text (metadata: a JSON null) takes it back';
+COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb, bigint, interval) IS
+'says for the rest of the transaction who moves rows, by which event, in which connection, with what remarks, with which fencing token, and how long a retry is to wait; what is not given stays, an empty text (metadata: a JSON null) takes it back';

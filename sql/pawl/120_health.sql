@@ -101,6 +101,63 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one lifecycle';
 
+-- What owned work needs beyond that; no rows for a lifecycle that has none.
+CREATE FUNCTION pawl._work_health(bound pawl.binding)
+RETURNS TABLE (check_name text, status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 4
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    problem record;
+    wrong record;
+    states text[];
+BEGIN
+    IF EXISTS (SELECT FROM pawl._work_columns(bound)) AND EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN
+        SELECT * INTO problem FROM pawl._work_column_problem(bound);
+        RETURN QUERY SELECT 'managed_columns', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
+            concat_ws(': ', problem.message, problem.detail), problem.hint;
+        SELECT string_agg(format('%s on %s', s.kind, s.member)
+                          || CASE WHEN s.found_one IS NULL THEN ' is missing' WHEN NOT s.is_valid THEN ' is invalid' ELSE ' is another one' END,
+                          ', ' ORDER BY s.member::text, s.kind) AS detail,
+               string_agg(pawl._index_hint(bound, s.member, s.kind, s.found_one, s.definition, s.comment), '; ' ORDER BY s.member::text, s.kind) AS hint
+          INTO wrong
+          FROM pawl._work_index_state(bound) s WHERE (s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits) AND problem.message IS NULL;
+        RETURN QUERY SELECT 'work_indexes', CASE WHEN wrong.detail IS NULL THEN 'ok' ELSE 'error' END, wrong.detail, wrong.hint;
+    END IF;
+    IF bound.lease_column IS NOT NULL THEN
+        states := pawl._stuck_states(bound);
+        RETURN QUERY SELECT 'lapse', CASE WHEN states = '{}' THEN 'ok' ELSE 'warning' END,
+            CASE WHEN states <> '{}' THEN format('an expired lease does not lead out of %s', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' AND bound.lapse_event IS NULL THEN format('enforce it with lapse => …')
+                 WHEN states <> '{}' THEN format('define a machine with %s --> … : %s', states[1], bound.lapse_event) END;
+    END IF;
+    IF EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL) THEN
+        states := pawl._untimed_states(bound);
+        RETURN QUERY SELECT 'timers', CASE WHEN states = '{}' THEN 'ok' ELSE 'info' END,
+            CASE WHEN states <> '{}' THEN format('arrows leave %s after a time, and no column says when', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' THEN format('alter table %s add column due timestamptz, then enforce it with due => ''due''', bound.relation) END;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._work_health(pawl.binding) IS 'internal: the health of the owned work of one lifecycle';
+
+CREATE FUNCTION pawl._index_hint(bound pawl.binding, member regclass, kind text, found_one regclass, definition text, comment text)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT concat_ws('; ', 'drop index ' || found_one,
+                     format('create index %s%I %s', CASE WHEN c.relkind <> 'p' THEN 'concurrently ' END, n.name, definition),
+                     format('comment on index %I.%I is %L', s.nspname, n.name, comment))
+      FROM pg_class c
+      JOIN pg_namespace s ON s.oid = c.relnamespace
+      CROSS JOIN LATERAL (SELECT coalesce((SELECT i.relname FROM pg_class i WHERE i.oid = found_one),
+                                          pawl._work_index_name(member, bound.state_column, kind)) AS name) n
+     WHERE c.oid = member
+$function$;
+COMMENT ON FUNCTION pawl._index_hint(pawl.binding, regclass, text, regclass, text, text) IS 'internal: how to make an index that a lifecycle lacks';
+
 CREATE FUNCTION pawl.health()
 RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 50
@@ -117,7 +174,11 @@ BEGIN
         CASE WHEN wrong IS NOT NULL THEN format('alter event trigger %I enable', wrong[1]) END;
 
     RETURN QUERY SELECT b.relation, b.state_column, h.check_name, h.status, nullif(h.detail, ''), h.hint
-                   FROM pawl.binding b CROSS JOIN LATERAL pawl._health(b) WITH ORDINALITY h(check_name, status, detail, hint, n)
+                   FROM pawl.binding b
+                   CROSS JOIN LATERAL (SELECT * FROM pawl._health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)
+                                       UNION ALL
+                                       SELECT x.check_name, x.status, x.detail, x.hint, 100 + x.n
+                                         FROM pawl._work_health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)) h
                   ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
     RETURN QUERY
@@ -131,4 +192,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';

@@ -34,6 +34,18 @@ ALTER TABLE pawl.binding
     ADD COLUMN managed_attnums smallint[],
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
+CREATE TABLE pawl.paused (
+    relation regclass NOT NULL,
+    state_column name NOT NULL,
+    queue text COLLATE "C",
+    until timestamptz,
+    reason text,
+    paused_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    -- a name, not a regrole: a dump must load where that role does not exist
+    paused_by text NOT NULL DEFAULT CURRENT_USER,
+    UNIQUE NULLS NOT DISTINCT (relation, state_column, queue)
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');
 -- the outbox
 CREATE TABLE pawl.outbox_1 (
     txid xid8 NOT NULL,
@@ -101,6 +113,9 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.consumer', '');
 -- functions with another signature now
 DROP FUNCTION pawl.available(regclass, "any", name);
 DROP FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name);
+DROP FUNCTION pawl.fire(regclass, "any", text, jsonb, name);
+DROP FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name);
+DROP FUNCTION pawl.set_context(text, text, text, jsonb);
 DROP FUNCTION pawl._attach_rows(pawl.binding, text);
 DROP FUNCTION pawl._follow_columns(pawl.binding);
 DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);

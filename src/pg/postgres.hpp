@@ -121,11 +121,11 @@ inline bool holds_lock(const LOCKTAG* tag, LOCKMODE mode) {
 #endif
 }
 
-inline void insert_index_entries(ResultRelInfo* target, TupleTableSlot* slot, EState* estate) {
+inline List* insert_index_entries(ResultRelInfo* target, TupleTableSlot* slot, EState* estate) {
 #if PG_VERSION_NUM >= 160000
-    ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL, false);
+    return ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL, false);
 #else
-    ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL);
+    return ExecInsertIndexTuples(target, slot, estate, false, false, nullptr, NIL);
 #endif
 }
 

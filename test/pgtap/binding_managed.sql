@@ -2,36 +2,7 @@
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
-select pawl.define('job', $$stateDiagram-v2
-    [*] --> ready
-    ready --> running : start
-    waiting --> running : start
-    running --> done : finish
-    running --> waiting : fail
-    running --> ready : lapse
-    ready --> gone : cancel
-    waiting --> gone : cancel
-    running --> gone : cancel
-    done --> [*]
-    gone --> [*]
-    class running owned$$) as version \gset
-
--- A table with every managed column, and what pawl.enforce is told of it.
-create function make_jobs(name text, suffix text default '') returns void language plpgsql as $$
-begin
-    execute format('create table %s (id int primary key, state text not null default ''ready'', owner text, lease timestamptz, '
-        'token bigint not null default 0, due timestamptz, attempts int not null default 0, max_attempts int, queue text, '
-        'priority int not null default 0, created_at timestamptz not null default now()) %s', name, suffix);
-end $$;
-create function enforce_jobs(name text, more text default '') returns void language plpgsql as $$
-begin
-    execute format('select pawl.enforce(%L, ''state'', ''job'', owner => ''owner'', lease => ''lease'', token => ''token'', due => ''due'', '
-        'attempts => ''attempts'', max_attempts => ''max_attempts'', queue => ''queue'', claim => ''{start}'', '
-        'claim_order => ''priority desc, created_at'', lapse => ''lapse'', retry => ''{fail}'' %s)', name, more);
-end $$;
-create function work_indexes(relation regclass) returns setof text language sql as $$
-    select format('%s: %s', i.indexrelid::regclass, substr(pg_get_indexdef(i.indexrelid), strpos(pg_get_indexdef(i.indexrelid), 'btree ') + 6))
-      from pg_index i where i.indrelid = relation and i.indpred is not null order by 1 $$;
+\ir include/jobs.psql
 
 -- Everything is stored as it was given.
 select make_jobs('jobs');
@@ -52,4 +23,166 @@ select lives_ok($$select pawl.release('jobs')$$, 'released');
 select is_empty($$select work_indexes('jobs')$$, 'the indexes go');
 select lives_ok($$select pawl.enforce('jobs', 'state', 'job')$$, 'without managed columns');
 select is_empty($$select work_indexes('jobs')$$, 'there are none');
+drop table jobs;
+
+-- The order of claims, as in ORDER BY.
+select is((select (names, descending)::text from pawl._claim_order(given)), read, given) from (values
+    ('priority', '({priority},{f})'), ('Priority DESC, Created_At', '("{priority,created_at}","{t,f}")'), (' a  asc ,"B c" desc', '("{a,""B c""}","{f,t}")'),
+    ('"a""b,c" DESC', '("{""a\\""b,c""}",{t})'), ('größe desc,a$1', '("{größe,a$1}","{t,f}")'), ('"desc" desc', '({desc},{t})'), ('descent', '({descent},{f})')) v(given, read);
+select is(outcome(format('select pawl._claim_order(%L)', given)), answer, 'refused: ' || given) from (values
+    ('', '42601 claim_order is not a list of columns | It cannot be read from here: "". | claim_order => ''priority desc, created_at'''),
+    ('a,', '42601 claim_order is not a list of columns | It cannot be read from here: "". | claim_order => ''priority desc, created_at'''),
+    ('a, lower(b)', '42601 claim_order is not a list of columns | It cannot be read from here: "lower(b)". | claim_order => ''priority desc, created_at'''),
+    ('a descending', '42601 claim_order is not a list of columns | It cannot be read from here: "a descending". | claim_order => ''priority desc, created_at'''),
+    ('a; drop table jobs', '42601 claim_order is not a list of columns | It cannot be read from here: "a; drop table jobs". | claim_order => ''priority desc, created_at'''),
+    ('a desc nulls last', '0A000 claim_order cannot say where nulls come | Ascending they come last, descending first, as in an index. | make the column not null, or leave NULLS out'),
+    ('a, b, A desc', '42701 claim_order names a column twice')) v(given, answer);
+
+-- Whatever does not fit is refused, and says what would.
+create table odd (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint, due timestamptz,
+    attempts int, max_attempts int, queue text, priority int, busy text not null default '', ends timestamptz not null default now(),
+    day date, number numeric, spot point, made int generated always as (id + 1) stored, serial int generated always as identity, other text);
+create domain present as text not null;
+alter table odd add column here present default 'x';
+create function tried(more text) returns text language sql as $$ select outcome(format('select pawl.enforce(''odd'', ''state'', ''job'', %s)', more)) $$;
+select is(tried(more), answer, answer) from (values
+    ('owner => ''worker''', '42703 column "worker" of table public.odd does not exist | alter table public.odd add column worker text'),
+    ('due => ''ctid''', '42703 column "ctid" of table public.odd does not exist | alter table public.odd add column ctid timestamptz'),
+    ('owner => ''owner'', lease => ''until''', '42703 column "until" of table public.odd does not exist | alter table public.odd add column until timestamptz'),
+    ('owner => ''priority''', '42804 column "priority" of table public.odd is of type integer | owner is a column of type text, varchar, uuid, or a domain over one of them'),
+    ('owner => ''owner'', lease => ''day''', '42804 column "day" of table public.odd is of type date | lease is a column of type timestamptz'),
+    ('owner => ''owner'', token => ''number''', '42804 column "number" of table public.odd is of type numeric | token is a column of type bigint or integer'),
+    ('due => ''day''', '42804 column "day" of table public.odd is of type date | due is a column of type timestamptz'),
+    ('owner => ''owner'', attempts => ''token''', '42804 column "token" of table public.odd is of type bigint | attempts is a column of type integer or smallint'),
+    ('owner => ''owner'', attempts => ''attempts'', max_attempts => ''token''', '42804 column "token" of table public.odd is of type bigint | max_attempts is a column of type integer or smallint'),
+    ('owner => ''owner'', claim => ''{start}'', queue => ''day''', '42804 column "day" of table public.odd is of type date | queue is a column of type text, varchar, an enum, uuid, integer or bigint'),
+    ('owner => ''owner'', claim => ''{start}'', queue => ''here''', '42804 column "here" of table public.odd is of type public.present | queue is a column of type text, varchar, an enum, uuid, integer or bigint'),
+    ('owner => ''busy''', '22023 column "busy" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column busy drop not null'),
+    ('owner => ''here''', '22023 column "here" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column here type text'),
+    ('owner => ''owner'', lease => ''ends''', '22023 column "ends" of table public.odd must allow null | Null says that there is no lease. | alter table public.odd alter column ends drop not null'),
+    ('due => ''ends''', '22023 column "ends" of table public.odd must allow null | Null says that there is no due. | alter table public.odd alter column ends drop not null'),
+    ('owner => ''owner'', token => ''made''', '0A000 column "made" of table public.odd cannot be written | It is a generated column. | name another column: token => …'),
+    ('owner => ''owner'', attempts => ''serial''', '0A000 column "serial" of table public.odd cannot be written | It is an identity column. | name another column: attempts => …'),
+    ('owner => ''state''', '22023 column "state" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column state drop not null'),
+    ('owner => ''owner'', token => ''id''', '22023 column "id" cannot be token: it is part of the key | name another column: token => …'),
+    ('owner => ''owner'', lease => ''due'', due => ''due''', '22023 column "due" cannot be due: it is lease | name another column: due => …'),
+    ('owner => ''owner'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" cannot be queue: it is owner | name another column: queue => …'),
+    ('owner => ''owner'', claim => ''{start}'', queue => ''state''', '22023 column "state" cannot be queue: it is the state | name another column: queue => …'),
+    -- one argument without another
+    ('lease => ''lease''', '22023 lease needs owner | owner => …'),
+    ('token => ''token''', '22023 token needs owner | owner => …'),
+    ('attempts => ''attempts''', '22023 attempts needs owner | owner => …'),
+    ('owner => ''owner'', max_attempts => ''max_attempts''', '22023 max_attempts needs attempts | attempts => …'),
+    ('claim => ''{start}''', '22023 claim needs owner | owner => …'),
+    ('claim_order => ''priority''', '22023 claim_order needs claim | claim => …'),
+    ('queue => ''queue''', '22023 queue needs claim | claim => …'),
+    ('wake => true', '22023 wake needs claim | claim => …'),
+    ('owner => ''owner'', lapse => ''lapse''', '22023 lapse needs lease | lease => …'),
+    ('owner => ''owner'', attempts => ''attempts'', retry => ''{fail}''', '22023 retry needs due | due => …'),
+    ('due => ''due'', retry => ''{fail}''', '22023 retry needs attempts | attempts => …'),
+    ('backoff => ''{}''', '22023 backoff needs retry | retry => …'),
+    ('lease_time => ''0''', '22023 lease_time must be longer than nothing | It is 00:00:00. | lease_time => ''60 s'''),
+    ('lease_time => ''-1 s''', '22023 lease_time must be longer than nothing | It is -00:00:01. | lease_time => ''60 s'''),
+    ('lease_time => null', '22004 lease_time must not be null'),
+    ('events => null', '22004 events must not be null'),
+    ('wake => null', '22004 wake must not be null'),
+    -- events
+    ('owner => ''owner'', claim => ''{begin}''', 'PW008 machine "job" has no event "begin", named in claim | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('owner => ''owner'', lease => ''lease'', lapse => ''crash''', 'PW008 machine "job" has no event "crash", named in lapse | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{fail,again}''', 'PW008 machine "job" has no event "again", named in retry | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('operator_events => ''{stop}''', 'PW008 machine "job" has no event "stop", named in operator_events | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('owner => ''owner'', claim => ''{start,null}''', '22023 claim must be a list of events | claim => array[''…'']'),
+    ('operator_events => ''{{cancel}}''', 'ok'),
+    ('owner => ''owner'', claim => ''{start,finish}''', '22023 event "finish" claims nothing: it leads from no unowned state into an owned one | Owned are "running". | name another event, or tag the state it enters: class … owned'),
+    ('owner => ''owner'', lease => ''lease'', lapse => ''start''', '22023 event "start" leaves no owned state, so no lease can lapse by it | Owned are "running". | running --> … : start'),
+    ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{finish}''', '22023 event "finish" retries nothing: all its arrows end in terminal states'),
+    -- the order of claims, the backoff
+    ('owner => ''owner'', claim => ''{start}'', claim_order => ''urgency''', '42703 column "urgency" of table public.odd, named in claim_order, does not exist'),
+    ('owner => ''owner'', claim => ''{start}'', claim_order => ''priority, spot''', '42804 column "spot" of table public.odd, named in claim_order, is of type point | This type has no order.'),
+    ('owner => ''owner'', claim => ''{start}'', claim_order => ''owner''', '22023 claim_order cannot name column "owner" | Claims go over rows that have neither owner, lease nor due time, whatever state they are in.'),
+    ('owner => ''owner'', claim => ''{start}'', claim_order => ''priority nulls first''', '0A000 claim_order cannot say where nulls come | Ascending they come last, descending first, as in an index. | make the column not null, or leave NULLS out'),
+    ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{fail}'', backoff => ''[1]''', '22023 backoff must be a JSON object | {"strategy": "exponential", "base": "1 s", "cap": "1 h"}')
+    ) v(more, answer) where more <> 'operator_events => ''{{cancel}}''';
+select is(tried('operator_events => ''{{cancel}}'''), '22023 operator_events must be a list of events | operator_events => array[''…'']', 'a list of lists is none');
+select is_empty($$select from pawl.binding$$, 'nothing of all this was attached');
+select is_empty($$select work_indexes('odd')$$, 'and no index made');
+
+-- A machine without owned states, and a table without a key.
+select pawl.define('free', $$stateDiagram-v2
+    [*] --> ready
+    ready --> busy : start
+    busy --> [*]$$) as version \gset
+select is(outcome($$select pawl.enforce('odd', 'state', 'free', owner => 'owner', claim => '{start}')$$),
+    '22023 machine "free" has no state in which rows are owned | No state of version 1 is tagged "owned". | class busy owned', 'an owner needs an owned state');
+create table keyless (state text not null, owner text, due timestamptz);
+select is(outcome(format($$select pawl.enforce('keyless', 'state', 'job', %s)$$, more)),
+    '55000 table public.keyless has no key by which its rows can be owned or timed | It has no primary key. | add one, or name columns that identify a row: key => array[…]', more)
+  from (values ('owner => ''owner'''), ('due => ''due''')) v(more);
+
+-- Rows that are there: an owner outside the owned states is refused, a row without one inside them is not.
+insert into odd (id, state, owner, lease) values (1, 'ready', null, null), (2, 'ready', 'w', null), (3, 'waiting', 'w', now()), (4, 'ready', null, now()), (5, 'running', 'w', now());
+select is(tried('owner => ''owner'', lease => ''lease'', lapse => ''lapse'''),
+    '55000 table public.odd has rows with an owner or a lease in states that are not owned | 2 rows in "ready", 1 row in "waiting" | update public.odd set owner = null, lease = null where state::text not in (''running'')', 'rows are counted by state');
+select is(tried('owner => ''owner'''),
+    '55000 table public.odd has rows with an owner or a lease in states that are not owned | 1 row in "ready", 1 row in "waiting" | update public.odd set owner = null where state::text not in (''running'')', 'only the columns that are named count');
+update public.odd set owner = null, lease = null where state::text not in ('running');
+insert into odd (id, state) values (6, 'running');
+select is(tried('owner => ''owner'', lease => ''lease'', lapse => ''lapse'''), 'ok', 'after the hint they are accepted, also an owned row without an owner');
+
+-- Two lifecycles of one table.
+create table twice (id int primary key, state text not null, phase text not null, owner text, owner2 text, queue text, due timestamptz);
+select pawl.enforce('twice', 'state', 'job', owner => 'owner', claim => '{start}', queue => 'queue');
+select is(outcome(format($$select pawl.enforce('twice', 'phase', 'job', %s)$$, more)), answer, answer) from (values
+    ('owner => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column … and name that'),
+    ('owner => ''owner2'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column … and name that')) v(more, answer);
+select is(outcome($$select pawl.enforce('twice', 'owner2', 'job')$$), 'ok', 'a column nobody keeps may be a second state');
+select is(outcome($$select pawl.enforce('twice', 'phase', 'job', owner => 'owner2')$$),
+    '22023 column "owner2" of table public.twice is kept by two lifecycles | The lifecycle on column "owner2" uses it too. | alter table public.twice add column … and name that', 'but then not an owner too');
+select pawl.release('twice', 'owner2');
+select is(outcome($$select pawl.enforce('twice', 'owner', 'job')$$),
+    '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column … and name that', 'nor an owner a state');
+select is(outcome($$select pawl.enforce('twice', 'phase', 'job', owner => 'owner2', claim => '{start}', queue => 'queue', due => 'due')$$), 'ok', 'a queue is only read, and may be shared');
+select results_eq($$select work_indexes('twice')$$, $$values
+    ('twice_pawl_claim: (queue, id) WHERE (state = ANY (ARRAY[''ready''::text, ''waiting''::text]))'),
+    ('twice_pawl_due: (due, id) WHERE (due IS NOT NULL)'),
+    ('twice_pawl_owned: (owner) WHERE (owner IS NOT NULL)'),
+    ('twice_phase_pawl_claim: (queue, id) WHERE ((phase = ANY (ARRAY[''ready''::text, ''waiting''::text])) AND (due IS NULL))'),
+    ('twice_phase_pawl_owned: (owner2) WHERE (owner2 IS NOT NULL)')$$, 'each lifecycle has its own indexes');
+select pawl.release('twice', 'state');
+select results_eq($$select split_part(work_indexes('twice'), ':', 1)$$, $$values ('twice_pawl_due'), ('twice_phase_pawl_claim'), ('twice_phase_pawl_owned')$$, 'and takes only them along');
+
+-- Names: cut like a log's; one that is taken by something else is refused; an index of pawl that was left behind is taken up again.
+create table a_very_long_table_name_that_leaves_no_room_for_what_comes_after (id int primary key, state text not null, owner text);
+select pawl.enforce('a_very_long_table_name_that_leaves_no_room_for_what_comes_after', 'state', 'job', owner => 'owner', claim => '{start}');
+select ok(bool_and(split_part(w, ':', 1) ~ '^a_very_long.*_[0-9a-f]{6}_pawl_(claim|owned)$' and octet_length(split_part(w, ':', 1)) <= 63), 'names are cut, not their endings')
+  from work_indexes('a_very_long_table_name_that_leaves_no_room_for_what_comes_after') w;
+create table taken (id int primary key, state text not null, owner text);
+create table taken_pawl_owned (); 
+select is(outcome($$select pawl.enforce('taken', 'state', 'job', owner => 'owner')$$), 'ok', 'a name that is taken: the column is added');
+select is((select string_agg(split_part(w, ':', 1), ' ') from work_indexes('taken') w), 'taken_state_pawl_owned', 'to the name');
+select pawl.release('taken');
+create table taken_state_pawl_owned ();
+select is(outcome($$select pawl.enforce('taken', 'state', 'job', owner => 'owner')$$),
+    '42P07 relation "taken_state_pawl_owned" exists and is no index of pawl on table public.taken | Claims, leases and timers need an index of that name. | rename that relation', 'both are taken');
+
+-- Every type that is allowed; the state as varchar, enum and domain.
+create type lane as enum ('slow', 'fast');
+create type job_state as enum ('ready', 'waiting', 'running', 'done', 'gone');
+create domain worker as varchar(40) check (value <> '');
+create domain job_state_domain as job_state;
+create domain job_text as text;
+create function try_types(state text, owner text, token text, attempts text, queue text) returns text language plpgsql as $$
+declare answer text;
+begin
+    execute format('create table typed (id uuid primary key, state %s not null, owner %s, lease timestamptz, token %s, due timestamptz, attempts %s, limits %4$s, queue %s, rank numeric)',
+                   state, owner, token, attempts, queue);
+    answer := outcome($q$select pawl.enforce('typed', 'state', 'job', owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts', max_attempts => 'limits',
+        queue => 'queue', claim => '{start}', claim_order => 'rank desc', lapse => 'lapse', retry => '{fail}')$q$);
+    answer := answer || coalesce((select ' ' || string_agg(s.kind || ' ' || s.fits, ', ') from pawl.binding b, pawl._work_index_state(b) s where b.relation = 'typed'::regclass), '');
+    drop table typed;
+    return answer;
+end $$;
+select is(try_types(state, owner, token, attempts, queue), 'ok claim true, due true, owned true', concat_ws(', ', state, owner, token, attempts, queue)) from (values
+    ('text', 'text', 'bigint', 'integer', 'text'), ('varchar(20)', 'varchar(20)', 'integer', 'smallint', 'varchar(9)'), ('job_state', 'uuid', 'bigint', 'integer', 'lane'),
+    ('job_state_domain', 'worker', 'bigint', 'integer', 'uuid'), ('job_text', 'text', 'bigint', 'integer', 'integer'), ('varchar', 'text', 'bigint', 'integer', 'bigint')) v(state, owner, token, attempts, queue);
 select * from finish();

@@ -7,7 +7,7 @@ use PawlTest;
 use Test::More;
 
 my $node = new_cluster('main');
-$node->safe_psql('postgres', fixture('enforced.sql'));
+$node->safe_psql('postgres', fixture('enforced.sql') . fixture('owned.sql'));
 
 # Renames and moves are followed, and the session that did them goes on at once.
 $node->safe_psql('postgres', <<'SQL');
@@ -24,6 +24,13 @@ alter table app.parcels set schema there;
 alter table app.vehicles rename column id to plate;
 alter view app.vehicles_transitions rename to vehicle_moves;
 alter table app.vehicles_transitions_log rename to vehicle_book;
+alter table app.jobs rename to works;
+alter table app.works rename column lease to until;
+alter table app.works rename column lane to line;
+alter table app.works set schema there;
+alter table app.pieces rename column owner to worker;
+alter table app.chores rename column due to at;
+alter index app.errands_pawl_due rename to errand_times_pawl_due;
 update there.duties set condition = 'closed' where duty_id = 1;
 SQL
 sound($node, 'after renames');
@@ -72,6 +79,9 @@ refused($node, 'drop table there.duty_log', '2BP01', 'the log cannot be dropped'
 refused($node, 'alter table there.duty_log drop column event', '2BP01', 'nor one of its columns');
 refused($node, 'alter table there.duty_log rename column event to happening', '55000', 'nor renamed');
 refused($node, 'alter table there.duty_log drop constraint tasks_transitions_pkey', '55000', 'nor its primary key dropped');
+refused($node, "alter table there.works drop column $_", '2BP01', "the managed column $_ cannot be dropped") for qw(owner until token due attempts max_attempts line rank);
+refused($node, 'alter table there.works alter column until type date', '42804', 'a lease stays a time');
+refused($node, "create table app.pieces_c partition of app.pieces (worker not null) for values in ('c')", '22023', 'an owner may be null in every partition');
 refused($node, "alter type app.phase rename value 'doing' to 'working'", '2BP01', 'a label of the state type keeps its name');
 sound($node, 'after refused changes');
 
@@ -85,8 +95,16 @@ sound($node, 'after DROP TABLE');
 $node->safe_psql('postgres', 'create schema short; create table short.t (id int primary key, state text default \'packed\')');
 $node->safe_psql('postgres', "select pawl.enforce('short.t', 'state', 'parcel', history => true); insert into short.t values (1)");
 $node->safe_psql('postgres', 'drop schema short cascade');
-is(one($node, "select count(*) from pawl.binding"), 4, 'DROP SCHEMA CASCADE removes bindings');
+is(one($node, "select count(*) from pawl.binding"), 7, 'DROP SCHEMA CASCADE removes bindings');
 sound($node, 'after DROP SCHEMA CASCADE');
+
+# A lifecycle that is released leaves no index; a child that leaves takes none along.
+my $ours = q(select string_agg(c.relname, ' ' order by c.relname) from pg_class c where c.relname ~ '_pawl_(claim|owned|due)$');
+is(one($node, $ours), 'chores_pawl_due errand_times_pawl_due jobs_pawl_claim jobs_pawl_due jobs_pawl_owned pieces_pawl_claim pieces_pawl_owned', 'the indexes are there under their names');
+$node->safe_psql('postgres', 'alter table app.errands no inherit app.chores');
+$node->safe_psql('postgres', "select pawl.release('app.pieces')");
+is(one($node, $ours), 'chores_pawl_due jobs_pawl_claim jobs_pawl_due jobs_pawl_owned', 'a child that left, and a lifecycle released, have none');
+sound($node, 'after the release');
 
 # The extension goes: the users' data stays, our triggers do not; and it can come back and take the logs up again.
 my $rows = <<'SQL';
@@ -117,6 +135,7 @@ $node->safe_psql('postgres', <<'SQL');
 select pawl.enforce('there.duties', 'condition', 'task', history => true, hash_chain => true, log_name => 'duty_log');
 select pawl.enforce('app.vehicles', 'state', 'parcel', history => true, most_recent => 'derived', hash_chain => true, log_name => 'fresh_book');
 select pawl.enforce('there.parcels', 'state', 'parcel', history => true);
+select pawl.enforce('there.works', 'state', 'job', owner => 'owner', lease => 'until', due => 'due', claim => '{start}', claim_order => 'rank', lapse => 'lapse');
 SQL
 is(one($node, "select count(*), count(*) filter (where most_recent) from pawl.history('there.duties', 1)"), '6|1', 'the log is taken up again, not begun anew');
 $session->query("update there.duties set condition = 'dropped' where duty_id = 1");
@@ -124,6 +143,7 @@ like($session->{stderr}, qr/no transition from "closed" to "dropped"/, 'the sess
 $session->{stderr} = '';
 $session->query("update there.duties set condition = 'open' where duty_id = 1");
 is(one($node, "select to_state, sort_key from pawl.history('there.duties', 1) where most_recent"), 'open|7', 'the log goes on where it was');
+is(one($node, $ours), 'chores_pawl_due jobs_pawl_due jobs_pawl_owned works_pawl_claim', 'indexes that were left behind are taken up again, or made anew where they do not fit');
 sound($node, 'after the extension came back');
 $session->quit;
 

@@ -1,0 +1,85 @@
+-- Taking work, keeping it, giving it up: the functions that claims, leases and timers are driven by.
+
+CREATE FUNCTION pawl.claim(target anyelement, event text DEFAULT NULL, processor text DEFAULT NULL, lease interval DEFAULT NULL,
+    batch integer DEFAULT 1, queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_claim';
+COMMENT ON FUNCTION pawl.claim(anyelement, text, text, interval, integer, text, name) IS
+'takes the next rows of a table for a processor and returns them as they then are, in claim order: select * from pawl.claim(null::jobs, batch => 100). Rows that others are taking are passed over. event: one of the binding''s claim events; processor: default pawl.processor; lease: default the binding''s lease_time; batch: 1 to 10,000; queue: needed where the table has queues. None are returned while the queue is paused. 22004: no processor or queue named; 22023: not a claim event; 55000: the lifecycle has no claims';
+
+CREATE FUNCTION pawl.heartbeat(relation regclass, processor text DEFAULT NULL, lease interval DEFAULT NULL, state_column name DEFAULT NULL)
+RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_heartbeat';
+COMMENT ON FUNCTION pawl.heartbeat(regclass, text, interval, name) IS
+'extends the leases of all rows that a processor holds, to now + lease (default: the binding''s lease_time), and returns how many. A lease that has run out is lost and stays so; a row that is being moved at this moment is left out';
+
+CREATE FUNCTION pawl.abandon(relation regclass, processor text DEFAULT NULL, event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_abandon';
+COMMENT ON FUNCTION pawl.abandon(regclass, text, text, jsonb, name) IS
+'gives up all rows that a processor holds, by an event (default: the one that lost leases fire), and returns how many moved. For a worker that ends in good order';
+
+CREATE FUNCTION pawl._reap(relation regclass, batch integer, state_column name, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_reap';
+COMMENT ON FUNCTION pawl._reap(regclass, integer, name) IS 'internal: pawl.reap of one lifecycle';
+
+CREATE FUNCTION pawl._fire_due(relation regclass, batch integer, state_column name, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire_due';
+COMMENT ON FUNCTION pawl._fire_due(regclass, integer, name) IS 'internal: pawl.fire_due of one lifecycle';
+
+CREATE FUNCTION pawl.reap(relation regclass DEFAULT NULL, batch integer DEFAULT 1000, state_column name DEFAULT NULL,
+    OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound record;
+    reaped record;
+BEGIN
+    IF relation IS NOT NULL THEN
+        SELECT r.done, r.next_at INTO done, next_at FROM pawl._reap(relation, batch, state_column) r;
+        RETURN;
+    END IF;
+    done := 0;
+    FOR bound IN
+        SELECT b.relation, b.state_column FROM pawl.binding b
+         WHERE b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL
+           AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')
+         ORDER BY b.relation, b.state_column
+    LOOP
+        SELECT r.done, r.next_at INTO reaped FROM pawl._reap(bound.relation, batch, bound.state_column) r;
+        done := done + reaped.done;
+        next_at := least(next_at, reaped.next_at);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl.reap(regclass, integer, name) IS
+'takes rows whose lease has run out from their owners, by the event that the lifecycle names for it, at most batch rows a lifecycle; of all lifecycles that the caller may write when no table is given. Returns how many rows moved, and when the next lease ends (null: there is none). The log says who lost the row. 55000: the lifecycle has no leases, or no event for lost ones';
+
+CREATE FUNCTION pawl.fire_due(relation regclass DEFAULT NULL, batch integer DEFAULT 1000, state_column name DEFAULT NULL,
+    OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound record;
+    fired record;
+BEGIN
+    IF relation IS NOT NULL THEN
+        SELECT r.done, r.next_at INTO done, next_at FROM pawl._fire_due(relation, batch, state_column) r;
+        RETURN;
+    END IF;
+    done := 0;
+    FOR bound IN
+        SELECT b.relation, b.state_column FROM pawl.binding b
+         WHERE b.due_column IS NOT NULL
+           AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')
+         ORDER BY b.relation, b.state_column
+    LOOP
+        SELECT r.done, r.next_at INTO fired FROM pawl._fire_due(bound.relation, batch, bound.state_column) r;
+        done := done + fired.done;
+        next_at := least(next_at, fired.next_at);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl.fire_due(regclass, integer, name) IS
+'fires the timers that have run down, the earliest first, at most batch rows a lifecycle: a row takes the arrow with the shortest "after" of its state; where the state has no timer, the row becomes claimable; where the guards say no, the timer is set anew. Returns how many rows it saw to, and when the next timer runs down (null: there is none)';

@@ -1,0 +1,118 @@
+// May ereport; owns nothing. See batch.hpp.
+#include "batch.hpp"
+
+namespace pawl {
+
+namespace {
+
+void add_keys(const Attachment& attachment, const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+    for (int column = 0; column < attachment.nkeys; ++column) {
+        const KeyColumn& key = attachment.keys[column];
+        int filled = 0;
+        for (int i = 0; i < batch.n; ++i) {
+            if (!chosen[i]) continue;
+            bool null;
+            values[filled++] = slot_getattr(batch.rows[i].slot, key.attribute, &null);
+            if (null)
+                ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("null in key column \"%s\" of \"%s\"", NameStr(key.name), get_rel_name(attachment.root)),
+                                errhint("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL;", quote_identifier(NameStr(key.name)))));
+        }
+        char alignment;
+        int16 length;
+        bool by_value;
+        get_typlenbyvalalign(key.type, &length, &by_value, &alignment);
+        parameters.add(get_array_type(key.type), PointerGetDatum(construct_array(values, n, key.type, length, by_value, alignment)));
+    }
+}
+
+// Runs "UPDATE table SET assignment FROM the keys", and puts each row as it then is beside the one it was.
+int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
+    Attachment& attachment = *target.attachment;
+    auto* ordinal = static_cast<int*>(palloc(sizeof(int) * n));
+    for (int i = 0, filled = 0; i < batch.n; ++i)
+        if (chosen[i]) ordinal[filled++] = i;
+    const int first_key = parameters.n + 1;
+    add_keys(attachment, batch, chosen, n, parameters);
+    const char* query = psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s RETURNING k.n%s%s", target.table, row_alias, assignment,
+                                 unnested_keys(attachment, first_key), key_join(attachment), steps == nullptr ? "" : ", ", steps == nullptr ? "" : row_alias);
+    const uint64 written = run_planned(attachment, query, parameters);
+    for (uint64 i = 0; steps != nullptr && i < written; ++i) {
+        bool null;
+        HeapTuple tuple = SPI_tuptable->vals[i];
+        const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
+        steps[ordinal[k - 1]].after = composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null));
+    }
+    return static_cast<int64>(written);
+}
+
+bool same_event(const text* one, const text* other) {
+    if (one == nullptr || other == nullptr) return one == other;
+    return view(one) == view(other);
+}
+
+}  // namespace
+
+const char* column_name(const ManagedColumn& column) { return psprintf("%s.%s", row_alias, quote_identifier(NameStr(column.name))); }
+
+char* column_equals(const ManagedColumn& column, int parameter) {
+    return psprintf("%s %s $%d", column_name(column), equality(column.type), parameter);
+}
+
+char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
+
+Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters) {
+    const char* query = psprintf("SELECT %s FROM %s AS %s %s", row_alias, target.table, row_alias, clauses);
+    const uint64 n = run_planned(*target.attachment, query, parameters);
+    Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
+    for (uint64 i = 0; i < n; ++i) {
+        bool null;
+        batch.rows[i] = row_from(target, SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
+    }
+    return batch;
+}
+
+Step* lead(const Target& target, const Batch& batch, const text* event, const Intent& intent) {
+    auto* steps = static_cast<Step*>(palloc0(sizeof(Step) * Max(batch.n, 1)));
+    for (int i = 0; i < batch.n; ++i) {
+        const Destination destination = look_for_destination(target, event, batch.rows[i], &intent, true);
+        steps[i] = {destination.to, event, nullptr};
+    }
+    return steps;
+}
+
+int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent) {
+    auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
+    auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
+    const Attachment& attachment = *target.attachment;
+    const char* assignment = psprintf("%s = $1::%s", quote_identifier(NameStr(attachment.column)), state_type_name(target));
+    int64 moved = 0;
+    for (int first = 0; first < batch.n; ++first) {
+        if (done[first] || steps[first].to == core::no_state) continue;
+        int n = 0;
+        for (int i = 0; i < batch.n; ++i) {
+            chosen[i] = !done[i] && steps[i].to == steps[first].to && same_event(steps[i].event, steps[first].event);
+            n += chosen[i];
+            done[i] |= chosen[i];
+        }
+        Parameters parameters = {};
+        parameters.add(TEXTOID, PointerGetDatum(attachment.machine->state_text[steps[first].to]));
+        intent.event = const_cast<text*>(steps[first].event);
+        moved += update_rows(target, batch, chosen, n, assignment, parameters, steps);
+    }
+    return moved;
+}
+
+int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent) {
+    if (batch.n == 0) return 0;
+    intent.still = true;
+    auto* all = static_cast<bool*>(palloc(sizeof(bool) * batch.n));
+    memset(all, true, sizeof(bool) * batch.n);
+    Parameters parameters = {};
+    parameters.add(column.type, value, null);
+    const int64 written = update_rows(target, batch, all, batch.n, psprintf("%s = $1", quote_identifier(NameStr(column.name))), parameters, nullptr);
+    intent.still = false;
+    return written;
+}
+
+}  // namespace pawl

@@ -1,0 +1,111 @@
+// May ereport; owns nothing. See bookmark.hpp.
+#include "bookmark.hpp"
+
+extern "C" {
+#include "executor/instrument.h"
+}
+
+namespace pawl {
+
+struct Bookmark {
+    Bookmark* next;
+    text* event;
+    text* queue;
+    HeapTuple row;           // null: nowhere
+    TimestampTz head_again;  // from when on the head is looked at again
+};
+
+namespace {
+
+constexpr int pages_of_a_claim = 64;  // that a scan of a clean head may touch, and
+constexpr int pages_of_a_row = 16;    // more for each row
+constexpr int pause_factor = 20;      // so that at most a twentieth of the time goes into scans of the head
+
+MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(attachment.keys); }
+
+bool same(const text* one, const text* other) { return one == nullptr || other == nullptr ? one == other : view(one) == view(other); }
+
+text* lasting(const text* value) { return value == nullptr ? nullptr : make_text(view(value)); }
+
+int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
+
+// The columns of the claim order: those that were named, then the key.
+struct OrderColumn {
+    const char* name;
+    AttrNumber attribute;
+    bool descending;
+};
+
+int order_columns(const Attachment& attachment, OrderColumn* columns) {
+    const Managed& managed = *attachment.managed;
+    int n = 0;
+    for (int i = 0; i < managed.claim_columns.n; ++i)
+        columns[n++] = {managed.claim_columns.items[i], get_attnum(attachment.root, managed.claim_columns.items[i]), managed.claim_descending[i]};
+    for (int i = 0; i < attachment.nkeys; ++i) columns[n++] = {NameStr(attachment.keys[i].name), attachment.keys[i].attribute, false};
+    return n;
+}
+
+}  // namespace
+
+Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* queue) {
+    for (Bookmark* each = attachment.bookmarks; each != nullptr; each = each->next)
+        if (same(each->event, event) && same(each->queue, queue)) return each;
+    MemoryContext caller = MemoryContextSwitchTo(memory_of(attachment));
+    auto* made = static_cast<Bookmark*>(palloc0(sizeof(Bookmark)));
+    made->event = lasting(event);
+    made->queue = lasting(queue);
+    made->next = attachment.bookmarks;
+    attachment.bookmarks = made;
+    MemoryContextSwitchTo(caller);
+    return made;
+}
+
+bool skips_head(const Bookmark& bookmark) { return bookmark.head_again != 0 && GetCurrentTimestamp() < bookmark.head_again; }
+
+HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
+
+void end_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows) {
+    const TimestampTz now = GetCurrentTimestamp();
+    const bool heavy = pages_touched() - scan.pages > pages_of_a_claim + static_cast<int64>(rows) * pages_of_a_row;
+    bookmark.head_again = heavy ? now + (now - scan.begun) * pause_factor : 0;
+}
+
+void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row) {
+    if (bookmark.row != nullptr) heap_freetuple(bookmark.row);
+    bookmark.row = nullptr;
+    if (bookmark.head_again == 0) return;
+    OrderColumn columns[Parameters::most];
+    const int n = order_columns(attachment, columns);
+    for (int i = 0; i < n; ++i) {
+        bool null;
+        slot_getattr(row.slot, columns[i].attribute, &null);
+        if (null) {  // nothing is behind a null
+            bookmark.head_again = 0;
+            return;
+        }
+    }
+    MemoryContext caller = MemoryContextSwitchTo(memory_of(attachment));
+    bookmark.row = heap_copytuple(row.tuple);
+    MemoryContextSwitchTo(caller);
+}
+
+int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark) {
+    OrderColumn columns[Parameters::most];
+    return bookmark.row == nullptr ? 0 : order_columns(attachment, columns);
+}
+
+void append_behind(StringInfo out, const Attachment& attachment, const Bookmark& bookmark, int level, Parameters& parameters) {
+    OrderColumn columns[Parameters::most];
+    const int last = order_columns(attachment, columns) - 1 - level;
+    for (int i = 0; i <= last; ++i) {
+        bool null;
+        const FormData_pg_attribute* column = TupleDescAttr(attachment.root_descriptor, columns[i].attribute - 1);
+        parameters.add(column->atttypid, heap_getattr(bookmark.row, columns[i].attribute, attachment.root_descriptor, &null));
+        const char* comparison = i < last ? equality(column->atttypid)
+                                 : columns[i].descending ? less_than(column->atttypid)
+                                                         : greater_than(column->atttypid);
+        appendStringInfo(out, " AND %s.%s %s $%d", row_alias, quote_identifier(columns[i].name), comparison, parameters.n);
+    }
+}
+
+}  // namespace pawl

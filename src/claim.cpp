@@ -1,0 +1,195 @@
+// May throw and may ereport: pawl.claim, which takes the next rows for a processor.
+#include "pg/sqlstate.hpp"
+#include "bookmark.hpp"
+#include "work.hpp"
+
+namespace pawl {
+
+namespace {
+
+struct Request {
+    Target target;
+    text* event;
+    text* processor;
+    const Interval* lease;
+    int batch;
+    text* queue;  // null: the table has no queues
+};
+
+Target open_claimed(FunctionCallInfo fcinfo) {
+    const Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+    const Oid relation = pg::call([&] { return OidIsValid(type) ? get_typ_typrelid(type) : InvalidOid; });
+    if (!OidIsValid(relation))
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {}, "SELECT * FROM pawl.claim(null::jobs, ...);");
+    const Target target = open_work(relation, pg::name_argument(fcinfo, 6));
+    if (target.attachment->root != relation)
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "rows are claimed from the table that the lifecycle is attached to", {},
+                          "SELECT * FROM pawl.claim(null::" + std::string(target.table) + ", ...);");
+    return target;
+}
+
+std::string quoted_list(const Names& names) {
+    std::string list;
+    for (int i = 0; i < names.n; ++i) list += std::string(i > 0 ? ", '" : "'") + names.items[i] + "'";
+    return list;
+}
+
+// The event given, or the only one that claims.
+text* claim_event(FunctionCallInfo fcinfo, const Target& target) {
+    const Names& claims = target.attachment->managed->claim_events;
+    if (claims.n == 0) no_such_work(target, "no claims", "claim");
+    if (!PG_ARGISNULL(1)) {
+        text* event = pg::text_argument(fcinfo, 1);
+        if (claims.contain(view(event))) return event;
+        const bool known = target.attachment->machine->machine->knows_event(view(event));
+        throw pg::Failure(known ? ERRCODE_INVALID_PARAMETER_VALUE : sqlstate::unknown_object,
+                          "rows of " + std::string(target.table) + " are not claimed by event \"" + std::string(view(event)) + "\"",
+                          known ? "" : "The machine has no such event.", "event => one of " + quoted_list(claims));
+    }
+    if (claims.n > 1)
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "several events claim rows of " + std::string(target.table), {},
+                          "event => one of " + quoted_list(claims));
+    return pg::call([&] { return cstring_to_text(claims.items[0]); });
+}
+
+text* queue_argument(FunctionCallInfo fcinfo, const Target& target) {
+    const bool has_queues = target.attachment->managed->queue.kept();
+    if (PG_ARGISNULL(5) == !has_queues) return has_queues ? pg::text_argument(fcinfo, 5) : nullptr;
+    if (has_queues)
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "queue must be named",
+                          "The work of " + std::string(target.table) + " lies in queues.",
+                          "queue => ...; SELECT * FROM pawl.queue_depth; lists them.");
+    no_such_work(target, "no queues", "queue");
+}
+
+// pending and retry, written as the index's predicate is, so that the planner sees that it applies.
+void append_states(StringInfo out, const Request& request) {
+    const Attachment& attachment = *request.target.attachment;
+    const BoundMachine& machine = *attachment.machine;
+    const char* type = format_type_be_qualified(attachment.is_enum ? attachment.state_type : TEXTOID);
+    appendStringInfo(out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias, quote_identifier(NameStr(attachment.column)), type);
+    const auto& states = machine.machine->states();
+    int n = 0;
+    for (std::size_t from = 0; from < states.size(); ++from) {
+        bool claimable = false;
+        for (std::int32_t arrow : machine.machine->leaving(static_cast<core::StateId>(from)))
+            claimable |= (attachment.managed->roles[arrow] & arrow_claims) != 0 && view(machine.event_text[arrow]) == view(request.event);
+        if (claimable) appendStringInfo(out, "%s%s", n++ > 0 ? ", " : "", quote_literal_cstr(states[from].name.c_str()));
+    }
+    appendStringInfo(out, "]::%s[])", type);
+}
+
+void append_order(StringInfo out, const Attachment& attachment) {
+    const Managed& managed = *attachment.managed;
+    appendStringInfoString(out, " ORDER BY ");
+    for (int i = 0; i < managed.claim_columns.n; ++i)
+        appendStringInfo(out, "%s.%s%s, ", row_alias, quote_identifier(managed.claim_columns.items[i]), managed.claim_descending[i] ? " DESC" : "");
+    appendStringInfoString(out, order_by_key(attachment));
+}
+
+// A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
+void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
+    const Attachment& attachment = *request.target.attachment;
+    parameters.add(OIDOID, ObjectIdGetDatum(attachment.root));
+    parameters.add(NAMEOID, NameGetDatum(&attachment.column));
+    parameters.add(TEXTOID, PointerGetDatum(request.queue), request.queue == nullptr);
+    appendStringInfo(out,
+                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
+                     " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
+                     " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
+                     parameters.n - 2, parameters.n - 1, parameters.n);
+}
+
+Datum queue_value(const Request& request) {
+    const ManagedColumn& queue = request.target.attachment->managed->queue;
+    const Oid base = getBaseType(queue.type);
+    if (base == TEXTOID || base == VARCHAROID) return PointerGetDatum(request.queue);
+    Oid input, parameter;
+    getTypeInputInfo(base, &input, &parameter);
+    return OidInputFunctionCall(input, text_to_cstring(request.queue), parameter, -1);
+}
+
+// The next claimable rows, from the head of the index, or (level 0 and up) from one of the ranges behind the bookmark.
+Batch pick_range(const Request& request, const Bookmark* bookmark, int level, int most) {
+    const Attachment& attachment = *request.target.attachment;
+    const Managed& managed = *attachment.managed;
+    StringInfoData clauses;
+    initStringInfo(&clauses);
+    Parameters parameters = {};
+    appendStringInfoString(&clauses, "WHERE ");
+    append_states(&clauses, request);
+    if (managed.due.kept()) appendStringInfo(&clauses, " AND %s IS NULL", column_name(managed.due));
+    if (request.queue != nullptr) {
+        parameters.add(managed.queue.type, queue_value(request));
+        appendStringInfo(&clauses, " AND %s", column_equals(managed.queue, parameters.n));
+    }
+    if (bookmark != nullptr) append_behind(&clauses, attachment, *bookmark, level, parameters);
+    append_not_paused(&clauses, request, parameters);
+    append_order(&clauses, attachment);
+    parameters.add(INT8OID, Int64GetDatum(most));
+    appendStringInfo(&clauses, " LIMIT $%d FOR NO KEY UPDATE OF %s SKIP LOCKED", parameters.n, row_alias);
+    return pick_rows(request.target, clauses.data, parameters);
+}
+
+Batch pick_behind(const Request& request, const Bookmark& bookmark) {
+    Batch all = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * request.batch)), 0};
+    const int levels = bookmark_levels(*request.target.attachment, bookmark);
+    for (int level = 0; level < levels && all.n < request.batch; ++level) {
+        const Batch some = pick_range(request, &bookmark, level, request.batch - all.n);
+        memcpy(all.rows + all.n, some.rows, sizeof(FoundRow) * some.n);
+        all.n += some.n;
+    }
+    return all;
+}
+
+Batch pick_head(const Request& request, Bookmark& bookmark) {
+    const HeadScan scan = begin_head_scan();
+    const Batch batch = pick_range(request, nullptr, 0, request.batch);
+    end_head_scan(bookmark, scan, batch.n);
+    return batch;
+}
+
+Batch pick_claimable(const Request& request) {
+    Attachment& attachment = *request.target.attachment;
+    Bookmark* bookmark = find_bookmark(attachment, request.event, request.queue);
+    const Batch batch = skips_head(*bookmark) ? pick_behind(request, *bookmark) : pick_head(request, *bookmark);
+    if (batch.n > 0) move_bookmark(attachment, *bookmark, batch.rows[batch.n - 1]);
+    return batch;
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_claim) {
+    Request request = {};
+    request.target = open_claimed(fcinfo);
+    request.event = claim_event(fcinfo, request.target);
+    request.processor = processor_argument(fcinfo, 2);
+    request.lease = lease_argument(fcinfo, 3);
+    request.batch = batch_argument(fcinfo, 4);
+    request.queue = queue_argument(fcinfo, request.target);
+
+    Intent intent = work_intent(request.target, request.processor);
+    intent.lease = request.lease;
+    struct Picked {
+        Batch batch;
+        Step* steps;
+    };
+    const Picked picked = pg::call([&] {
+        pg::materialize(fcinfo);
+        SPI_connect();
+        const Batch batch = pick_claimable(request);
+        return Picked{batch, lead(request.target, batch, request.event, intent)};
+    });
+    IntentScope scope(intent);
+    pg::call([&] {
+        take_steps(request.target, picked.batch, picked.steps, intent);
+        auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+        for (int i = 0; i < picked.batch.n; ++i)
+            if (picked.steps[i].after != nullptr) tuplestore_puttuple(result->setResult, picked.steps[i].after);
+        SPI_finish();
+        close_target(request.target);
+    });
+    return static_cast<Datum>(0);
+}
+
+}  // namespace pawl

@@ -1,0 +1,111 @@
+// May throw and may ereport: pawl.fire_due, which fires the timers that have run down.
+#include "work.hpp"
+
+namespace pawl {
+
+namespace {
+
+Batch pick_due(const Target& target, int batch) {
+    const ManagedColumn& due = target.attachment->managed->due;
+    Parameters parameters = {};
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
+    parameters.add(INT8OID, Int64GetDatum(batch));
+    return pick_rows(target,
+                     psprintf("WHERE %s OPERATOR(pg_catalog.<=) $1 ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
+                              column_name(due), column_name(due), order_by_key(*target.attachment)),
+                     parameters);
+}
+
+bool is_shortest(const Attachment& attachment, int arrow) {
+    const core::Arrow& drawn = attachment.machine->machine->arrows()[arrow];
+    if (drawn.after.empty()) return false;
+    Datum after = DirectFunctionCall3(interval_in, CStringGetDatum(drawn.after.c_str()), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+    return DatumGetBool(DirectFunctionCall2(interval_eq, after, IntervalPGetDatum(attachment.managed->shortest_after[drawn.from])));
+}
+
+// The timer arrow that a row takes now; no_state when its guards say no, or there is none.
+Step timer_step(const Target& target, const FoundRow& row, const Intent& intent) {
+    Attachment& attachment = *target.attachment;
+    const BoundMachine& machine = *attachment.machine;
+    for (std::int32_t arrow : machine.machine->leaving(row.state)) {
+        if (!is_shortest(attachment, arrow)) continue;
+        const Standing standing = standing_of(attachment, row.slot, acting(&intent, {}));
+        if (bar_of(attachment, standing, arrow) != Bar::none) continue;
+        const core::StateId to = machine.machine->arrows()[arrow].to;
+        const char* guard = nullptr;
+        if (attachment.calls[arrow].nguards > 0) {
+            TupleDesc type = attachment.root_descriptor;
+            const RowVersions versions{{row.tuple, type, nullptr}, {with_state(target, row.tuple, machine.state_text[to]), type, nullptr}};
+            if (!guards_allow(attachment, arrow, versions, &guard)) continue;
+        }
+        return {to, machine.event_text[arrow], nullptr};
+    }
+    return {core::no_state, nullptr, nullptr};
+}
+
+// Rows that stay, by what becomes of their due time: those of a state with a timer wait once more, those of a state without one
+// (`again` null) wait for nothing any longer.
+Batch staying(const Target& target, const Batch& batch, const Step* steps, const Interval* again) {
+    const Managed& managed = *target.attachment->managed;
+    Batch some = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(batch.n, 1))), 0};
+    for (int i = 0; i < batch.n; ++i) {
+        if (steps[i].to != core::no_state) continue;
+        const core::StateId state = batch.rows[i].state;
+        if ((state == core::no_state ? nullptr : managed.shortest_after[state]) == again) some.rows[some.n++] = batch.rows[i];
+    }
+    return some;
+}
+
+int64 let_stay(const Target& target, const Batch& batch, const Step* steps, Intent& intent) {
+    const Managed& managed = *target.attachment->managed;
+    const TimestampTz now = GetCurrentTimestamp();
+    int64 done = set_column(target, staying(target, batch, steps, nullptr), managed.due, static_cast<Datum>(0), true, intent);
+    const std::size_t states = target.attachment->machine->machine->states().size();
+    for (std::size_t state = 0; state < states; ++state) {
+        const Interval* after = managed.shortest_after[state];
+        if (after == nullptr) continue;
+        const Batch waiting = staying(target, batch, steps, after);
+        if (waiting.n == 0) continue;
+        Datum again = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now), IntervalPGetDatum(after));
+        done += set_column(target, waiting, managed.due, again, false, intent);
+    }
+    return done;
+}
+
+TimestampTz next_due(const Target& target) {
+    const char* due = column_name(target.attachment->managed->due);
+    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s IS NOT NULL ORDER BY %s LIMIT 1", due, target.table, row_alias, due, due);
+    if (run_planned(*target.attachment, query, Parameters{}) == 0) return DT_NOEND;
+    bool null;
+    return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_fire_due) {
+    pg::require(fcinfo, 0, "relation");
+    const Target target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2));
+    if (target.attachment->managed == nullptr || !target.attachment->managed->due.kept()) no_such_work(target, "no timers", "due");
+    const int most = batch_argument(fcinfo, 1);
+    Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
+    IntentScope scope(intent);
+    return pg::call([&] {
+        TupleDesc result;
+        get_call_result_type(fcinfo, nullptr, &result);
+        SPI_connect();
+        const Batch due = pick_due(target, most);
+        auto* steps = static_cast<Step*>(palloc(sizeof(Step) * Max(due.n, 1)));
+        for (int i = 0; i < due.n; ++i)
+            steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr} : timer_step(target, due.rows[i], intent);
+        int64 done = take_steps(target, due, steps, intent);
+        done += let_stay(target, due, steps, intent);
+        const TimestampTz next = next_due(target);
+        SPI_finish();
+        close_target(target);
+        Datum values[2] = {Int64GetDatum(done), TimestampTzGetDatum(next)};
+        bool nulls[2] = {false, next == DT_NOEND};
+        return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
+    });
+}
+
+}  // namespace pawl

@@ -1,0 +1,172 @@
+// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it back.
+#include "pg/sqlstate.hpp"
+#include "work.hpp"
+
+namespace pawl {
+
+namespace {
+
+void require_leases(const Target& target) {
+    if (!target.attachment->managed->lease.kept()) no_such_work(target, "no leases", "lease");
+}
+
+void add_owner(const Managed& managed, Parameters& parameters, Datum owner) { parameters.add(managed.owner.type, owner); }
+
+// Rows of a processor whose lease still runs. A row that somebody is just moving is left to him.
+Batch pick_held(const Target& target, text* processor) {
+    const Managed& managed = *target.attachment->managed;
+    Parameters parameters = {};
+    add_owner(managed, parameters, owner_value(managed, processor));
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
+    return pick_rows(target,
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) $2 FOR NO KEY UPDATE SKIP LOCKED",
+                              column_equals(managed.owner, 1), column_name(managed.lease)),
+                     parameters);
+}
+
+// All rows of a processor, in the order of their keys, in which everybody locks who waits for locks.
+Batch pick_owned(const Target& target, text* processor) {
+    const Managed& managed = *target.attachment->managed;
+    Parameters parameters = {};
+    add_owner(managed, parameters, owner_value(managed, processor));
+    return pick_rows(target, psprintf("WHERE %s ORDER BY %s FOR NO KEY UPDATE", column_equals(managed.owner, 1), order_by_key(*target.attachment)),
+                     parameters);
+}
+
+// The event given, or the one that an expired lease fires.
+text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
+    if (n >= 0 && !PG_ARGISNULL(n)) {
+        text* event = pg::text_argument(fcinfo, n);
+        if (target.attachment->machine->machine->knows_event(view(event))) return event;
+        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.attachment->machine->name) + "\" has no event \"" + std::string(view(event)) + "\"");
+    }
+    text* event = target.attachment->managed->lapse_event;
+    if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
+    return event;
+}
+
+// An owner with the earliest end among his leases.
+struct Holder {
+    Datum owner;
+    TimestampTz lease;
+    bool has_lease;
+};
+
+// The owners, one step of the index each: it is ordered by owner and lease.
+Holder* holders(const Target& target, int* n) {
+    const Managed& managed = *target.attachment->managed;
+    const char* owner = column_name(managed.owner);
+    const char* lease = column_name(managed.lease);
+    const char* next = psprintf("SELECT %s AS owner, %s AS lease FROM %s AS %s WHERE %s", owner, lease, target.table, row_alias, owner);
+    const char* query = psprintf("WITH RECURSIVE h AS ((%s IS NOT NULL ORDER BY %s, %s LIMIT 1) UNION ALL "
+                                 "SELECT n.owner, n.lease FROM h CROSS JOIN LATERAL (%s %s h.owner ORDER BY %s, %s LIMIT 1) n) SELECT owner, lease FROM h",
+                                 next, owner, lease, next, greater_than(managed.owner.type), owner, lease);
+    *n = static_cast<int>(run_planned(*target.attachment, query, Parameters{}));
+    auto* found = static_cast<Holder*>(palloc(sizeof(Holder) * Max(*n, 1)));
+    int16 length;
+    bool by_value;
+    get_typlenbyval(managed.owner.type, &length, &by_value);
+    for (int i = 0; i < *n; ++i) {
+        bool null;
+        found[i].owner = datumCopy(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null), by_value, length);
+        found[i].lease = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null));
+        found[i].has_lease = !null;
+    }
+    return found;
+}
+
+Batch pick_lapsed(const Target& target, Datum owner, int batch) {
+    const Managed& managed = *target.attachment->managed;
+    Parameters parameters = {};
+    add_owner(managed, parameters, owner);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
+    parameters.add(INT8OID, Int64GetDatum(batch));
+    return pick_rows(target,
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $2 ORDER BY %s, %s LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
+                              column_equals(managed.owner, 1), column_name(managed.lease), column_name(managed.owner), column_name(managed.lease)),
+                     parameters);
+}
+
+int64 move_all(const Target& target, const Batch& batch, const text* event, Intent& intent) {
+    return take_steps(target, batch, lead(target, batch, event, intent), intent);
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_heartbeat) {
+    pg::require(fcinfo, 0, "relation");
+    const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 3));
+    require_leases(target);
+    text* processor = processor_argument(fcinfo, 1);
+    const Interval* lease = lease_argument(fcinfo, 2);
+    Intent intent = work_intent(target, processor);
+    IntentScope scope(intent);
+    return pg::call([&] {
+        SPI_connect();
+        const Managed& managed = *target.attachment->managed;
+        const Batch held = pick_held(target, processor);
+        const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()),
+                                                IntervalPGetDatum(lease == nullptr ? &managed.lease_time : lease));
+        const int64 extended = set_column(target, held, managed.lease, until, false, intent);
+        SPI_finish();
+        close_target(target);
+        return Int64GetDatum(extended);
+    });
+}
+
+PAWL_FUNCTION(pawl_abandon) {
+    pg::require(fcinfo, 0, "relation");
+    const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
+    text* processor = processor_argument(fcinfo, 1);
+    const text* event = event_of_lapse(fcinfo, 2, target);
+    Intent intent = work_intent(target, processor);
+    if (!PG_ARGISNULL(3)) {
+        intent.with_metadata = true;
+        intent.metadata = pg::call([&] { return PG_GETARG_JSONB_P(3); });
+    }
+    IntentScope scope(intent);
+    return pg::call([&] {
+        SPI_connect();
+        const int64 given_up = move_all(target, pick_owned(target, processor), event, intent);
+        SPI_finish();
+        close_target(target);
+        return Int64GetDatum(given_up);
+    });
+}
+
+PAWL_FUNCTION(pawl_reap) {
+    pg::require(fcinfo, 0, "relation");
+    const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2));
+    require_leases(target);
+    const int most = batch_argument(fcinfo, 1);
+    const text* event = event_of_lapse(fcinfo, -1, target);
+    Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
+    IntentScope scope(intent);
+    return pg::call([&] {
+        TupleDesc result;
+        get_call_result_type(fcinfo, nullptr, &result);
+        SPI_connect();
+        int n;
+        const Holder* found = holders(target, &n);
+        const TimestampTz now = GetCurrentTimestamp();
+        int64 reaped = 0, seen = 0;
+        TimestampTz next = DT_NOEND;
+        for (int i = 0; i < n; ++i) {
+            if (!found[i].has_lease) continue;
+            if (found[i].lease >= now || seen >= most) {
+                next = Min(next, found[i].lease);
+                continue;
+            }
+            const Batch lapsed = pick_lapsed(target, found[i].owner, static_cast<int>(most - seen));
+            seen += lapsed.n;
+            reaped += move_all(target, lapsed, event, intent);
+        }
+        SPI_finish();
+        close_target(target);
+        Datum values[2] = {Int64GetDatum(reaped), TimestampTzGetDatum(next)};
+        bool nulls[2] = {false, next == DT_NOEND};
+        return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
+    });
+}
+
+}  // namespace pawl

@@ -1,0 +1,148 @@
+// May ereport; owns nothing. See ownership.hpp.
+#include "ownership.hpp"
+
+#include "pg/sqlstate.hpp"
+#include "refusal.hpp"
+
+namespace pawl {
+
+namespace {
+
+bool is_text(Oid type) { return type == TEXTOID || type == VARCHAROID; }
+
+Datum column_of(TupleTableSlot* row, const ManagedColumn& column, bool* null) {
+    *null = true;
+    return column.kept() ? slot_getattr(row, column.attribute, null) : static_cast<Datum>(0);
+}
+
+int64 number_in(TupleTableSlot* row, const ManagedColumn& column, int64 otherwise) {
+    bool null;
+    Datum value = column_of(row, column, &null);
+    return null ? otherwise : managed_number(column, value);
+}
+
+// An operator's rights: of the role pawl_operator, or of the table's owner.
+bool is_operator(const Attachment& attachment) {
+    const Oid role = get_role_oid("pawl_operator", true);
+    return (OidIsValid(role) && is_member_of_role(GetUserId(), role)) || pg::owns_relation(attachment.root, GetUserId());
+}
+
+Bar owner_bar(const Standing& standing) {
+    if (!standing.has_owner) return Bar::none;
+    if (standing.actor.name == nullptr) return Bar::nobody;
+    if (!same_owner(*standing.managed, standing.owner, owner_value(*standing.managed, standing.actor.name))) return Bar::stranger;
+    return standing.has_lease && standing.lease < standing.now ? Bar::lapsed : Bar::none;
+}
+
+}  // namespace
+
+int64 managed_number(const ManagedColumn& column, Datum value) {
+    switch (getBaseType(column.type)) {
+        case INT2OID: return DatumGetInt16(value);
+        case INT4OID: return DatumGetInt32(value);
+        default: return DatumGetInt64(value);
+    }
+}
+
+text* owner_text(const Managed& managed, Datum owner) {
+    if (is_text(getBaseType(managed.owner.type))) return DatumGetTextPP(owner);
+    Oid output;
+    bool varlena;
+    getTypeOutputInfo(managed.owner.type, &output, &varlena);
+    return cstring_to_text(OidOutputFunctionCall(output, owner));
+}
+
+Datum owner_value(const Managed& managed, const text* name) {
+    if (is_text(managed.owner.type)) return PointerGetDatum(name);
+    Oid input, parameter;
+    getTypeInputInfo(managed.owner.type, &input, &parameter);
+    return OidInputFunctionCall(input, text_to_cstring(name), parameter, -1);
+}
+
+bool same_owner(const Managed& managed, Datum one, Datum other) {
+    return view(owner_text(managed, one)) == view(owner_text(managed, other));
+}
+
+Actor acting(const Intent* intent, const Actor& said) {
+    Actor actor = said;
+    if (intent != nullptr && intent->processor != nullptr) actor.name = intent->processor;
+    if (intent != nullptr && intent->has_token) actor = {actor.name, true, intent->token};
+    if (actor.name == nullptr) actor.name = processor_setting();
+    if (!actor.has_token) actor.has_token = token_setting(&actor.token);
+    return actor;
+}
+
+Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Actor& actor) {
+    const Managed& managed = *attachment.managed;
+    Standing standing = {};
+    standing.managed = &managed;
+    standing.actor = actor;
+    standing.now = GetCurrentTimestamp();
+    bool null;
+    standing.owner = column_of(row, managed.owner, &null);
+    standing.has_owner = !null;
+    standing.lease = DatumGetTimestampTz(column_of(row, managed.lease, &null));
+    standing.has_lease = !null;
+    const TimestampTz due = DatumGetTimestampTz(column_of(row, managed.due, &null));
+    standing.is_due = !null && due <= standing.now;
+    standing.token = number_in(row, managed.token, 0);
+    standing.attempts = static_cast<int>(number_in(row, managed.attempts, 0));
+    standing.max_attempts = static_cast<int>(number_in(row, managed.max_attempts, managed.backoff.max_attempts));
+    standing.claim = owner_bar(standing);
+    if (actor.has_token && managed.token.kept() && actor.token != standing.token) standing.claim = Bar::old_token;
+    standing.is_owner = standing.has_owner && standing.claim == Bar::none;
+    return standing;
+}
+
+Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow) {
+    const std::uint8_t role = standing.managed->roles[arrow];
+    if (standing.claim != Bar::none && !takes_away(attachment, standing, arrow)) return standing.claim;
+    if ((role & arrow_retries) != 0 && standing.max_attempts > 0 && standing.attempts >= standing.max_attempts) return Bar::no_attempts;
+    return Bar::none;
+}
+
+bool takes_away(const Attachment& attachment, const Standing& standing, int arrow) {
+    if (!standing.has_owner || standing.is_owner) return false;
+    const std::uint8_t role = standing.managed->roles[arrow];
+    if ((role & arrow_lapses) != 0 && standing.has_lease && standing.lease < standing.now) return true;
+    if ((role & arrow_times) != 0 && standing.is_due) return true;
+    return (role & arrow_operates) != 0 && is_operator(attachment);
+}
+
+const char* describe_move(const text* from, const text* to) {
+    return psprintf("the transition from %s to %s", quoted_state(from), quoted_state(to));
+}
+
+void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what) {
+    const char* subject = describe_subject(attachment, row);
+    const char* owner = standing.has_owner ? text_to_cstring(owner_text(*standing.managed, standing.owner)) : nullptr;
+    const char* processor = standing.actor.name == nullptr ? nullptr : text_to_cstring(standing.actor.name);
+    switch (bar) {
+        case Bar::nobody:
+            ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
+                            owner != nullptr ? errdetail("%s is owned by \"%s\"; no processor is named.", subject, owner)
+                                             : errdetail("%s has no owner, and no processor is named to become it.", subject),
+                            errhint("SET pawl.processor = 'name of the worker';")));
+        case Bar::stranger:
+            ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("processor \"%s\" is not the owner of the row", processor),
+                            errdetail("%s is owned by \"%s\"; refused is %s.", subject, owner, what),
+                            errhint("Leave the row to its owner; take others with pawl.claim.")));
+        case Bar::lapsed:
+            ereport(ERROR, (errcode(sqlstate::lease_lost), errmsg("the lease of processor \"%s\" has run out", processor),
+                            errdetail("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(standing.lease), what),
+                            errhint("Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones.")));
+        case Bar::old_token:
+            ereport(ERROR, (errcode(sqlstate::lease_lost), errmsg("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
+                            errdetail("%s has token " INT64_FORMAT "%s; refused is %s.", subject, standing.token,
+                                      owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
+                            errhint("Give the work up: the row was taken over.")));
+        case Bar::no_attempts:
+            ereport(ERROR, (errcode(sqlstate::guard_refused), errmsg("no attempt is left for %s", what),
+                            errdetail("%s has made %d of %d attempts.", subject, standing.attempts, standing.max_attempts),
+                            errhint("Move it to a state that gives up, or raise its number of attempts.")));
+        case Bar::none: break;
+    }
+    elog(ERROR, "nothing bars %s", what);
+}
+
+}  // namespace pawl

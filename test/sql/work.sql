@@ -1,0 +1,28 @@
+-- What pawl.enforce and pawl.upgrade warn of: states that no lease or timer leads out of.
+\pset null '(null)'
+\pset format unaligned
+\pset tuples_only on
+CREATE SCHEMA t_work;
+SET search_path = t_work;
+SELECT pawl.define('work_slow', $$stateDiagram-v2
+    [*] --> ready
+    ready --> running : start
+    running --> checking : check
+    running --> ready : lapse
+    checking --> done : finish
+    ready --> gone : give_up after 1 day
+    done --> [*]
+    gone --> [*]
+    class running,checking owned$$);
+CREATE TABLE jobs (id int PRIMARY KEY, state text NOT NULL, owner text, lease timestamptz, due timestamptz);
+-- a lifecycle without owners: timers only
+SELECT pawl.enforce('jobs', 'state', 'work_slow');
+SELECT pawl.release('jobs');
+-- leases that lapse by no event, or not from everywhere
+SELECT pawl.enforce('jobs', 'state', 'work_slow', due => 'due', owner => 'owner', lease => 'lease');
+SELECT pawl.release('jobs');
+SELECT pawl.enforce('jobs', 'state', 'work_slow', due => 'due', owner => 'owner', lease => 'lease', lapse => 'lapse');
+-- the next version has one more state that is stuck
+SELECT pawl.define('work_slow', replace(pawl.diagram('work_slow'), 'running --> ready : lapse', 'checking --> ready : lapse')) > 1;
+SELECT pawl.upgrade('jobs') > 1;
+DROP SCHEMA t_work CASCADE;
