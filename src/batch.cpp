@@ -66,7 +66,7 @@ char* state_condition(const Attachment& attachment, ArrowRole role, const text* 
     for (std::size_t from = 0; from < states.size(); ++from) {
         bool leads = false;
         for (std::int32_t arrow : machine.machine->leaving(static_cast<core::StateId>(from)))
-            leads |= (attachment.managed->roles[arrow] & role) != 0 && view(machine.event_text[arrow]) == view(event);
+            leads |= (attachment.managed->roles[arrow] & role) != 0 && (event == nullptr || view(machine.event_text[arrow]) == view(event));
         if (leads) appendStringInfo(&out, "%s%s", n++ > 0 ? ", " : "", quote_literal_cstr(states[from].name.c_str()));
     }
     appendStringInfo(&out, "]::%s[])", type);

@@ -32,7 +32,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
 // Sets one column of the rows to a value, without a move.
 int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent);
 
-// Conditions on the row: it is in one of the states from which an arrow with this role and event leads (written as the predicate of
+// Conditions on the row: it is in one of the states from which an arrow with this role and event (null: any) leads (written as the predicate of
 // the claim index is, so that the planner sees that it applies); alias.column OPERATOR(...) $n; and the row's keys as an ORDER BY list.
 char* state_condition(const Attachment& attachment, ArrowRole role, const text* event);
 char* column_equals(const ManagedColumn& column, int parameter);

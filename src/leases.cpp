@@ -86,8 +86,8 @@ Holder* holders(const Target& target, int* n) {
     return found;
 }
 
-// Rows of an owner whose lease has run out, in states that the event leads out of, the earliest first but for the first `skip`.
-Batch pick_lapsed(const Target& target, Datum owner, const text* event, int most, int skip) {
+// Rows of an owner whose lease has run out, in states that a lapse leads out of, the earliest first but for the first `skip`.
+Batch pick_lapsed(const Target& target, Datum owner, int most, int skip) {
     const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner);
@@ -96,28 +96,33 @@ Batch pick_lapsed(const Target& target, Datum owner, const text* event, int most
     parameters.add(INT8OID, Int64GetDatum(skip));
     return pick_rows(target,
                      psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $2 AND %s ORDER BY %s, %s LIMIT $3 OFFSET $4 FOR NO KEY UPDATE SKIP LOCKED",
-                              column_equals(managed.owner, 1), column_name(managed.lease), state_condition(*target.attachment, arrow_lapses, event),
+                              column_equals(managed.owner, 1), column_name(managed.lease), state_condition(*target.attachment, arrow_lapses, nullptr),
                               column_name(managed.owner), column_name(managed.lease)),
                      parameters);
 }
 
-// When the next lease of an owner ends from which the event takes him a row.
-TimestampTz next_lease(const Target& target, Datum owner, const text* event) {
+// When the next lease of an owner ends that he can lose.
+TimestampTz next_lease(const Target& target, Datum owner) {
     const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner);
     const char* lease = column_name(managed.lease);
     const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s IS NOT NULL AND %s ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias,
-                                 column_equals(managed.owner, 1), lease, state_condition(*target.attachment, arrow_lapses, event),
+                                 column_equals(managed.owner, 1), lease, state_condition(*target.attachment, arrow_lapses, nullptr),
                                  column_name(managed.owner), lease);
     if (run_planned(*target.attachment, query, parameters) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
-int64 move_all(const Target& target, const Batch& batch, const text* event, Intent& intent) {
+// `otherwise` is the event of rows that the first one leads nowhere; null: they stay.
+int64 move_all(const Target& target, const Batch& batch, const text* event, const text* otherwise, Intent& intent) {
     intent.at = GetCurrentTimestamp();
-    return take_steps(target, batch, lead(target, batch, event, intent), intent);
+    Step* steps = lead(target, batch, event, intent);
+    for (int i = 0; otherwise != nullptr && i < batch.n; ++i)
+        if (steps[i].to == core::no_state)
+            steps[i] = {look_for_destination(target, otherwise, batch.rows[i], &intent, true).to, otherwise, nullptr};
+    return take_steps(target, batch, steps, intent);
 }
 
 // Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are do not hide those behind them.
@@ -126,8 +131,8 @@ int64 reap_owner(const Target& target, Datum owner, const text* event, int64 mos
     int kept = 0;
     while (reaped < most && kept < most_rows) {
         const int asked = static_cast<int>(most - reaped);
-        const Batch lapsed = pick_lapsed(target, owner, event, asked, kept);
-        const int64 moved = move_all(target, lapsed, event, intent);
+        const Batch lapsed = pick_lapsed(target, owner, asked, kept);
+        const int64 moved = move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
         reaped += moved;
         kept += lapsed.n - static_cast<int>(moved);
         if (lapsed.n < asked) break;
@@ -165,6 +170,7 @@ PAWL_FUNCTION(pawl_abandon) {
     const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     text* processor = processor_argument(fcinfo, 1);
     const text* event = event_of_lapse(fcinfo, 2, target);
+    const text* otherwise = PG_ARGISNULL(2) ? target.attachment->managed->lapse_else : nullptr;
     Intent intent = work_intent(target, processor);
     if (!PG_ARGISNULL(3)) {
         intent.with_metadata = true;
@@ -173,7 +179,7 @@ PAWL_FUNCTION(pawl_abandon) {
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        const int64 given_up = move_all(target, pick_owned(target, processor), event, intent);
+        const int64 given_up = move_all(target, pick_owned(target, processor), event, otherwise, intent);
         SPI_finish();
         close_target(target);
         return Int64GetDatum(given_up);
@@ -200,7 +206,7 @@ PAWL_FUNCTION(pawl_reap) {
         for (int i = 0; i < n; ++i) {
             if (!found[i].has_lease) continue;
             if (found[i].lease < now) reaped += reap_owner(target, found[i].owner, event, most - reaped, intent);
-            next = Min(next, found[i].lease < now ? next_lease(target, found[i].owner, event) : found[i].lease);
+            next = Min(next, found[i].lease < now ? next_lease(target, found[i].owner) : found[i].lease);
         }
         SPI_finish();
         close_target(target);

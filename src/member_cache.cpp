@@ -33,6 +33,8 @@ struct StoredBinding {
     char* most_recent;
     bool hash_chain;
     char* on_delete;
+    bool events;
+    bool wake;
     Managed* managed;
     StoredBinding* next;
 };
@@ -54,6 +56,8 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->most_recent = row.string("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
+    binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
+    binding->wake = row.has("wake") && row.boolean("wake");
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -200,6 +204,13 @@ bool is_subscribed(Oid relid) {
     return found;
 }
 
+void read_claimable(Attachment& attachment) {
+    const core::Machine& machine = *attachment.machine->machine;
+    attachment.claimable = static_cast<bool*>(palloc0(sizeof(bool) * machine.states().size()));
+    for (std::size_t i = 0; i < machine.arrows().size(); ++i)
+        if (attachment.managed->roles[i] & arrow_claims) attachment.claimable[machine.arrows()[i].from] = true;
+}
+
 void attach(Relation relation, const StoredBinding& binding, Attachment& attachment) {
     attachment.root = binding.relation;
     namestrcpy(&attachment.column, binding.column);
@@ -212,8 +223,11 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.on_delete = strcmp(binding.on_delete, "deny") == 0       ? OnDelete::deny
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
+    attachment.events = binding.events;
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
+    attachment.wake = binding.wake && attachment.managed != nullptr;
+    if (attachment.wake) read_claimable(attachment);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;

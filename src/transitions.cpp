@@ -89,7 +89,7 @@ bool same_state(const Attachment& attachment, Datum a, bool a_null, Datum b, boo
 }
 
 void check_key(const Attachment& before_of, TupleTableSlot* before, const Attachment& after_of, TupleTableSlot* after) {
-    if (!OidIsValid(after_of.log.table)) return;
+    if (!is_recorded(after_of)) return;
     for (int i = 0; i < after_of.nkeys; ++i) {
         bool old_null, new_null;
         Datum old_value = slot_getattr(before, before_of.keys[i].attribute, &old_null);
@@ -152,6 +152,9 @@ int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row,
     if (arrow != no_arrow) return arrow;
     if (objection.guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, objection.guard);
     if (objection.bar != Bar::none) refuse_bar(row_of, row.slot, *standing, objection.bar, describe_move(from_text, to_text));
+    // Whoever shows an old token learns that he lost the row, wherever it has gone since.
+    if (standing != nullptr && standing->claim == Bar::old_token)
+        refuse_bar(row_of, row.slot, *standing, standing->claim, describe_move(from_text, to_text));
     const bool event_is_why = event != nullptr && !attachment.machine->machine->between(from, to).empty();
     if (from == core::no_state && from_text == nullptr) refuse_first_state(row_of, row.slot, to_text, event_is_why ? event : nullptr);
     refuse_transition(row_of, row.slot, from_text, to_text, event_is_why ? event : nullptr);
@@ -235,7 +238,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     Verdict verdict = {};
     verdict.from = lasting_text(before_of, from, old_value, old_null);
     verdict.to = to == core::no_state ? state_as_text(attachment, new_value, new_null) : attachment.machine->state_text[to];
-    if (OidIsValid(attachment.log.table)) {
+    if (is_recorded(attachment)) {
         verdict.may_wait = made_here(before.tuple);
         verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
     }
@@ -345,7 +348,7 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         const bool terminal = from != core::no_state && attachment.machine->machine->states()[from].terminal;
         if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
             refuse_delete(attachment, row.slot, from_text);
-        if (!OidIsValid(attachment.log.table)) continue;
+        if (!is_recorded(attachment)) continue;
         record_hop(attachment, row.slot, {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr}, nullptr);
     }
 }
