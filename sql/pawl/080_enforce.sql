@@ -225,6 +225,7 @@ BEGIN
     PERFORM pawl._make_indexes(bound);
     IF history THEN
         PERFORM pawl._close_log(bound.history, door => true);
+        PERFORM pawl._resume_audit(bound);
         PERFORM pawl._grant_log(relation, state_column, bound.history, bound.history_view);
     END IF;
 END
