@@ -11,14 +11,13 @@ from job;
 
 \if :workers
 -- Who did what, by the log, and how long it took, by the result audit. Lost: what the worker had claimed and did not finish before its lease ended.
-select coalesce(processor, lost_owner) as worker, count(*) filter (where event = 'start') as claimed,
-       count(*) filter (where event = 'complete') as completed, count(*) filter (where event = 'fail') as broke,
-       count(*) filter (where event = 'lapse') as lost,
+select worker, count(*) filter (where event = 'start') as claimed, count(*) filter (where event = 'complete') as completed,
+       count(*) filter (where event = 'fail') as broke, count(*) filter (where event = 'lapse') as lost,
        (select percentile_disc(0.5) within group (order by a.execution_time_ms) from job_result_audit a
-         where a.success and a.worker = coalesce(processor, lost_owner)) as "ms from claim to result, median"
-from (select event, case when event <> 'lapse' then processor end as processor, metadata ->> 'lost_owner' as lost_owner
+         where a.success and a.worker = moves.worker) as "median ms from claim to result"
+from (select event, case event when 'lapse' then metadata ->> 'lost_owner' else processor end as worker
       from job_transitions where event in ('start', 'complete', 'fail', 'lapse')) moves
-group by coalesce(processor, lost_owner) order by 1;
+group by worker order by worker;
 \endif
 
 \if :totals
