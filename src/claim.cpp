@@ -73,19 +73,6 @@ void append_order(StringInfo out, const Attachment& attachment) {
     appendStringInfoString(out, order_by_key(attachment));
 }
 
-// A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
-void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
-    const Attachment& attachment = *request.target.attachment;
-    parameters.add(OIDOID, ObjectIdGetDatum(attachment.root));
-    parameters.add(NAMEOID, NameGetDatum(&attachment.column));
-    parameters.add(TEXTOID, PointerGetDatum(request.queue), request.queue == nullptr);
-    appendStringInfo(out,
-                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
-                     " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
-                     " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
-                     parameters.n - 2, parameters.n - 1, parameters.n);
-}
-
 Datum queue_value(const Request& request) {
     const ManagedColumn& queue = request.target.attachment->managed->queue;
     const Oid base = getBaseType(queue.type);
@@ -93,6 +80,31 @@ Datum queue_value(const Request& request) {
     Oid input, parameter;
     getTypeInputInfo(base, &input, &parameter);
     return OidInputFunctionCall(input, text_to_cstring(request.queue), parameter, -1);
+}
+
+// The queue as pawl.paused names it: the text of its value, not the caller's ('07' is 7 where queues are numbers).
+text* queue_text(const Request& request) {
+    const ManagedColumn& queue = request.target.attachment->managed->queue;
+    const Oid base = getBaseType(queue.type);
+    if (base == TEXTOID || base == VARCHAROID) return request.queue;
+    Oid output;
+    bool varlena;
+    getTypeOutputInfo(queue.type, &output, &varlena);
+    return cstring_to_text(OidOutputFunctionCall(output, queue_value(request)));
+}
+
+// A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
+void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
+    const Attachment& attachment = *request.target.attachment;
+    parameters.add(OIDOID, ObjectIdGetDatum(attachment.root));
+    parameters.add(NAMEOID, NameGetDatum(&attachment.column));
+    const bool no_queue = request.queue == nullptr;
+    parameters.add(TEXTOID, no_queue ? static_cast<Datum>(0) : PointerGetDatum(queue_text(request)), no_queue);
+    appendStringInfo(out,
+                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
+                     " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
+                     " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
+                     parameters.n - 2, parameters.n - 1, parameters.n);
 }
 
 // The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the ranges behind the
