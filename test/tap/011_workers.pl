@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $seconds = $ENV{PAWL_LONG} ? 120 : 20;
-my $jobs = $ENV{PAWL_LONG} ? 6000 : 1000;
+my $jobs = $ENV{PAWL_LONG} ? 18_000 : 3000;
 my $seed = $ENV{PAWL_SEED} // 20;
 srand($seed);
 
@@ -164,6 +164,7 @@ wait_until(sub { look_after(); one($node, "select count(*) from job where state 
 $node->safe_psql('postgres', 'update control set stop = true');
 $_->{handle}->finish for @worker;
 note(join(', ', map { "$_ $count{$_}" } sort keys %count));
+note(one($node, q(select 'from the first claim to the last: ' || (max(at) - min(at)) from told where kind = 'claim')));
 note(one($node, q(select string_agg(kind || ' ' || n, ', ' order by kind) from (select kind, count(*) n from told group by 1) x)));
 
 cmp_ok($count{killed} + $count{terminated}, '>', $seconds / 4, 'workers were killed and cut off');
