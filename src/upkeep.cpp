@@ -250,7 +250,7 @@ void keep_still(const Attachment& attachment, core::StateId state, const Stateme
         const Standing standing = standing_of(attachment, statement.before, acting(intent, said_by(managed, statement)));
         if (owner)
             take_still(attachment, standing, state, statement, changes);
-        else if (standing.claim == Bar::old_token)
+        else if (token || standing.claim == Bar::old_token)
             refuse_bar(attachment, statement.before, standing, Bar::old_token, "the write");
         else if (lease)
             extend_still(attachment, standing, statement);
