@@ -116,7 +116,7 @@ PAWL_FUNCTION(pawl_log_door) {
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() must be fired BEFORE INSERT FOR EACH ROW", {},
                           "Triggers with it are made by pawl.enforce.");
-    if (journal_is_writing()) return PointerGetDatum(trigger->tg_trigtuple);
+    if (restoring || journal_is_writing()) return PointerGetDatum(trigger->tg_trigtuple);
 
     MemoryContext memory = CurrentMemoryContext;
     Owner owner = {RelationGetRelid(trigger->tg_relation), InvalidOid, nullptr};
@@ -138,6 +138,8 @@ PAWL_FUNCTION(pawl_log_door) {
         FoundRow row = find_row(target, wish.key, true);
         if (row.tuple == nullptr) no_such_row(target, wish.key);
         intent.processor = wish.processor;
+        intent.has_token = token_setting(&intent.token);  // the client's word, which the UPDATE further down would not be told
+        intent.at = GetCurrentTimestamp();
         to = settle_destination(target, row, wish, intent);
         return opened;
     });

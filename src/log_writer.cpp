@@ -51,6 +51,7 @@ struct LogWriter {
     int nused;
     bool many;         // rows go in many at once, as COPY does it
     bool fires;        // the log has triggers of others
+    bool snapshot;     // was set for them: where replicated rows are applied, and at commit, there may be none
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
 };
@@ -183,6 +184,8 @@ void prepare_target(LogWriter* writer) {
     writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
     if (writer->fires) {
+        writer->snapshot = !ActiveSnapshotSet();
+        if (writer->snapshot) PushActiveSnapshot(GetTransactionSnapshot());
         AfterTriggerBeginQuery();
         writer->capture = MakeTransitionCaptureState(writer->log->trigdesc, RelationGetRelid(writer->log), CMD_INSERT);
         ExecBSInsertTriggers(writer->estate, writer->target);
@@ -273,12 +276,26 @@ bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     return false;
 }
 
+// A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned: the row itself is
+// not there to be locked. False: the entry is not the newest any more.
+static bool hold_tail(LogWriter* writer) {
+    TupleTableSlot* slot = writer->tail_slot;
+    bool null;
+    if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &null)))) return true;
+    ItemPointerData place = slot->tts_tid;
+    TM_FailureData failure;
+    const TM_Result result = table_tuple_lock(writer->log, &place, SnapshotSelf, slot, GetCurrentCommandId(false), LockTupleKeyShare,
+                                              LockWaitBlock, 0, &failure);
+    return result != TM_Deleted && result != TM_Updated;
+}
+
 Tail find_tail(LogWriter* writer, const Hop& hop) {
     Tail tail = {};
     for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
     index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
     TupleTableSlot* slot = writer->tail_slot;
     if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) return tail;
+    if (hop.from == nullptr && !hold_tail(writer)) return find_tail(writer, hop);
 
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
     const LogColumns& columns = writer->columns;
@@ -401,6 +418,7 @@ void finish_log(LogWriter* writer) {
     if (writer->fires) {
         ExecASInsertTriggers(writer->estate, writer->target, writer->capture);
         AfterTriggerEndQuery(writer->estate);
+        if (writer->snapshot) PopActiveSnapshot();
     }
     for (int i = 0; i < writer->nslots; ++i) ExecDropSingleTupleTableSlot(writer->slots[i]);
     index_endscan(writer->scan);

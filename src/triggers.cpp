@@ -5,6 +5,7 @@
 #include "log_writer.hpp"
 #include "moves.hpp"
 #include "pg/bridge.hpp"
+#include "record.hpp"
 #include "transitions.hpp"
 
 namespace pawl {
@@ -126,6 +127,7 @@ PAWL_FUNCTION(pawl_judge) {
     TriggerData* trigger = trigger_data(fcinfo, "judge");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
                    "judge", "BEFORE UPDATE FOR EACH ROW");
+    if (restoring) return PointerGetDatum(trigger->tg_newtuple);
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
@@ -136,7 +138,10 @@ PAWL_FUNCTION(pawl_judge) {
     if (final) {
         judge_early(member, trigger->tg_relation, before, after, upkeep);
     } else {
-        if (upkeep != nullptr) keep_before_judging(member, before, after, upkeep);
+        if (upkeep != nullptr) {
+            keep_before_judging(member, before, after, upkeep);
+            row_may_move(member, after);
+        }
         defer();
     }
     return PointerGetDatum(with_changes(trigger->tg_newtuple, trigger->tg_relation, kept.changes));
@@ -146,15 +151,18 @@ PAWL_FUNCTION(pawl_begin) {
     TriggerData* trigger = trigger_data(fcinfo, "begin");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
                    "begin", "BEFORE INSERT FOR EACH ROW");
+    if (restoring) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
-    if (keeps_columns(*member)) keep_beginning(member, {trigger->tg_trigslot, trigger->tg_trigtuple}, &changes);
+    const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
+    if (keeps_columns(*member) && !row_is_moving(member, row)) keep_beginning(member, row, &changes);
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
 PAWL_FUNCTION(pawl_settle) {
     TriggerData* trigger = trigger_data(fcinfo, "settle");
     require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle", "AFTER, FOR EACH ROW");
+    if (restoring) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         settle_insert(member, trigger);
@@ -168,7 +176,7 @@ PAWL_FUNCTION(pawl_settle) {
 PAWL_FUNCTION(pawl_truncated) {
     TriggerData* trigger = trigger_data(fcinfo, "truncated");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated", "BEFORE TRUNCATE");
-    truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
+    if (!restoring) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
 
@@ -182,6 +190,9 @@ PAWL_FUNCTION(pawl_invalidate) {
 
 PAWL_FUNCTION(pawl_log_guard) {
     TriggerData* trigger = trigger_data(fcinfo, "log_guard");
+    // pawl.prune_log
+    if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event) && record_is_open(RelationGetRelid(trigger->tg_relation)))
+        return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? trigger->tg_trigtuple : nullptr);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
                                                                          : "TRUNCATE";

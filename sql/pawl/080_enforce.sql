@@ -95,7 +95,8 @@ CREATE FUNCTION pawl.enforce(relation regclass, state_column name, machine text,
     owner name DEFAULT NULL, lease name DEFAULT NULL, token name DEFAULT NULL, due name DEFAULT NULL, attempts name DEFAULT NULL,
     max_attempts name DEFAULT NULL, queue name DEFAULT NULL, claim text[] DEFAULT NULL, claim_order text DEFAULT NULL,
     lease_time interval DEFAULT '60 s', lapse text DEFAULT NULL, retry text[] DEFAULT NULL, backoff jsonb DEFAULT NULL,
-    operator_events text[] DEFAULT NULL, events boolean DEFAULT false, wake boolean DEFAULT false) RETURNS void
+    operator_events text[] DEFAULT NULL, events boolean DEFAULT false, wake boolean DEFAULT false, lapse_else text DEFAULT NULL,
+    backoff_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -188,6 +189,8 @@ BEGIN
     SELECT o.names, o.descending INTO bound.claim_columns, bound.claim_descending FROM pawl._claim_order(claim_order) o;
     bound.lease_time := lease_time;
     bound.lapse_event := lapse;
+    bound.lapse_else := lapse_else;
+    bound.backoff_column := backoff_column;
     bound.retry_events := coalesce(retry, '{}');
     bound.backoff := backoff;
     bound.operator_events := coalesce(operator_events, '{}');
@@ -222,13 +225,14 @@ BEGIN
     PERFORM pawl._make_indexes(bound);
     IF history THEN
         PERFORM pawl._close_log(bound.history, door => true);
+        PERFORM pawl._resume_audit(bound);
         PERFORM pawl._grant_log(relation, state_column, bound.history, bound.history_view);
     END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-    text[], text, interval, text, text[], jsonb, text[], boolean, boolean) IS
-'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42501 not the owner; 42710 already enforced';
+    text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name) IS
+'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. owner, lease, token, due, attempts, max_attempts, queue name columns of the table that are kept for owned work; claim, lapse, lapse_else, retry, operator_events name events, claim_order what is claimed first ("priority desc, created_at"), lease_time the usual lease, backoff the delay before a retry (see pawl.backoff), backoff_column the column with that of each row; events fills the outbox, wake wakes who sleeps. Errors: PW008 unknown machine or event, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does not fit; 22023 arguments that do not fit each other; 55000 no key, or rows with an owner in states that are not owned; 42501 not the owner; 42710 already enforced';
 
 -- A log that was made before, by an earlier attachment or a restore, is taken up again when it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, OUT log regclass, OUT view regclass, OUT is_new boolean)

@@ -157,6 +157,7 @@ BEGIN
                     format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
+        PERFORM pawl._follow_audits(touched, touched_column);
         IF leaves THEN
             PERFORM pawl._let_go(touched);
         END IF;
@@ -259,7 +260,7 @@ BEGIN
            SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys,
                owner_column = new_managed[1], lease_column = new_managed[2], token_column = new_managed[3], due_column = new_managed[4],
                attempts_column = new_managed[5], max_attempts_column = new_managed[6], queue_column = new_managed[7],
-               claim_columns = new_managed[8:]
+               backoff_column = new_managed[8], claim_columns = new_managed[9:]
          WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
     END IF;
     IF bound.history IS NULL THEN
@@ -320,6 +321,7 @@ DECLARE
     dropped record;
     bound pawl.binding;
 BEGIN
+    PERFORM pawl._gone_records();
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;

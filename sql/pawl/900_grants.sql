@@ -11,14 +11,22 @@ GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO p
 GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
+-- a trigger lets only operators and the owner of the table in question ask for a pause
+GRANT INSERT ON pawl.paused TO PUBLIC;
+GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
+GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT ON pawl.audit_binding, pawl.pruned_log TO PUBLIC;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT EXECUTE ON FUNCTION
     pawl.define(text, text, text),
     pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-        text[], text, interval, text, text[], jsonb, text[], boolean, boolean),
+        text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name),
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
+    pawl.audit(regclass, jsonb, name, name[], name),
+    pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb)
 TO pawl_admin;
 
@@ -42,9 +50,10 @@ BEGIN
     FOR routine IN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
-           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
+           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff', 'channel')
+                                 'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid

@@ -26,12 +26,15 @@ ALTER TABLE pawl.binding
     ADD COLUMN claim_descending boolean[] NOT NULL DEFAULT '{}',
     ADD COLUMN lease_time interval NOT NULL DEFAULT '60 s',
     ADD COLUMN lapse_event text,
+    ADD COLUMN lapse_else text,
     ADD COLUMN retry_events text[] NOT NULL DEFAULT '{}',
     ADD COLUMN backoff jsonb,
+    ADD COLUMN backoff_column name,
     ADD COLUMN operator_events text[] NOT NULL DEFAULT '{}',
     ADD COLUMN events boolean NOT NULL DEFAULT false,
     ADD COLUMN wake boolean NOT NULL DEFAULT false,
     ADD COLUMN managed_attnums smallint[],
+    ADD COLUMN extension name,
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (
@@ -46,6 +49,43 @@ CREATE TABLE pawl.paused (
     UNIQUE NULLS NOT DISTINCT (relation, state_column, queue)
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');
+-- results and retention
+CREATE TABLE pawl.audit_binding (
+    log regclass NOT NULL PRIMARY KEY,
+    audit regclass NOT NULL,
+    relation regclass NOT NULL,
+    success_states text[] NOT NULL,
+    failure_states text[] NOT NULL,
+    key_columns name[] NOT NULL,
+    parent_columns name[] NOT NULL DEFAULT '{}',
+    audit_parent_columns name[] NOT NULL DEFAULT '{}',
+    pruned_before timestamptz NOT NULL DEFAULT '-infinity',
+    audited_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    audited_by text NOT NULL DEFAULT CURRENT_USER,
+    -- What parent_columns meant when they were written, as in pawl.binding.
+    relation_oid oid,
+    parent_attnums smallint[]
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', '');
+CREATE TABLE pawl.pruned_log (
+    log regclass NOT NULL PRIMARY KEY,
+    anchors regclass NOT NULL,
+    horizon timestamptz NOT NULL,
+    next_block bigint NOT NULL DEFAULT 0,
+    pruned_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    pruned_by text NOT NULL DEFAULT CURRENT_USER
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
+
+-- what extensions define and attach comes back with them, not with a dump
+CREATE FUNCTION pawl._creating_extension() RETURNS name
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';
+ALTER TABLE pawl.machine ADD COLUMN extension name;
+ALTER TABLE pawl.machine ALTER COLUMN extension SET DEFAULT pawl._creating_extension();
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine', 'WHERE extension IS NULL');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
 -- the outbox
 CREATE TABLE pawl.outbox_1 (
     txid xid8 NOT NULL,
