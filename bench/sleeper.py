@@ -72,7 +72,7 @@ def main():
                 woken += 1
             elif not ready:
                 waited_in_vain = True
-        if table != "-":
+        if table != "-" and work > 0:  # otherwise it goes to sleep again at once
             ask(f"select pawl.awake('{table}')")
     print(looks, found, woken, late)
 

@@ -2,6 +2,7 @@
 #include "wake.hpp"
 
 #include "pg/arguments.hpp"
+#include "pg/spi.hpp"
 
 extern "C" {
 #include "commands/async.h"
@@ -61,10 +62,16 @@ bool holds_asleep(Oid channel) {
 }
 
 bool listens(Oid channel) {
+    static SPIPlanPtr plan = nullptr;
     SPI_connect();
-    Oid type = TEXTOID;
+    if (plan == nullptr) {
+        const Oid type = TEXTOID;
+        SPIPlanPtr made = pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
+        SPI_keepplan(made);
+        plan = made;
+    }
     Datum name = CStringGetTextDatum(channel_name(channel).text);
-    if (SPI_execute_with_args("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type, &name, nullptr, false, 1) != SPI_OK_SELECT)
+    if (SPI_execute_plan(plan, &name, nullptr, true, 1) != SPI_OK_SELECT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not look for the channels of this session")));
     const bool found = SPI_processed > 0;
     SPI_finish();
