@@ -26,17 +26,40 @@ void add_keys(const Attachment& attachment, const Batch& batch, const bool* chos
     }
 }
 
-// Runs "UPDATE table SET assignment FROM the keys", and puts each row as it then is beside the one it was.
+// Rows of one table stay where they were locked, unless functions of the user's may have moved them since.
+bool stay_in_place(const Target& target) {
+    return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass && !target.attachment->has_guards;
+}
+
+void add_places(const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+    for (int i = 0, filled = 0; i < batch.n; ++i)
+        if (chosen[i]) values[filled++] = PointerGetDatum(&batch.rows[i].tuple->t_self);
+    parameters.add(TIDARRAYOID, PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
+}
+
+// UPDATE table SET assignment FROM the chosen rows, found by their places or their keys, RETURNING which of them it was.
+const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters& parameters) {
+    const Attachment& attachment = *target.attachment;
+    const int first = parameters.n + 1;
+    if (stay_in_place(target)) {
+        add_places(batch, chosen, n, parameters);
+        return psprintf("UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid OPERATOR(pg_catalog.=) k.place"
+                        " RETURNING k.n", target.table, row_alias, assignment, first, row_alias);
+    }
+    add_keys(attachment, batch, chosen, n, parameters);
+    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s RETURNING k.n", target.table, row_alias, assignment, unnested_keys(attachment, first),
+                    key_join(attachment));
+}
+
+// Updates the chosen rows, and puts each as it then is beside the one it was.
 int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
-    Attachment& attachment = *target.attachment;
     auto* ordinal = static_cast<int*>(palloc(sizeof(int) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) ordinal[filled++] = i;
-    const int first_key = parameters.n + 1;
-    add_keys(attachment, batch, chosen, n, parameters);
-    const char* query = psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s RETURNING k.n%s%s", target.table, row_alias, assignment,
-                                 unnested_keys(attachment, first_key), key_join(attachment), steps == nullptr ? "" : ", ", steps == nullptr ? "" : row_alias);
-    const uint64 written = run_planned(attachment, query, parameters);
+    const char* query = update_query(target, batch, chosen, n, assignment, parameters);
+    if (steps != nullptr) query = psprintf("%s, %s", query, row_alias);
+    const uint64 written = run_planned(*target.attachment, query, parameters);
     for (uint64 i = 0; steps != nullptr && i < written; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
@@ -62,12 +85,14 @@ char* column_equals(const ManagedColumn& column, int parameter) {
 char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters) {
-    const char* query = psprintf("SELECT %s FROM %s AS %s %s", row_alias, target.table, row_alias, clauses);
+    const char* query = psprintf("SELECT %s, %s.ctid FROM %s AS %s %s", row_alias, row_alias, target.table, row_alias, clauses);
     const uint64 n = run_planned(*target.attachment, query, parameters);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {
         bool null;
-        batch.rows[i] = row_from(target, SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
+        HeapTuple tuple = SPI_tuptable->vals[i];
+        batch.rows[i] = row_from(target, SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
+        batch.rows[i].tuple->t_self = *reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null)));
     }
     return batch;
 }

@@ -17,8 +17,8 @@ struct Bookmark {
 
 namespace {
 
-constexpr int pages_of_a_claim = 64;  // that a scan of a clean head may touch, and
-constexpr int pages_of_a_row = 16;    // more for each row
+constexpr int pages_of_a_claim = 32;  // that a scan of a clean head may touch, and
+constexpr int pages_of_a_row = 5;    // more for each row
 constexpr int pause_factor = 20;      // so that at most a twentieth of the time goes into scans of the head
 
 MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(attachment.keys); }
