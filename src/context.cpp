@@ -9,6 +9,7 @@ namespace pawl {
 
 int executor_level = 0;
 int deferring_level = no_level;
+bool restoring = false;
 
 namespace {
 
@@ -138,6 +139,10 @@ void define_settings() {
                         "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
                         "the same cap. Empty: the backoff of the binding.",
                         &delay_value, check_delay);
+    DefineCustomBoolVariable("pawl.restoring", "Lets a dump be loaded into tables that extensions have enforced already.",
+                             "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
+                             "pawl.verify tells afterwards whether what came in is sound.",
+                             &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("pawl");
 }
 

@@ -73,6 +73,10 @@ inline constexpr int no_level = INT_MAX;
 extern int deferring_level;
 inline bool rows_are_unjudged() noexcept { return deferring_level <= executor_level; }
 
+// Whether a dump is being loaded into tables that carry our triggers already (setting pawl.restoring, for superusers): nothing is judged
+// or recorded then.
+extern bool restoring;
+
 void define_settings();
 
 }  // namespace pawl

@@ -264,4 +264,17 @@ PAWL_FUNCTION(pawl_render) {
     return pg::call([&] { return text_datum(rendered); });
 }
 
+PAWL_FUNCTION(pawl_creating_extension) {
+    return pg::call([&] {
+        const char* name = creating_extension ? get_extension_name(CurrentExtensionObject) : nullptr;
+        if (name == nullptr) {
+            fcinfo->isnull = true;
+            return static_cast<Datum>(0);
+        }
+        auto* result = static_cast<Name>(palloc0(NAMEDATALEN));
+        namestrcpy(result, name);
+        return NameGetDatum(result);
+    });
+}
+
 }  // namespace pawl

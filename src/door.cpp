@@ -5,6 +5,7 @@
 #include "destination.hpp"
 #include "journal.hpp"
 #include "log_writer.hpp"
+#include "outbox.hpp"
 #include "refusal.hpp"
 #include "row_query.hpp"
 
@@ -115,7 +116,7 @@ PAWL_FUNCTION(pawl_log_door) {
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() must be fired BEFORE INSERT FOR EACH ROW", {},
                           "Triggers with it are made by pawl.enforce.");
-    if (journal_is_writing()) return PointerGetDatum(trigger->tg_trigtuple);
+    if (restoring || journal_is_writing()) return PointerGetDatum(trigger->tg_trigtuple);
 
     MemoryContext memory = CurrentMemoryContext;
     Owner owner = {RelationGetRelid(trigger->tg_relation), InvalidOid, nullptr};
@@ -158,6 +159,9 @@ PAWL_FUNCTION(pawl_log_door) {
         MemoryContext spi = MemoryContextSwitchTo(memory);
         HeapTuple made = merge(trigger, writer, form_log_tuple(writer, *intent.captured, tail));
         MemoryContextSwitchTo(spi);
+        OutboxWriter* outbox = nullptr;
+        if (attachment.events) append_event(&outbox, *intent.captured, &last_entry(writer));
+        finish_outbox(outbox);
         finish_log(writer);
         SPI_finish();
         close_target(target);

@@ -3,7 +3,9 @@
 #include "journal.hpp"
 #include "member_cache.hpp"
 #include "moves.hpp"
+#include "outbox.hpp"
 #include "pg/bridge.hpp"
+#include "wake.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -93,6 +95,8 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
 
 void forget_everything() {
     forget_journal();
+    forget_outbox();
+    forget_wakes();
     forget_transition_memory();
     forget_moves();
     forget_deferral();
@@ -109,6 +113,8 @@ void transaction_event(XactEvent event, void*) {
         case XACT_EVENT_PRE_PREPARE:
             settle_vanished_rows();
             write_journal(true);
+            if (seal_outbox()) note_wake(events_channel);
+            if (event == XACT_EVENT_PRE_COMMIT) wake_sleepers();
             break;
         case XACT_EVENT_COMMIT:
         case XACT_EVENT_ABORT:
@@ -123,8 +129,12 @@ void transaction_event(XactEvent event, void*) {
 void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
     if (event == SUBXACT_EVENT_COMMIT_SUB) {
         reassign_hops(mine, parent);
+        reassign_events(mine, parent);
+        reassign_wakes(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
         drop_hops_of(mine);
+        drop_events_of(mine);
+        drop_wakes_of(mine);
         drop_moves_of(mine);
         if (!rows_are_unjudged()) deferring_level = no_level;
     }

@@ -3,8 +3,10 @@
 
 #include "journal.hpp"
 #include "log_writer.hpp"
+#include "outbox.hpp"
 #include "refusal.hpp"
 #include "subject.hpp"
+#include "wake.hpp"
 
 extern "C" {
 #include "common/hashfn.h"
@@ -47,9 +49,8 @@ void reset_if_empty() {
 }
 
 // A database that receives the log from a publisher must not write it a second time.
-bool keeps_log(const Attachment& attachment) {
-    return OidIsValid(attachment.log.table) &&
-           !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && attachment.log_is_replicated);
+bool keeps_record(const Attachment& attachment) {
+    return is_recorded(attachment) && !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && attachment.log_is_replicated);
 }
 
 uint32 hash_of_key(const Hop& hop) {
@@ -122,6 +123,7 @@ Hop* in_order(Hop* hops) {
 // A log that is being written.
 struct LogRun {
     LogWriter* writer;
+    OutboxWriter** outbox;
     Subjects* subjects;  // null where there is one hop only
     int in_batch;
     bool all;
@@ -151,7 +153,11 @@ Hop* write_hops(LogRun& run, Hop* hops, bool force) {
             const uint32 hash = hash_of_key(*hop);
             const Tail tail = find_tail(run, *hop, hash);
             wait = !force && comes_too_early(*hop, tail, waiting, hash);
-            if (!wait) add_to_log(run.writer, *hop, tail), ++run.written;
+            if (!wait) {
+                add_to_log(run.writer, *hop, tail);
+                if (hop->attachment->events) append_event(run.outbox, *hop, &last_entry(run.writer));
+                ++run.written;
+            }
         }
         if (wait) {
             *waiting_end = hop;
@@ -176,14 +182,14 @@ void refuse_second_rows(LogRun& run, Hop* waiting) {
 }
 
 // Writes all hops of one log that can be written; the others go, in order, to `rest`.
-void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
+void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all) {
     Relation log = try_relation_open(table, RowExclusiveLock);
     if (log == nullptr)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the log table of \"%s\" is gone", get_rel_name(hops->attachment->root)),
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), nullptr, 0, all, 0};
+    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), outbox, nullptr, 0, all, 0};
     if (hops->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
@@ -199,6 +205,22 @@ void write_log(Oid table, Hop* hops, Hop** rest, bool all) {
     table_close(log, NoLock);
     while (*rest != nullptr) rest = &(*rest)->next;
     *rest = waiting;
+}
+
+// Hops of lifecycles that have events but no log. Nothing tells whether a predecessor is missing, so a hop waits as long as one may be.
+void write_events(Hop* hops, OutboxWriter** outbox, Hop** rest, bool all) {
+    while (*rest != nullptr) rest = &(*rest)->next;
+    Hop** end = rest;
+    for (Hop *hop = in_order(hops), *next; hop != nullptr; hop = next) {
+        next = hop->next;
+        hop->next = nullptr;
+        if (all || (!cannot_be_written(*hop) && !queues_behind(*rest, hash_of_key(*hop)))) {
+            append_event(outbox, *hop, nullptr);
+        } else {
+            *end = hop;
+            end = &hop->next;
+        }
+    }
 }
 
 // Takes the hops of the first log from the list, in order.
@@ -228,12 +250,17 @@ void write_all(bool all) {
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pawl journal", ALLOCSET_DEFAULT_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(scratch);
     Hop* rest = nullptr;
+    OutboxWriter* outbox = nullptr;
     while (journal.first != nullptr) {
         Oid table = journal.first->attachment->log.table;
         Hop* hops = take_log(&journal.first, table);
         journal.last = last_of(journal.first);
-        write_log(table, hops, &rest, all);
+        if (OidIsValid(table))
+            write_log(table, hops, &outbox, &rest, all);
+        else
+            write_events(hops, &outbox, &rest, all);
     }
+    finish_outbox(outbox);
     journal.first = rest;
     journal.last = last_of(rest);
     journal.n = 0;
@@ -313,7 +340,8 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
 }  // namespace
 
 void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent) {
-    if (!keeps_log(attachment)) return;
+    if (attachment.wake) note_claimable(attachment, verdict.to);
+    if (!keeps_record(attachment)) return;
     if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr) {
         MemoryContext caller = MemoryContextSwitchTo(intent->capture);
         forget_attribution();  // one of its own, which lives as long as the hop

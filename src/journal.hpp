@@ -37,7 +37,7 @@ struct Verdict {
     Jsonb* remark;          // joined to the metadata; null: nothing
 };
 
-// Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps no history.
+// Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.
 void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent);
 
 // Writes what is waiting. `all`: hops that still wait for a predecessor too (before the transaction ends).

@@ -24,15 +24,6 @@ bool is_equal_by_image(Oid type, Oid collation) {
     return OidIsValid(function) && DatumGetBool(OidFunctionCall1Coll(function, collation, ObjectIdGetDatum(entry->btree_opintype)));
 }
 
-// Whether values of this type look the same in every session.
-bool has_one_text(Oid type) {
-    switch (getBaseType(type)) {
-        case BOOLOID: case CHAROID: case NAMEOID: case INT2OID: case INT4OID: case INT8OID: case OIDOID: case NUMERICOID:
-        case TEXTOID: case VARCHAROID: case BPCHAROID: case UUIDOID: return true;
-        default: return type_is_enum(type);
-    }
-}
-
 char* operator_text(Oid found) {
     HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(found));
     if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for operator %u", found);
@@ -89,6 +80,14 @@ char* equality(Oid type) { return operator_text(equality_of(type)->eq_opr); }
 char* greater_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr); }
 
 char* less_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr); }
+
+bool has_one_text(Oid type) {
+    switch (getBaseType(type)) {
+        case BOOLOID: case CHAROID: case NAMEOID: case INT2OID: case INT4OID: case INT8OID: case OIDOID: case NUMERICOID:
+        case TEXTOID: case VARCHAROID: case BPCHAROID: case UUIDOID: return true;
+        default: return type_is_enum(type);
+    }
+}
 
 char* fixed_text(Oid type, Datum value) {
     Oid output;

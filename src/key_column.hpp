@@ -26,6 +26,9 @@ char* equality(Oid type);
 char* greater_than(Oid type);
 char* less_than(Oid type);
 
+// Whether values of this type look the same in every session.
+bool has_one_text(Oid type);
+
 // The text of a value, the same in every session: times, floats and bytes as pawl.verify prints them. Every session reads it back
 // to the same value.
 char* fixed_text(Oid type, Datum value);

@@ -87,8 +87,13 @@ Batch pick_lapsed(const Target& target, Datum owner, int batch) {
                      parameters);
 }
 
-int64 move_all(const Target& target, const Batch& batch, const text* event, Intent& intent) {
-    return take_steps(target, batch, lead(target, batch, event, intent), intent);
+// `otherwise` is the event of rows that the first one leads nowhere; null: they stay.
+int64 move_all(const Target& target, const Batch& batch, const text* event, const text* otherwise, Intent& intent) {
+    Step* steps = lead(target, batch, event, intent);
+    for (int i = 0; otherwise != nullptr && i < batch.n; ++i)
+        if (steps[i].to == core::no_state)
+            steps[i] = {look_for_destination(target, otherwise, batch.rows[i], &intent, true).to, otherwise, nullptr};
+    return take_steps(target, batch, steps, intent);
 }
 
 }  // namespace
@@ -119,6 +124,7 @@ PAWL_FUNCTION(pawl_abandon) {
     const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     text* processor = processor_argument(fcinfo, 1);
     const text* event = event_of_lapse(fcinfo, 2, target);
+    const text* otherwise = PG_ARGISNULL(2) ? target.attachment->managed->lapse_else : nullptr;
     Intent intent = work_intent(target, processor);
     if (!PG_ARGISNULL(3)) {
         intent.with_metadata = true;
@@ -127,7 +133,7 @@ PAWL_FUNCTION(pawl_abandon) {
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        const int64 given_up = move_all(target, pick_owned(target, processor), event, intent);
+        const int64 given_up = move_all(target, pick_owned(target, processor), event, otherwise, intent);
         SPI_finish();
         close_target(target);
         return Int64GetDatum(given_up);
@@ -159,7 +165,7 @@ PAWL_FUNCTION(pawl_reap) {
             }
             const Batch lapsed = pick_lapsed(target, found[i].owner, static_cast<int>(most - seen));
             seen += lapsed.n;
-            reaped += move_all(target, lapsed, event, intent);
+            reaped += move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
         }
         SPI_finish();
         close_target(target);

@@ -44,6 +44,8 @@ struct LogWriter {
     bool simple_indexes;  // entries may be made without the executor: no exclusion or deferrable constraints
     Datum* values;        // of the row being formed
     bool* nulls;
+    LogEntry entry;
+    TupleDesc descriptor;  // of the slots, our own: the server counts references to a shared one, slowly when there are many
     TupleTableSlot** slots;
     int nslots;
     int nused;
@@ -178,6 +180,7 @@ void prepare_target(LogWriter* writer) {
     writer->simple_indexes = has_simple_indexes(writer->target);
     writer->most_recent_index = find_most_recent_index(writer);
     writer->estate->es_opened_result_relations = list_make1(writer->target);
+    writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
     if (writer->fires) {
         AfterTriggerBeginQuery();
@@ -318,10 +321,11 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
     const TimestampTz at = tail.found ? Max(hop.at, tail.at) : hop.at;
     const int sort_key = tail.found ? tail.sort_key + 1 : 1;
-    pg_uuid_t id;
-    make_uuid_v7(at, &id);
+    writer->entry.at = at;
+    writer->entry.sort_key = sort_key;
+    make_uuid_v7(at, &writer->entry.id);
 
-    set(columns.id, UUIDPGetDatum(&id));
+    set(columns.id, UUIDPGetDatum(&writer->entry.id));
     for (int i = 0; i < writer->nkeys; ++i) set(log_key_column(writer, i), hop.key[i]);
     set(columns.sort_key, Int32GetDatum(sort_key));
     set_text(columns.from_state, hop.from);
@@ -338,6 +342,8 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     if (columns.hash != 0) set(columns.hash, PointerGetDatum(log_hash(hop, sort_key, at, tail.hash)));
     return heap_form_tuple(descriptor, values, nulls);
 }
+
+const LogEntry& last_entry(const LogWriter* writer) { return writer->entry; }
 
 void retire_tail(LogWriter* writer, const Tail& tail) {
     if (!tail.found || writer->columns.most_recent == 0) return;
@@ -371,7 +377,7 @@ void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail) {
     retire_tail(writer, tail);
     MemoryContextSwitchTo(caller);
     if (writer->nused == writer->nslots)
-        writer->slots[writer->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(writer->log), &TTSOpsHeapTuple);
+        writer->slots[writer->nslots++] = MakeSingleTupleTableSlot(writer->descriptor, &TTSOpsHeapTuple);
     TupleTableSlot* slot = writer->slots[writer->nused++];
     ExecStoreHeapTuple(tuple, slot, false);
     slot->tts_tableOid = RelationGetRelid(writer->log);

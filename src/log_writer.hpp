@@ -15,6 +15,13 @@ struct Tail {
     HeapTuple tuple;  // only where most_recent is stored
 };
 
+// What a hop became in its log.
+struct LogEntry {
+    pg_uuid_t id;
+    int sort_key;
+    TimestampTz at;
+};
+
 // An open log: begin, any number of find_tail / add, finish. Everything lives in the memory context current at begin.
 struct LogWriter;
 
@@ -28,6 +35,7 @@ Tail find_tail(LogWriter* writer, const Hop& hop);
 
 // The row for a hop after this tail.
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail);
+const LogEntry& last_entry(const LogWriter* writer);  // that was formed
 void retire_tail(LogWriter* writer, const Tail& tail);
 
 // Adds a hop after its tail. A second hop of a subject needs the first one's row: call flush_log before asking for its tail.

@@ -50,6 +50,8 @@ void read_states(Managed& managed, const core::Machine& machine) {
     }
 }
 
+bool is_event(const text* event, const core::Arrow& arrow) { return event != nullptr && arrow.event == view(event); }
+
 void read_arrows(Managed& managed, const core::Machine& machine) {
     const auto& arrows = machine.arrows();
     managed.roles = static_cast<std::uint8_t*>(palloc0(Max(arrows.size(), 1)));
@@ -59,7 +61,7 @@ void read_arrows(Managed& managed, const core::Machine& machine) {
         std::uint8_t& role = managed.roles[i];
         if (!arrow.after.empty()) role |= arrow_times;
         if (arrow.event.empty()) continue;
-        if (managed.lapse_event != nullptr && arrow.event == view(managed.lapse_event)) role |= arrow_lapses;
+        if (is_event(managed.lapse_event, arrow) || is_event(managed.lapse_else, arrow)) role |= arrow_lapses;
         if (managed.operator_events.contain(arrow.event)) role |= arrow_operates;
         if (managed.retry_events.contain(arrow.event) && !machine.states()[arrow.to].terminal) role |= arrow_retries;
         if (managed.claim_events.contain(arrow.event) && managed.owned[arrow.to] && !managed.owned[arrow.from]) role |= arrow_claims;
@@ -88,12 +90,14 @@ Managed* read_managed(const CatalogRow& row) {
     managed->attempts = named(row, "attempts_column");
     managed->max_attempts = named(row, "max_attempts_column");
     managed->queue = named(row, "queue_column");
+    managed->backoff_policy = named(row, "backoff_column");
     if (!is_named(managed->owner) && !is_named(managed->due) && !is_named(managed->attempts)) return nullptr;
 
     managed->claim_events = names_in(row, "claim_events");
     managed->retry_events = names_in(row, "retry_events");
     managed->operator_events = names_in(row, "operator_events");
     if (const char* lapse = row.string("lapse_event")) managed->lapse_event = cstring_to_text(lapse);
+    if (const char* otherwise = row.string("lapse_else")) managed->lapse_else = cstring_to_text(otherwise);
     managed->lease_time = *row.interval_value("lease_time");
     managed->backoff = core::BackoffPolicy{};
     if (Jsonb* policy = row.json("backoff")) managed->backoff = read_backoff(policy);
@@ -104,7 +108,8 @@ Managed* read_managed(const CatalogRow& row) {
 }
 
 void resolve_managed(Managed& managed, const core::Machine& machine, Relation relation) {
-    for (ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue})
+    for (ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue,
+                                  &managed.backoff_policy})
         resolve(*column, relation);
     read_states(managed, machine);
     read_arrows(managed, machine);

@@ -37,13 +37,14 @@ struct Names {
 };
 
 struct Managed {
-    ManagedColumn owner, lease, token, due, attempts, max_attempts, queue;
+    ManagedColumn owner, lease, token, due, attempts, max_attempts, queue, backoff_policy;
     bool* owned;               // by state: tagged `owned`
     std::uint8_t* roles;       // by arrow: ArrowRole
     Interval** shortest_after;  // by state; null: no timer
     Interval lease_time;
     core::BackoffPolicy backoff;
     text* lapse_event;  // null: none
+    text* lapse_else;   // where lapse_event leads nowhere; null: none
     Names claim_events, retry_events, operator_events;
     Names claim_columns;  // in claim order
     bool* claim_descending;

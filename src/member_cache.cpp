@@ -34,6 +34,10 @@ struct StoredBinding {
     bool hash_chain;
     char* on_delete;
     Managed* managed;
+    bool events;
+    bool wake;
+    char** claim_events;
+    int nclaim_events;
     StoredBinding* next;
 };
 
@@ -55,6 +59,11 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
     binding->managed = read_managed(row);
+    if (row.has("events")) {  // not so in an earlier version's tables
+        binding->events = row.boolean("events");
+        binding->wake = row.boolean("wake");
+        binding->claim_events = row.strings("claim_events", &binding->nclaim_events);
+    }
     binding->next = collected->first;
     collected->first = binding;
     ++collected->n;
@@ -200,6 +209,14 @@ bool is_subscribed(Oid relid) {
     return found;
 }
 
+void read_claimable(const StoredBinding& binding, Attachment& attachment) {
+    const core::Machine& machine = *attachment.machine->machine;
+    attachment.claimable = static_cast<bool*>(palloc0(sizeof(bool) * machine.states().size()));
+    for (const core::Arrow& arrow : machine.arrows())
+        for (int i = 0; i < binding.nclaim_events; ++i)
+            if (arrow.from != core::no_state && arrow.event == binding.claim_events[i]) attachment.claimable[arrow.from] = true;
+}
+
 void attach(Relation relation, const StoredBinding& binding, Attachment& attachment) {
     attachment.root = binding.relation;
     namestrcpy(&attachment.column, binding.column);
@@ -214,6 +231,9 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
                                                                         : OnDelete::allow;
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
+    attachment.events = binding.events;
+    attachment.wake = binding.wake;
+    if (binding.wake) read_claimable(binding, attachment);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;

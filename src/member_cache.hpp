@@ -56,6 +56,9 @@ struct Attachment {
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
     Managed* managed;  // null: no columns are kept
+    bool events;      // transitions go to the outbox
+    bool wake;        // rows that become claimable wake who sleeps
+    bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake
     bool has_effects;
     bool has_guards;
     ArrowCalls* calls;           // by arrow
@@ -65,6 +68,9 @@ struct Attachment {
     KeptPlan* kept_plans;  // of the functions that take many rows
     SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
 };
+
+// Whether moves are put down anywhere, so that the key of a row must be known and stay.
+inline bool is_recorded(const Attachment& attachment) { return OidIsValid(attachment.log.table) || attachment.events; }
 
 struct Member {
     Oid relid;

@@ -87,7 +87,7 @@ bool same_state(const Attachment& attachment, Datum a, bool a_null, Datum b, boo
 }
 
 void check_key(const Attachment& before_of, TupleTableSlot* before, const Attachment& after_of, TupleTableSlot* after) {
-    if (!OidIsValid(after_of.log.table)) return;
+    if (!is_recorded(after_of)) return;
     for (int i = 0; i < after_of.nkeys; ++i) {
         bool old_null, new_null;
         Datum old_value = slot_getattr(before, before_of.keys[i].attribute, &old_null);
@@ -226,7 +226,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     Verdict verdict = {};
     verdict.from = lasting_text(before_of, from, old_value, old_null);
     verdict.to = to == core::no_state ? state_as_text(attachment, new_value, new_null) : attachment.machine->state_text[to];
-    if (OidIsValid(attachment.log.table)) {
+    if (is_recorded(attachment)) {
         verdict.may_wait = made_here(before.tuple);
         verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
     }
@@ -333,7 +333,7 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         const bool terminal = from != core::no_state && attachment.machine->machine->states()[from].terminal;
         if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
             refuse_delete(attachment, row.slot, from_text);
-        if (!OidIsValid(attachment.log.table)) continue;
+        if (!is_recorded(attachment)) continue;
         record_hop(attachment, row.slot, {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr}, nullptr);
     }
 }

@@ -140,7 +140,9 @@ void keep_due(const Attachment& attachment, const Standing& standing, int arrow,
         const Value given = value_in(statement.after, managed.due);
         if (!given.null) put_due(managed, to, given.datum, standing.now, changes);
     } else if ((managed.roles[arrow] & arrow_retries) != 0) {
-        const core::Delay delay = next_delay(managed.backoff, standing.attempts, asked_delay());
+        const Value own = value_in(statement.before, managed.backoff_policy);
+        const core::BackoffPolicy policy = own.null ? managed.backoff : read_backoff(DatumGetJsonbP(own.datum));
+        const core::Delay delay = next_delay(policy, standing.attempts, asked_delay());
         put_due(managed, to, TimestampTzGetDatum(standing.now + delay.count()), standing.now, changes);
     } else if (const Interval* after = managed.shortest_after[to]) {
         put(changes, managed.due, later(standing.now, after));

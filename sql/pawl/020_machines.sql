@@ -1,6 +1,10 @@
 -- Machines: what was drawn, and what it compiles to. Written by pawl.define, never changed afterwards.
 -- No foreign keys tie these tables: a parallel pg_restore fills them in any order. Triggers do their work.
 
+CREATE FUNCTION pawl._creating_extension() RETURNS name
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';
+COMMENT ON FUNCTION pawl._creating_extension() IS 'internal: the extension whose script runs; null when none does';
+
 CREATE TABLE pawl.machine (
     machine text COLLATE "C" NOT NULL CHECK (machine <> ''),
     version integer NOT NULL CHECK (version > 0),
@@ -10,11 +14,13 @@ CREATE TABLE pawl.machine (
     defined_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     -- a name, not a regrole: a dump must load where that role does not exist
     defined_by text NOT NULL DEFAULT CURRENT_USER,
+    extension name DEFAULT pawl._creating_extension(),
     PRIMARY KEY (machine, version)
 );
 COMMENT ON TABLE pawl.machine IS 'one row a version of a machine; immutable';
 COMMENT ON COLUMN pawl.machine.source IS 'the diagram as it was given';
 COMMENT ON COLUMN pawl.machine.diagram IS 'its canonical form: two diagrams that mean the same have the same one';
+COMMENT ON COLUMN pawl.machine.extension IS 'the extension whose script defined it, and defines it again after a restore; null: a user did';
 COMMENT ON COLUMN pawl.machine.unbound IS 'what became of guards and effects that name no function: refuse or note';
 
 CREATE TABLE pawl.machine_state (
@@ -57,9 +63,19 @@ COMMENT ON COLUMN pawl.machine_transition.drawn_from IS 'the composite state thi
 -- verify and the functions that read arrows ask for one pair of states of one version.
 CREATE INDEX ON pawl.machine_transition (machine, version, from_state, to_state);
 
-SELECT pg_catalog.pg_extension_config_dump('pawl.machine', '');
-SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', '');
-SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', '');
+-- What an extension defined comes back with its CREATE EXTENSION, not with the data.
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine', 'WHERE extension IS NULL');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', 'WHERE pawl._is_users(machine, version)');
+
+CREATE FUNCTION pawl._is_users(machine text, version integer) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT NOT EXISTS (SELECT FROM pawl.machine m
+                        WHERE m.machine = _is_users.machine AND m.version = _is_users.version AND m.extension IS NOT NULL)
+$function$;
+COMMENT ON FUNCTION pawl._is_users(text, integer) IS 'internal: whether a version of a machine belongs into a dump: no extension defines it';
 
 -- A version that a row was ever judged by must stay what it was.
 CREATE FUNCTION pawl._machine_immutable() RETURNS trigger

@@ -33,12 +33,15 @@ CREATE TABLE pawl.binding (
     claim_descending boolean[] NOT NULL DEFAULT '{}',
     lease_time interval NOT NULL DEFAULT '60 s',
     lapse_event text,
+    lapse_else text,
     retry_events text[] NOT NULL DEFAULT '{}',
     backoff jsonb,
+    backoff_column name,
     operator_events text[] NOT NULL DEFAULT '{}',
     events boolean NOT NULL DEFAULT false,
     wake boolean NOT NULL DEFAULT false,
     managed_attnums smallint[],
+    extension name,
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
@@ -53,9 +56,13 @@ COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in t
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
 COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';
-COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue (0: none), then of claim_columns';
+COMMENT ON COLUMN pawl.binding.lapse_else IS 'the event that it fires where lapse_event leads nowhere, because no attempt is left or a guard says no';
+COMMENT ON COLUMN pawl.binding.backoff_column IS 'the column with the backoff of each row; null in a row: that of the binding';
+COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue, backoff_column (0: none), then of claim_columns';
 
-SELECT pg_catalog.pg_extension_config_dump('pawl.binding', '');
+COMMENT ON COLUMN pawl.binding.extension IS 'the extension whose script attached it, and attaches it again after a restore; null: a user did';
+
+SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
 
 -- A relation and its parents up to the root.
 CREATE FUNCTION pawl._ancestors(relation oid) RETURNS SETOF oid
@@ -99,10 +106,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT ARRAY[bound.owner_column, bound.lease_column, bound.token_column, bound.due_column, bound.attempts_column,
-                 bound.max_attempts_column, bound.queue_column] || bound.claim_columns
+                 bound.max_attempts_column, bound.queue_column, bound.backoff_column] || bound.claim_columns
 $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
-'internal: owner, lease, token, due, attempts, max_attempts, queue (null: none), then what rows are claimed by';
+'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), then what rows are claimed by';
 
 -- Whoever may write this table still speaks only for tables of his own.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger
@@ -132,6 +139,9 @@ BEGIN
        AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
         RAISE EXCEPTION USING ERRCODE = 'PW008',
             MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
+    END IF;
+    IF TG_OP = 'INSERT' AND NEW.extension IS NULL THEN
+        NEW.extension := pawl._creating_extension();
     END IF;
     NEW.relation_oid := NEW.relation::oid;
     SELECT array_agg(coalesce(a.attnum, 0) ORDER BY m.n) INTO NEW.managed_attnums

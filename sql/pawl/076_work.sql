@@ -75,7 +75,8 @@ AS $function$
         (4, 'due', bound.due_column, '{timestamptz}', 'timestamptz', 'timestamptz', true, true),
         (5, 'attempts', bound.attempts_column, '{integer,smallint}', 'integer or smallint', 'integer not null default 0', true, false),
         (6, 'max_attempts', bound.max_attempts_column, '{integer,smallint}', 'integer or smallint', 'integer', false, false),
-        (7, 'queue', bound.queue_column, '{text,varchar,uuid,integer,bigint}', 'text, varchar, an enum, uuid, integer or bigint', 'text', false, false)
+        (7, 'queue', bound.queue_column, '{text,varchar,uuid,integer,bigint}', 'text, varchar, an enum, uuid, integer or bigint', 'text', false, false),
+        (8, 'backoff_column', bound.backoff_column, '{jsonb}', 'jsonb', 'jsonb', false, false)
       ) w(n, argument, name, types, allowed, make, is_written, is_nullable)
      WHERE w.name IS NOT NULL
 $function$;

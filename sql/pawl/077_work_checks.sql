@@ -19,6 +19,8 @@ BEGIN
         ('lapse', bound.lapse_event IS NOT NULL, 'lease', bound.lease_column IS NULL),
         ('retry', bound.retry_events <> '{}', 'due', bound.due_column IS NULL),
         ('retry', bound.retry_events <> '{}', 'attempts', bound.attempts_column IS NULL),
+        ('lapse_else', bound.lapse_else IS NOT NULL, 'lapse', bound.lapse_event IS NULL),
+        ('backoff_column', bound.backoff_column IS NOT NULL, 'retry', bound.retry_events = '{}'),
         ('backoff', bound.backoff IS NOT NULL, 'retry', bound.retry_events = '{}'),
         ('wake', bound.wake, 'claim', bound.claim_events = '{}')) a(argument, is_given, needs, is_lacking)
      WHERE a.is_given AND a.is_lacking LIMIT 1;
@@ -147,6 +149,7 @@ DECLARE
 BEGIN
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'claim', bound.claim_events);
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'lapse', array_remove(ARRAY[bound.lapse_event], NULL));
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'lapse_else', array_remove(ARRAY[bound.lapse_else], NULL));
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'retry', bound.retry_events);
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'operator_events', bound.operator_events);
     IF bound.owner_column IS NOT NULL AND owned = '{}' THEN
@@ -162,7 +165,7 @@ BEGIN
         PERFORM pawl._raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
             format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class … owned');
     END IF;
-    SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.lapse_event], NULL)) e
+    SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.lapse_event, bound.lapse_else], NULL)) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event = e AND t.from_state = ANY (owned));
     IF FOUND THEN
@@ -191,7 +194,7 @@ AS $function$
       FROM unnest(pawl._owned_states(bound.machine, bound.version)) WITH ORDINALITY o(state, n)
      WHERE bound.lease_column IS NOT NULL
        AND NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
-                          AND t.event = bound.lapse_event AND t.from_state = o.state)
+                          AND t.event IN (bound.lapse_event, bound.lapse_else) AND t.from_state = o.state)
 $function$;
 COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS 'internal: owned states that an expired lease does not lead out of';
 

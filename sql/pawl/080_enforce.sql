@@ -95,7 +95,8 @@ CREATE FUNCTION pawl.enforce(relation regclass, state_column name, machine text,
     owner name DEFAULT NULL, lease name DEFAULT NULL, token name DEFAULT NULL, due name DEFAULT NULL, attempts name DEFAULT NULL,
     max_attempts name DEFAULT NULL, queue name DEFAULT NULL, claim text[] DEFAULT NULL, claim_order text DEFAULT NULL,
     lease_time interval DEFAULT '60 s', lapse text DEFAULT NULL, retry text[] DEFAULT NULL, backoff jsonb DEFAULT NULL,
-    operator_events text[] DEFAULT NULL, events boolean DEFAULT false, wake boolean DEFAULT false) RETURNS void
+    operator_events text[] DEFAULT NULL, events boolean DEFAULT false, wake boolean DEFAULT false, lapse_else text DEFAULT NULL,
+    backoff_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -172,6 +173,10 @@ BEGIN
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
             'add one, or name columns that identify a row: key => array[…]');
     END IF;
+    IF events AND bound.key_columns = '{}' THEN
+        PERFORM pawl._raise('55000', format('table %s has no key for its events', relation), NULL,
+            'add a primary key, or name columns that identify a row: key => array[…]');
+    END IF;
 
     bound.owner_column := owner;
     bound.lease_column := lease;
@@ -184,6 +189,8 @@ BEGIN
     SELECT o.names, o.descending INTO bound.claim_columns, bound.claim_descending FROM pawl._claim_order(claim_order) o;
     bound.lease_time := lease_time;
     bound.lapse_event := lapse;
+    bound.lapse_else := lapse_else;
+    bound.backoff_column := backoff_column;
     bound.retry_events := coalesce(retry, '{}');
     bound.backoff := backoff;
     bound.operator_events := coalesce(operator_events, '{}');
@@ -223,7 +230,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-    text[], text, interval, text, text[], jsonb, text[], boolean, boolean) IS
+    text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name) IS
 'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42501 not the owner; 42710 already enforced';
 
 -- A log that was made before, by an earlier attachment or a restore, is taken up again when it fits.

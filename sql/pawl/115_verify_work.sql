@@ -6,9 +6,9 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    owner_value text := coalesce(format('r.%I::text', bound.owner_column), 'NULL::text');
-    lease_value text := coalesce(format('r.%I', bound.lease_column), 'NULL::timestamptz');
-    due_value text := coalesce(format('r.%I', bound.due_column), 'NULL::timestamptz');
+    owner_value text := coalesce('r.' || quote_ident(bound.owner_column) || '::text', 'NULL::text');
+    lease_value text := coalesce('r.' || quote_ident(bound.lease_column), 'NULL::timestamptz');
+    due_value text := coalesce('r.' || quote_ident(bound.due_column), 'NULL::timestamptz');
     owned text[];
     timed text[];
 BEGIN

@@ -11,16 +11,30 @@ GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO p
 GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
+-- a trigger lets only operators and the owner of the table in question ask for a pause
+GRANT INSERT ON pawl.paused TO PUBLIC;
+GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
+GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT EXECUTE ON FUNCTION
     pawl.define(text, text, text),
     pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-        text[], text, interval, text, text[], jsonb, text[], boolean, boolean),
+        text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name),
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
     pawl._remap(regclass, name, jsonb)
 TO pawl_admin;
+
+GRANT SELECT ON pawl.consumers TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION
+    pawl.create_consumer(text, text, regclass[]),
+    pawl.drop_consumer(text),
+    pawl.read_events(text, integer),
+    pawl.sleep(regclass),
+    pawl.awake(regclass)
+TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.prune_events(interval) TO pawl_admin, pawl_operator;
 
 GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health() TO pawl_admin, pawl_operator, pawl_reader;
 
@@ -32,9 +46,10 @@ BEGIN
     FOR routine IN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
-           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype
+           AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff')
+                                 'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'pause', 'resume', 'channel')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid

@@ -26,12 +26,15 @@ ALTER TABLE pawl.binding
     ADD COLUMN claim_descending boolean[] NOT NULL DEFAULT '{}',
     ADD COLUMN lease_time interval NOT NULL DEFAULT '60 s',
     ADD COLUMN lapse_event text,
+    ADD COLUMN lapse_else text,
     ADD COLUMN retry_events text[] NOT NULL DEFAULT '{}',
     ADD COLUMN backoff jsonb,
+    ADD COLUMN backoff_column name,
     ADD COLUMN operator_events text[] NOT NULL DEFAULT '{}',
     ADD COLUMN events boolean NOT NULL DEFAULT false,
     ADD COLUMN wake boolean NOT NULL DEFAULT false,
     ADD COLUMN managed_attnums smallint[],
+    ADD COLUMN extension name,
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (
@@ -46,6 +49,79 @@ CREATE TABLE pawl.paused (
     UNIQUE NULLS NOT DISTINCT (relation, state_column, queue)
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');
+
+-- what extensions define and attach comes back with them, not with a dump
+CREATE FUNCTION pawl._creating_extension() RETURNS name
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';
+ALTER TABLE pawl.machine ADD COLUMN extension name;
+ALTER TABLE pawl.machine ALTER COLUMN extension SET DEFAULT pawl._creating_extension();
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine', 'WHERE extension IS NULL');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', 'WHERE pawl._is_users(machine, version)');
+SELECT pg_catalog.pg_extension_config_dump('pawl.binding', 'WHERE extension IS NULL');
+-- the outbox
+CREATE TABLE pawl.outbox_1 (
+    txid xid8 NOT NULL,
+    at timestamptz NOT NULL,
+    n integer NOT NULL,
+    relation regclass NOT NULL,
+    sort_key integer,
+    machine_version integer NOT NULL,
+    log_id uuid,
+    state_column text NOT NULL,
+    machine text NOT NULL,
+    key text[] NOT NULL,
+    from_state text,
+    to_state text,
+    event text,
+    processor text,
+    actor text NOT NULL,
+    correlation_id text,
+    metadata jsonb
+) USING heap WITH (autovacuum_vacuum_insert_threshold = -1);
+CREATE TABLE pawl.outbox_2 (LIKE pawl.outbox_1) USING heap WITH (autovacuum_vacuum_insert_threshold = -1);
+CREATE TABLE pawl.outbox_3 (LIKE pawl.outbox_1) USING heap WITH (autovacuum_vacuum_insert_threshold = -1);
+CREATE INDEX outbox_1_txid ON pawl.outbox_1 (txid, n);
+CREATE INDEX outbox_2_txid ON pawl.outbox_2 (txid, n);
+CREATE INDEX outbox_3_txid ON pawl.outbox_3 (txid, n);
+CREATE TABLE pawl.outbox_commit_1 (
+    txid xid8 NOT NULL,
+    place pg_lsn NOT NULL,
+    at timestamptz NOT NULL,
+    events bigint NOT NULL
+) USING heap WITH (autovacuum_vacuum_insert_threshold = -1);
+CREATE TABLE pawl.outbox_commit_2 (LIKE pawl.outbox_commit_1) USING heap WITH (autovacuum_vacuum_insert_threshold = -1);
+CREATE TABLE pawl.outbox_commit_3 (LIKE pawl.outbox_commit_1) USING heap WITH (autovacuum_vacuum_insert_threshold = -1);
+CREATE INDEX outbox_commit_1_txid ON pawl.outbox_commit_1 (txid);
+CREATE INDEX outbox_commit_2_txid ON pawl.outbox_commit_2 (txid);
+CREATE INDEX outbox_commit_3_txid ON pawl.outbox_commit_3 (txid);
+CREATE INDEX outbox_commit_1_place ON pawl.outbox_commit_1 (place, txid);
+CREATE INDEX outbox_commit_2_place ON pawl.outbox_commit_2 (place, txid);
+CREATE INDEX outbox_commit_3_place ON pawl.outbox_commit_3 (place, txid);
+CREATE TABLE pawl.outbox_slot (current integer NOT NULL CHECK (current BETWEEN 1 AND 3)) USING heap;
+CREATE TABLE pawl.outbox_era (era integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
+CREATE TABLE pawl.consumer (
+    consumer text COLLATE "C" PRIMARY KEY CHECK (consumer <> ''),
+    owner text NOT NULL,
+    relations regclass[],
+    seen pg_snapshot NOT NULL,
+    reading pg_snapshot,
+    range_place pg_lsn NOT NULL DEFAULT '0/0',
+    place pg_lsn NOT NULL DEFAULT '0/0',
+    place_txid xid8 NOT NULL DEFAULT '0',
+    place_n integer NOT NULL DEFAULT 0,
+    missed bigint NOT NULL DEFAULT 0,
+    missed_until timestamptz,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.now()
+) WITH (fillfactor = 50);
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_1', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_2', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_3', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_1', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_2', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_3', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_era', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.consumer', '');
 
 -- functions with another signature now
 DROP FUNCTION pawl.available(regclass, "any", name);

@@ -36,6 +36,7 @@ extern "C" {
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
@@ -110,6 +111,14 @@ inline bool owns_relation(Oid relation, Oid role) {
     return object_ownercheck(RelationRelationId, relation, role);
 #else
     return pg_class_ownercheck(relation, role);
+#endif
+}
+
+inline bool holds_lock(const LOCKTAG* tag, LOCKMODE mode) {
+#if PG_VERSION_NUM >= 170000
+    return LockHeldByMe(tag, mode, false);
+#else
+    return LockHeldByMe(tag, mode);
 #endif
 }
 

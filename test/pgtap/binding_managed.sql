@@ -12,7 +12,7 @@ select results_eq($$select owner_column, lease_column, token_column, due_column,
         claim_columns, claim_descending, lease_time, lapse_event, retry_events, backoff, operator_events, events, wake, managed_attnums from pawl.binding$$,
     $$values ('owner'::name, 'lease'::name, 'token'::name, 'due'::name, 'attempts'::name, 'max_attempts'::name, 'queue'::name, '{start}'::text[],
         '{priority,created_at}'::name[], '{t,f}'::boolean[], '5 min'::interval, 'lapse', '{fail}'::text[], '{"strategy": "none"}'::jsonb,
-        '{cancel}'::text[], true, true, '{3,4,5,6,7,8,9,10,11}'::smallint[])$$, 'all of it is in the binding');
+        '{cancel}'::text[], true, true, '{3,4,5,6,7,8,9,0,10,11}'::smallint[])$$, 'all of it is in the binding');
 select results_eq($$select work_indexes('jobs')$$, $$values
     ('jobs_pawl_claim: (queue, priority DESC, created_at, id) WHERE ((state = ANY (ARRAY[''ready''::text, ''waiting''::text])) AND (due IS NULL))'),
     ('jobs_pawl_due: (due, id) WHERE (due IS NOT NULL)'),

@@ -23,6 +23,7 @@ union all select 'bindings', count(*), sum(version), md5(string_agg(row(relation
         most_recent, hash_chain, on_delete, always, history_view, log_key_columns, owner_column, lease_column, token_column, due_column, attempts_column,
         max_attempts_column, queue_column, claim_events, claim_columns, claim_descending, lease_time, lapse_event, retry_events, backoff, operator_events,
         events, wake)::text, '|' order by relation::text, state_column)) from pawl.binding
+union all select 'pauses', count(*), null, md5(string_agg(t::text, '|' order by relation::text)) from pawl.paused t
 union all select 'machines', count(*), sum(ordinal), md5(string_agg(t::text, '|' order by machine, version, ordinal)) from pawl.machine_transition t
 SQL
 my $original = one($node, $logs);

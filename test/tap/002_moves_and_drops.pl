@@ -82,6 +82,7 @@ refused($node, 'alter table there.duty_log drop constraint tasks_transitions_pke
 refused($node, "alter table there.works drop column $_", '2BP01', "the managed column $_ cannot be dropped") for qw(owner until token due attempts max_attempts line rank);
 refused($node, 'alter table there.works alter column until type date', '42804', 'a lease stays a time');
 refused($node, "create table app.pieces_c partition of app.pieces (worker not null) for values in ('c')", '22023', 'an owner may be null in every partition');
+is(one($node, "select string_agg(relation::text || ' ' || coalesce(queue, ''), ',' order by relation::text) from pawl.paused"), 'app.pieces ,there.works slow', 'pauses follow their tables');
 refused($node, "alter type app.phase rename value 'doing' to 'working'", '2BP01', 'a label of the state type keeps its name');
 sound($node, 'after refused changes');
 

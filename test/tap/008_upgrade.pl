@@ -62,7 +62,7 @@ $node->safe_psql('postgres', 'create database used');
 $node->safe_psql('used', "create extension pawl version '0.0.1'");
 $node->safe_psql('used', fixture('enforced.sql'));
 my $logs = q(select md5(string_agg(t::text, '|' order by id)) from app.tasks_transitions t union all select md5(string_agg(t::text, '|' order by id)) from app.vehicles_transitions t
-    union all select md5(string_agg(t::text, '|' order by machine, version)) from pawl.machine t union all select md5(string_agg(row(relation, state_column, machine, version, key_columns, history, most_recent, hash_chain, on_delete, always,
+    union all select md5(string_agg(row(machine, version, source, diagram, unbound, defined_at, defined_by)::text, '|' order by machine, version)) from pawl.machine union all select md5(string_agg(row(relation, state_column, machine, version, key_columns, history, most_recent, hash_chain, on_delete, always,
         enforced_at, enforced_by, history_view, log_key_columns, relation_oid, state_attnum, key_attnums)::text, '|' order by relation::text, state_column)) from pawl.binding);
 my $before = one($node, $logs, 'used');
 my $session = $node->background_psql('used', on_error_stop => 0);

@@ -32,3 +32,5 @@ insert into app.jobs (id, lane, rank) select g, case when g % 2 = 0 then 'slow' 
 insert into app.pieces (region, no) select case when g % 2 = 0 then 'a' else 'b' end, g from generate_series(1, 20) g;
 insert into app.chores (id) select generate_series(1, 10);
 insert into app.errands (id) select generate_series(11, 20);
+select pawl.pause('app.jobs', 'slow', reason => 'inventory');
+select pawl.pause('app.pieces');

@@ -1,0 +1,220 @@
+-- What lies before the workers: pawl.queue_depth, pawl.owners, pawl.timers. They read the tables by the indexes of their lifecycles
+-- and no further than a cap, with the rights of whoever asks; tables that he may not read are left out.
+
+-- How many rows of a queue, of an owner, or with a due time are counted before "at least" is said.
+CREATE FUNCTION pawl._count_cap() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SECURITY INVOKER
+RETURN 10000;
+COMMENT ON FUNCTION pawl._count_cap() IS 'internal: the views on work count no further than this';
+
+-- The lifecycles whose table and managed columns are there, and may be read.
+CREATE FUNCTION pawl._readable_bindings() RETURNS SETOF pawl.binding
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT b.* FROM pawl.binding b JOIN pg_class c ON c.oid = b.relation
+     WHERE (SELECT p.message IS NULL FROM pawl._work_column_problem(b) p)
+       AND has_schema_privilege(c.relnamespace, 'USAGE')
+       AND (has_table_privilege(c.oid, 'SELECT')
+            OR (SELECT bool_and(has_column_privilege(c.oid, a.attnum, 'SELECT'))
+                  FROM unnest(b.state_column || b.key_columns || pawl._managed_columns(b)) u(name)
+                  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = u.name AND NOT a.attisdropped))
+     ORDER BY b.relation::text COLLATE "C", b.state_column
+$function$;
+COMMENT ON FUNCTION pawl._readable_bindings() IS 'internal: the lifecycles whose tables the current user may read';
+
+-- A query of the distinct values of a column that leads an index: one probe a value. Its last row is null.
+CREATE FUNCTION pawl._distinct_query(relation regclass, column_name name, condition text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('WITH RECURSIVE d(value) AS ((SELECT t.%1$I FROM %2$s t WHERE %3$s ORDER BY t.%1$I LIMIT 1) '
+                  'UNION ALL SELECT (SELECT t.%1$I FROM %2$s t WHERE %3$s AND t.%1$I > d.value ORDER BY t.%1$I LIMIT 1) FROM d WHERE d.value IS NOT NULL) '
+                  'SELECT d.value FROM d', column_name, relation, condition)
+$function$;
+COMMENT ON FUNCTION pawl._distinct_query(regclass, name, text) IS 'internal: a query that finds the values of a column by skipping through its index';
+
+-- A query of the rows of one queue that may be claimed: how many, counted up to the cap in claim order, and since when they wait.
+-- That is the oldest time of a column of the claim order; else, from a log that may be read, when the row that is taken next came
+-- into its state; else null.
+CREATE FUNCTION pawl._claimable_query(bound pawl.binding, queue_condition text) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    need record;
+    rows_in_order text;
+    time_column name;
+    since text := 'NULL::timestamptz';
+BEGIN
+    SELECT * INTO need FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim';
+    SELECT format('FROM %s t WHERE %s%s ORDER BY %s', bound.relation, need.predicate, queue_condition,
+                  string_agg(format('t.%I%s', u.name, CASE WHEN u.is_descending THEN ' DESC' ELSE '' END), ', ' ORDER BY u.n)) INTO rows_in_order
+      FROM unnest(need.columns, need.descending) WITH ORDINALITY u(name, is_descending, n);
+    SELECT u.name INTO time_column FROM unnest(bound.claim_columns) WITH ORDINALITY u(name, n)
+      JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = u.name
+     WHERE a.atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype) ORDER BY u.n LIMIT 1;
+    IF FOUND THEN
+        since := format('min(c.%I)::timestamptz', time_column);
+    ELSIF has_table_privilege(bound.history, 'SELECT') THEN
+        since := format('(SELECT l.created_at FROM (SELECT t.* %s LIMIT 1) r JOIN %s l ON %s ORDER BY l.sort_key DESC LIMIT 1)', rows_in_order,
+                        bound.history, pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history));
+    END IF;
+    RETURN format('SELECT count(*), %s FROM (SELECT %s %s LIMIT %s) c', since, CASE WHEN time_column IS NULL THEN '1' ELSE quote_ident(time_column) END, rows_in_order,
+                  pawl._count_cap());
+END
+$function$;
+COMMENT ON FUNCTION pawl._claimable_query(pawl.binding, text) IS 'internal: a query that counts the claimable rows of a queue and says since when they wait';
+
+CREATE FUNCTION pawl._claimable_rows(bound pawl.binding)
+RETURNS TABLE (queue text, n bigint, since timestamptz)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET jit = off
+AS $function$
+BEGIN
+    IF bound.queue_column IS NULL THEN
+        RETURN QUERY EXECUTE 'SELECT NULL::text, c.* FROM (' || pawl._claimable_query(bound, '') || ') c(n, since)';
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE format('SELECT q.value::text, c.* FROM (%s) q CROSS JOIN LATERAL (%s) c(n, since) WHERE q.value IS NOT NULL UNION ALL '
+                                'SELECT NULL, c.* FROM (%s) c(n, since)',
+        pawl._distinct_query(bound.relation, bound.queue_column, (SELECT w.predicate FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')),
+        pawl._claimable_query(bound, format(' AND t.%I = q.value', bound.queue_column)),
+        pawl._claimable_query(bound, format(' AND t.%I IS NULL', bound.queue_column)));
+END
+$function$;
+COMMENT ON FUNCTION pawl._claimable_rows(pawl.binding) IS 'internal: the claimable rows of a lifecycle, queue by queue';
+
+-- Rows that are owned, and rows that could be claimed but for their due time, queue by queue. Neither index knows queues, so the
+-- cap is one for all queues together.
+CREATE FUNCTION pawl._other_rows(bound pawl.binding)
+RETURNS TABLE (queue text, due_later bigint, owned bigint, is_capped boolean)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET jit = off
+AS $function$
+DECLARE
+    queue_text text := CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('t.%I::text', bound.queue_column) END;
+    claimable text := pawl._state_in(bound.relation, bound.state_column, pawl._claimable_states(bound.machine, bound.version, bound.claim_events));
+    owned_order text := concat_ws(', ', quote_ident(bound.owner_column), quote_ident(bound.lease_column));
+    parts text[] := ARRAY[format('(SELECT %s, 0, 1 FROM %s t WHERE %I IS NOT NULL ORDER BY %s LIMIT %s)',
+                                 queue_text, bound.relation, bound.owner_column, owned_order, pawl._count_cap())];
+BEGIN
+    IF bound.due_column IS NOT NULL THEN
+        parts := parts || format('(SELECT %s, CASE WHEN %s THEN 1 ELSE 0 END, 0 FROM %s t WHERE %I IS NOT NULL ORDER BY %s LIMIT %s)',
+                                 queue_text, claimable, bound.relation, bound.due_column, pawl._columns('t.', bound.due_column || bound.key_columns),
+                                 pawl._count_cap());
+    END IF;
+    RETURN QUERY EXECUTE format('SELECT o.queue, sum(o.due)::bigint, sum(o.owned)::bigint, bool_or(o.n >= %s) '
+        'FROM (SELECT p.queue, sum(p.due) AS due, sum(p.owned) AS owned, sum(count(*)) OVER (PARTITION BY p.part) AS n '
+        'FROM (%s) p(part, queue, due, owned) GROUP BY p.part, p.queue) o GROUP BY o.queue',
+        pawl._count_cap(), (SELECT string_agg(format('SELECT %s, x.* FROM %s x', n, part), ' UNION ALL ') FROM unnest(parts) WITH ORDINALITY u(part, n)));
+END
+$function$;
+COMMENT ON FUNCTION pawl._other_rows(pawl.binding) IS 'internal: the owned rows of a lifecycle and those that are due later, queue by queue';
+
+CREATE FUNCTION pawl._queue_depth()
+RETURNS TABLE (relation regclass, state_column name, queue text, claimable bigint, due_later bigint, owned bigint, at_least boolean,
+    oldest interval, is_paused boolean)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding;
+BEGIN
+    FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.claim_events <> '{}' LOOP
+        RETURN QUERY
+            WITH claimable AS MATERIALIZED (SELECT * FROM pawl._claimable_rows(bound)),
+            other AS MATERIALIZED (SELECT * FROM pawl._other_rows(bound)),
+            resting AS (SELECT p.queue FROM pawl.paused p WHERE p.relation = bound.relation AND p.state_column = bound.state_column
+                           AND (p.until IS NULL OR p.until > clock_timestamp())),
+            queues AS (SELECT c.queue FROM claimable c WHERE c.n > 0 UNION SELECT o.queue FROM other o WHERE o.owned + o.due_later > 0
+                       UNION SELECT r.queue FROM resting r WHERE r.queue IS NOT NULL OR bound.queue_column IS NULL
+                       UNION SELECT NULL WHERE bound.queue_column IS NULL)
+            SELECT bound.relation, bound.state_column, q.queue, coalesce(c.n, 0), coalesce(o.due_later, 0), coalesce(o.owned, 0),
+                   coalesce(c.n >= pawl._count_cap(), false) OR coalesce((SELECT bool_or(x.is_capped) FROM other x), false),
+                   clock_timestamp() - c.since,
+                   EXISTS (SELECT FROM resting r WHERE r.queue IS NULL OR r.queue = q.queue)
+              FROM queues q
+              LEFT JOIN claimable c ON c.queue IS NOT DISTINCT FROM q.queue
+              LEFT JOIN other o ON o.queue IS NOT DISTINCT FROM q.queue
+             ORDER BY q.queue COLLATE "C";
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._queue_depth() IS 'internal: the rows of pawl.queue_depth';
+
+-- The processors of one lifecycle, found by skipping from one to the next in the index on owners.
+CREATE FUNCTION pawl._owners()
+RETURNS TABLE (relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
+    last_lease_end timestamptz, lapsed bigint)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET jit = off
+AS $function$
+DECLARE
+    bound pawl.binding;
+    is_owner text;
+    lease_end constant text := '(SELECT t.%1$I FROM %2$s t WHERE %3$s AND t.%1$I IS NOT NULL ORDER BY t.%1$I %4$s LIMIT 1)';
+BEGIN
+    FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.owner_column IS NOT NULL LOOP
+        is_owner := format('t.%I IS NOT NULL AND t.%1$I = o.value', bound.owner_column);
+        RETURN QUERY EXECUTE format(
+            'SELECT $1, $2, o.value::text, c.n, c.n >= %1$s, %2$s, %3$s, %4$s FROM (%5$s) o '
+            'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %6$s t WHERE %7$s LIMIT %1$s) t) c WHERE o.value IS NOT NULL',
+            pawl._count_cap(),
+            CASE WHEN bound.lease_column IS NULL THEN 'NULL::timestamptz' ELSE format(lease_end, bound.lease_column, bound.relation, is_owner, 'ASC') END,
+            CASE WHEN bound.lease_column IS NULL THEN 'NULL::timestamptz' ELSE format(lease_end, bound.lease_column, bound.relation, is_owner, 'DESC') END,
+            CASE WHEN bound.lease_column IS NULL THEN '0::bigint'
+                 ELSE format('(SELECT count(*) FROM (SELECT FROM %s t WHERE %s AND t.%I <= $3 LIMIT %s) t)', bound.relation, is_owner, bound.lease_column,
+                             pawl._count_cap()) END,
+            pawl._distinct_query(bound.relation, bound.owner_column, format('t.%I IS NOT NULL', bound.owner_column)), bound.relation, is_owner)
+            USING bound.relation, bound.state_column, clock_timestamp();
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._owners() IS 'internal: the rows of pawl.owners';
+
+CREATE FUNCTION pawl._timers()
+RETURNS TABLE (relation regclass, state_column name, due bigint, at_least boolean, next_due timestamptz, lag interval)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET jit = off
+AS $function$
+DECLARE
+    bound pawl.binding;
+BEGIN
+    FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.due_column IS NOT NULL LOOP
+        RETURN QUERY EXECUTE format(
+            'SELECT $1, $2, c.n, c.n >= %1$s, (SELECT t.%2$I FROM %3$s t WHERE t.%2$I > $3 ORDER BY t.%2$I LIMIT 1), '
+            '$3 - (SELECT t.%2$I FROM %3$s t WHERE t.%2$I <= $3 ORDER BY t.%2$I LIMIT 1) '
+            'FROM (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%2$I <= $3 ORDER BY t.%2$I LIMIT %1$s) t) c',
+            pawl._count_cap(), bound.due_column, bound.relation)
+            USING bound.relation, bound.state_column, clock_timestamp();
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._timers() IS 'internal: the rows of pawl.timers';
+
+CREATE VIEW pawl.queue_depth WITH (security_invoker = true) AS SELECT * FROM pawl._queue_depth();
+COMMENT ON VIEW pawl.queue_depth IS
+'what waits to be claimed, one row a queue of each table that you may read: claimable now; due_later, claimable but for a due time; owned; oldest, how long the oldest claimable row waits (by a time in the claim order, else by the log for the row that is next, else null); is_paused. Nothing is counted beyond 10,000 rows: at_least says so';
+CREATE VIEW pawl.owners WITH (security_invoker = true) AS SELECT * FROM pawl._owners();
+COMMENT ON VIEW pawl.owners IS
+'who works on what, one row a processor of each table that you may read: rows owned (at_least: no more than 10,000 are counted), when the next and the last of their leases end, and how many have lapsed and wait for pawl.reap';
+CREATE VIEW pawl.timers WITH (security_invoker = true) AS SELECT * FROM pawl._timers();
+COMMENT ON VIEW pawl.timers IS
+'one row a table with a due column that you may read: how many rows are due now and wait for pawl.fire_due (at_least: no more than 10,000 are counted), when the next one will be, and for how long the oldest has been due';

@@ -1,0 +1,264 @@
+-- Reading the outbox, and emptying it.
+
+CREATE FUNCTION pawl._snapshot() RETURNS pg_snapshot
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_snapshot';
+COMMENT ON FUNCTION pawl._snapshot() IS 'internal: the transactions that are visible now, by the numbers of the outbox; not the transaction that asks';
+
+CREATE FUNCTION pawl.read_events(consumer text, batch integer DEFAULT 1000)
+RETURNS TABLE (txid xid8, relation regclass, state_column text, machine text, machine_version integer, key text[], sort_key integer,
+    from_state text, to_state text, event text, processor text, actor text, correlation_id text, metadata jsonb, at timestamptz, log_id uuid)
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 1000 AS 'MODULE_PATHNAME', 'pawl_read_events';
+COMMENT ON FUNCTION pawl.read_events(text, integer) IS
+'the next events of a consumer in the order of commits, at most batch of them (1 to 100,000), and moves the consumer on as part of the transaction: rolled back, they come again. No rows: nothing is left. An event pawl.gap without relation tells once what retention removed unread. PW008: no such consumer; 42501: not yours, or you may no longer read a table that it names; 40001: another session read meanwhile';
+
+CREATE FUNCTION pawl.create_consumer(consumer text, start text DEFAULT 'now', relations regclass[] DEFAULT NULL) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_create_consumer';
+COMMENT ON FUNCTION pawl.create_consumer(text, text, regclass[]) IS
+'makes a consumer of the outbox that belongs to you. start: now (what is committed from now on) or beginning (also what the outbox still has). relations: the enforced tables whose events it gets; null: all that you may read. 42710: the name is taken; 42501: you may not read a table; 55000: a table has no events; 42704: no lifecycle';
+
+CREATE FUNCTION pawl.drop_consumer(consumer text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_drop_consumer';
+COMMENT ON FUNCTION pawl.drop_consumer(text) IS
+'forgets a consumer: yours, or anybody''s for pawl_operator. PW008: no such consumer; 42501: not yours';
+
+-- The consumer, locked, if this role may act for it.
+CREATE FUNCTION pawl._lock_consumer(name text, reader oid, for_operators boolean) RETURNS pawl.consumer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one pawl.consumer;
+BEGIN
+    IF name IS NULL THEN
+        PERFORM pawl._raise('22004', 'consumer must not be null');
+    END IF;
+    SELECT c.* INTO found_one FROM pawl.consumer c WHERE c.consumer = name FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('PW008', format('unknown consumer "%s"', name), NULL, format('select pawl.create_consumer(%L)', name));
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles r
+                    WHERE (r.rolname = found_one.owner OR for_operators AND r.rolname = 'pawl_operator') AND pg_has_role(reader, r.oid, 'MEMBER')) THEN
+        PERFORM pawl._raise('42501', format('consumer "%s" belongs to another role', name), format('It is %s''s.', found_one.owner),
+            format('grant %I to %I', found_one.owner, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
+    END IF;
+    RETURN found_one;
+END
+$function$;
+COMMENT ON FUNCTION pawl._lock_consumer(text, oid, boolean) IS 'internal: a consumer, locked; PW008 there is none, 42501 it is another role''s';
+
+-- A table that is gone asks for no privilege: whoever named it had it. Row-level security hides rows, so it hides events.
+CREATE FUNCTION pawl._check_readable(relations regclass[], reader oid) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    closed regclass;
+BEGIN
+    SELECT c.oid INTO closed FROM pg_class c
+     WHERE c.oid = ANY (relations) AND NOT pawl._shows_events(c.oid, reader) ORDER BY c.oid LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('42501', format('permission denied for the events of table %s', closed),
+            'Events are for who may select from the table, and is not subject to its row-level security.',
+            format('grant select on %s to %I', closed, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_readable(regclass[], oid) IS 'internal: refuses tables whose events a role may not see (42501)';
+
+CREATE FUNCTION pawl._shows_events(relation oid, reader oid) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_shows_events';
+COMMENT ON FUNCTION pawl._shows_events(oid, oid) IS 'internal: whether a role may see the events of a table';
+
+CREATE FUNCTION pawl._create_consumer(name text, start text, relations regclass[], reader oid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    wanted regclass;
+    roots regclass[];
+    root regclass;
+BEGIN
+    IF name IS NULL OR start IS NULL THEN
+        PERFORM pawl._raise('22004', format('%s must not be null', CASE WHEN name IS NULL THEN 'consumer' ELSE 'start' END));
+    END IF;
+    IF name = '' THEN
+        PERFORM pawl._raise('22023', 'consumer must not be empty');
+    END IF;
+    IF start NOT IN ('now', 'beginning') THEN
+        PERFORM pawl._raise('22023', format('unknown value "%s" for start', start), NULL, 'now or beginning');
+    END IF;
+    IF array_ndims(relations) > 1 OR array_position(relations, NULL) IS NOT NULL OR relations = '{}' THEN
+        PERFORM pawl._raise('22023', 'relations must be a list of tables', NULL, 'array[''orders'']::regclass[]');
+    END IF;
+    FOREACH wanted IN ARRAY coalesce(relations, '{}') LOOP
+        SELECT b.relation INTO root FROM pawl.binding b
+         WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a) AND b.events LIMIT 1;
+        IF NOT FOUND THEN
+            IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a)) THEN
+                PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', wanted), NULL,
+                    format('select pawl.enforce(%L, state_column, machine, events => true)', wanted));
+            END IF;
+            PERFORM pawl._raise('55000', format('the lifecycles of table %s have no events', wanted), NULL,
+                format('select pawl.release(%1$L), then pawl.enforce(%1$L, state_column, machine, events => true)', wanted));
+        END IF;
+        roots := roots || root;
+    END LOOP;
+    PERFORM pawl._check_readable(roots, reader);
+    INSERT INTO pawl.consumer (consumer, owner, relations, seen)
+    VALUES (name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader), roots,
+            CASE start WHEN 'now' THEN pawl._snapshot() ELSE '1:1:' END);
+EXCEPTION WHEN unique_violation THEN
+    PERFORM pawl._raise('42710', format('there is a consumer "%s" already', name), NULL, format('select pawl.drop_consumer(%L)', name));
+END
+$function$;
+COMMENT ON FUNCTION pawl._create_consumer(text, text, regclass[], oid) IS 'internal: pawl.create_consumer with the rights of the extension''s owner';
+
+-- Whether a transaction has been read by all. Between `seen` and `reading` it is asked no closer.
+CREATE FUNCTION pawl._unread(seen pg_snapshot, slot integer) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT EXISTS (SELECT FROM pawl._commits c
+                    WHERE c.slot = _unread.slot
+                      AND (c.txid >= pg_snapshot_xmax(_unread.seen) OR c.txid = ANY (ARRAY(SELECT pg_snapshot_xip(_unread.seen)))))
+$function$;
+COMMENT ON FUNCTION pawl._unread(pg_snapshot, integer) IS 'internal: whether a table of the outbox has transactions that are not visible in a snapshot';
+
+-- What is about to be removed unread (of these transactions, or all: null) is noted with each consumer, who is told once. The caller
+-- has locked the consumers' rows.
+CREATE FUNCTION pawl._note_missed(slot integer, gone xid8[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    reader pawl.consumer;
+    lost bigint;
+    latest timestamptz;
+BEGIN
+    FOR reader IN SELECT c.* FROM pawl.consumer c ORDER BY c.consumer LOOP
+        EXECUTE format($query$
+            SELECT count(*), max(t.at) FROM pawl.outbox_commit_%1$s t JOIN pawl.outbox_%1$s e ON e.txid = t.txid
+             WHERE (t.txid >= pg_snapshot_xmax($1) OR t.txid = ANY (ARRAY(SELECT pg_snapshot_xip($1))))
+               AND ($2 IS NULL OR NOT pg_visible_in_snapshot(t.txid, $2) OR (t.place, t.txid, e.n) > ($3, $4, $5))
+               AND ($6 IS NULL OR t.txid = ANY ($6)) AND ($7 IS NULL OR e.relation = ANY ($7))$query$, slot)
+           INTO lost, latest USING reader.seen, reader.reading, reader.place, reader.place_txid, reader.place_n, gone, reader.relations;
+        IF lost > 0 THEN
+            UPDATE pawl.consumer c SET missed = c.missed + lost, missed_until = greatest(c.missed_until, latest)
+             WHERE c.consumer = reader.consumer;
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._note_missed(integer, xid8[]) IS 'internal: notes what consumers lose when a table of the outbox is emptied';
+
+-- Truncates a table of the outbox when nothing in it is wanted, and returns how many events it had. Locks are taken in the order in
+-- which readers take them: consumers, then events, then transactions. Whoever is in the way is not waited for long.
+CREATE FUNCTION pawl._truncate_slot(slot integer, before timestamptz) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '200ms'
+AS $function$
+DECLARE
+    wanted boolean := EXISTS (SELECT FROM pawl.consumer c WHERE pawl._unread(c.seen, slot));
+    removed bigint;
+    newest timestamptz;
+BEGIN
+    IF wanted THEN
+        SELECT c.at INTO newest FROM pawl._commits c WHERE c.slot = _truncate_slot.slot ORDER BY c.place DESC LIMIT 1;
+        IF before IS NULL OR newest >= before THEN
+            RETURN 0;
+        END IF;
+        PERFORM FROM pawl.consumer c ORDER BY c.consumer FOR UPDATE;
+    END IF;
+    EXECUTE format('LOCK TABLE pawl.outbox_%1$s, pawl.outbox_commit_%1$s IN ACCESS EXCLUSIVE MODE', slot);
+    -- everybody who wrote here has ended now: look again
+    EXECUTE format('SELECT coalesce(sum(t.events), 0), max(t.at) FROM pawl.outbox_commit_%s t', slot) INTO removed, newest;
+    IF EXISTS (SELECT FROM pawl.consumer c WHERE pawl._unread(c.seen, slot)) THEN
+        IF NOT wanted OR newest >= before THEN
+            RETURN 0;
+        END IF;
+        PERFORM pawl._note_missed(slot, NULL);
+    END IF;
+    EXECUTE format('TRUNCATE pawl.outbox_%1$s, pawl.outbox_commit_%1$s', slot);
+    RETURN removed;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 0;  -- another time
+END
+$function$;
+COMMENT ON FUNCTION pawl._truncate_slot(integer, timestamptz) IS 'internal: empties a table of the outbox if nothing in it is wanted';
+
+-- The same for the table that is written, while it is small. What goes is settled first: a prepared transaction may commit meanwhile.
+CREATE FUNCTION pawl._trim_slot(slot integer, before timestamptz) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '200ms'
+AS $function$
+DECLARE
+    gone xid8[];
+    removed bigint;
+BEGIN
+    IF before IS NOT NULL AND EXISTS (SELECT FROM pawl.consumer c WHERE pawl._unread(c.seen, slot)) THEN
+        PERFORM FROM pawl.consumer c ORDER BY c.consumer FOR UPDATE;
+    ELSE
+        before := NULL;
+    END IF;
+    SELECT array_agg(t.txid) INTO gone FROM pawl._commits t
+     WHERE t.slot = _trim_slot.slot
+       AND (t.at < before OR NOT EXISTS (SELECT FROM pawl.consumer c WHERE NOT pg_visible_in_snapshot(t.txid, c.seen)));
+    IF before IS NOT NULL THEN
+        PERFORM pawl._note_missed(slot, gone);
+    END IF;
+    EXECUTE format('DELETE FROM pawl.outbox_commit_%s t WHERE t.txid = ANY ($1)', slot) USING gone;
+    EXECUTE format('DELETE FROM pawl.outbox_%s e WHERE e.txid = ANY ($1)', slot) USING gone;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl._trim_slot(integer, timestamptz) IS 'internal: deletes what is not wanted from a small table of the outbox';
+
+CREATE FUNCTION pawl._slot_size(slot integer) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT pg_relation_size(format('pawl.outbox_%s', slot)::regclass) + pg_relation_size(format('pawl.outbox_commit_%s', slot)::regclass)
+$function$;
+COMMENT ON FUNCTION pawl._slot_size(integer) IS 'internal: the bytes of a table of the outbox, 0 once it is truncated';
+
+CREATE FUNCTION pawl.prune_events(older_than interval DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    small constant bigint := 1024 * 1024;  -- bytes: below it rows are deleted, and the table stays
+    before timestamptz := clock_timestamp() - older_than;
+    writing integer;
+    next integer;
+    slot integer;
+    removed bigint := 0;
+BEGIN
+    IF older_than < interval '0' THEN
+        PERFORM pawl._raise('22023', 'older_than must not be negative');
+    END IF;
+    PERFORM pawl._check_isolation('pawl.prune_events');
+    SELECT s.current INTO writing FROM pawl.outbox_slot s FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;  -- somebody else is at it
+    END IF;
+    next := writing % 3 + 1;
+    FOREACH slot IN ARRAY ARRAY[next, next % 3 + 1] LOOP
+        IF pawl._slot_size(slot) > 0 THEN
+            removed := removed + pawl._truncate_slot(slot, before);
+        END IF;
+    END LOOP;
+    IF pawl._slot_size(writing) <= small THEN
+        removed := removed + pawl._trim_slot(writing, before);
+    ELSIF pawl._slot_size(next) = 0 THEN
+        UPDATE pawl.outbox_slot SET current = next;
+    END IF;
+    RETURN removed;
+END
+$function$;
+COMMENT ON FUNCTION pawl.prune_events(interval) IS
+'empties the outbox of what every consumer has read, and with older_than also of what was committed longer ago than that, read or not: a consumer that had not read it is told by an event pawl.gap. Returns how many events went. Call it every minute or so: three tables take turns, each call truncates those that nobody wants and then turns to the next. It waits for nobody longer than 200 ms. 22023: a negative interval; 25001: not READ COMMITTED';

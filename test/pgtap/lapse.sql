@@ -1,0 +1,35 @@
+-- What an expired lease fires, and rows that carry a backoff of their own.
+begin;
+set client_min_messages = warning;
+create extension if not exists pgtap;
+create extension if not exists pawl;
+select plan(7);
+
+select pawl.define('step', $$stateDiagram-v2
+    [*] --> queued
+    queued --> running : Start
+    running --> waiting : WaitForRetry
+    running --> failed : Fail
+    waiting --> queued : Retry after 1 hour
+    failed --> [*]
+    class running owned
+$$);
+create table step (id int primary key, state text not null default 'queued', worker text, lease timestamptz, fence bigint not null default 0,
+                   due timestamptz, attempts int not null default 0, most int not null default 2, wait jsonb);
+select pawl.enforce('step', 'state', 'step', history => true, owner => 'worker', lease => 'lease', token => 'fence', due => 'due', attempts => 'attempts',
+                    max_attempts => 'most', claim => '{Start}', lapse => 'WaitForRetry', lapse_else => 'Fail', retry => '{WaitForRetry}',
+                    backoff => '{"strategy": "none"}', backoff_column => 'wait');
+insert into step (id, most, wait) values (1, 2, '{"strategy": "linear", "base": "10 minutes", "cap": "1 hour", "jitter": "none"}'), (2, 1, null), (3, 2, null);
+select is((select count(*) from pawl.claim(null::step, processor => 'w', batch => 10, lease => '1 ms')), 3::bigint, 'all are taken');
+select pg_sleep(0.005);
+select is((pawl.reap('step')).done, 3::bigint, 'and all leases lapse');
+select results_eq($$select id, state, worker, fence from step order by id$$,
+    $$values (1, 'waiting', null::text, 2::bigint), (2, 'failed', null, 2), (3, 'waiting', null, 2)$$, 'a row without an attempt left takes the other event');
+select results_eq($$select subject_id, event, metadata ->> 'lost_owner' from step_transitions where to_state in ('waiting', 'failed') order by 1$$,
+    $$values (1, 'WaitForRetry', 'w'), (2, 'Fail', 'w'), (3, 'WaitForRetry', 'w')$$, 'the log names the events, and who lost the row');
+select ok((select due between clock_timestamp() + interval '9 minutes' and clock_timestamp() + interval '10 minutes' from step where id = 1), 'a row waits as its own backoff says');
+select is((select due is null or due <= clock_timestamp() from step where id = 3), true, 'others as the lifecycle''s does');
+select throws_ok($$select pawl.release('step'), pawl.enforce('step', 'state', 'step', owner => 'worker', lease => 'lease', lapse => 'WaitForRetry', lapse_else => 'Retry')$$,
+    '22023', null, 'an event that leaves no owned state is no lapse');
+select * from finish();
+rollback;
