@@ -55,10 +55,10 @@ def fill(table, first, rows, state="queued"):
 # What a worker does by hand: takes jobs and deletes them when they are done.
 CLAIM_BY_HAND = """with c as (update {t} set state = 'running', owner = 'w' || :client_id, lease = now() + interval '60 s', token = token + 1,
     attempts = attempts + 1 where id in (select id from {t} where state = 'queued' order by priority desc, created_at, id limit {n}
-    for update skip locked) returning id) select array_agg(id)::text as ids from c \\gset
+    for update skip locked) returning id) select coalesce(array_agg(id), '{{}}')::text as ids from c \\gset
 """
 COMPLETE_BY_HAND = "delete from {t} where id = any (:ids::bigint[]);\n"
 
 # The same with pawl, and what becomes of the jobs stays in the log.
-CLAIM = "select array_agg(id)::text as ids from pawl.claim(null::{t}, processor => 'w' || :client_id, batch => {n}) \\gset\n"
+CLAIM = "select coalesce(array_agg(id), '{{}}')::text as ids from pawl.claim(null::{t}, processor => 'w' || :client_id, batch => {n}) \\gset\n"
 COMPLETE = "update {t} set state = 'done', owner = 'w' || :client_id where id = any (:ids::bigint[]);\n"

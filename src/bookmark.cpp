@@ -17,7 +17,7 @@ struct Bookmark {
 
 namespace {
 
-constexpr int pages_of_a_claim = 32;  // that a scan of a clean head may touch, and
+constexpr int pages_of_a_scan = 32;   // that a scan of a clean head may touch, and
 constexpr int pages_of_a_row = 5;    // more for each row
 constexpr int pause_factor = 20;      // so that at most a twentieth of the time goes into scans of the head
 
@@ -64,11 +64,13 @@ bool skips_head(const Bookmark& bookmark) { return bookmark.head_again != 0 && G
 
 HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
 
-void end_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows) {
+TimestampTz end_head_scan(const HeadScan& scan, int rows) {
+    if (pages_touched() - scan.pages <= pages_of_a_scan + static_cast<int64>(rows) * pages_of_a_row) return 0;
     const TimestampTz now = GetCurrentTimestamp();
-    const bool heavy = pages_touched() - scan.pages > pages_of_a_claim + static_cast<int64>(rows) * pages_of_a_row;
-    bookmark.head_again = heavy ? now + (now - scan.begun) * pause_factor : 0;
+    return now + (now - scan.begun) * pause_factor;
 }
+
+void note_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows) { bookmark.head_again = end_head_scan(scan, rows); }
 
 void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row) {
     if (bookmark.row != nullptr) heap_freetuple(bookmark.row);

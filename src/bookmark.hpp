@@ -21,7 +21,10 @@ struct HeadScan {
     TimestampTz begun;
 };
 HeadScan begin_head_scan();
-void end_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows);
+TimestampTz end_head_scan(const HeadScan& scan, int rows);  // from when on it may be repeated; 0: at once
+
+// A claim has looked at the head.
+void note_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows);
 
 // Puts the bookmark behind a row.
 void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row);

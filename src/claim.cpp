@@ -145,8 +145,9 @@ Batch pick_behind(const Request& request, const Bookmark& bookmark) {
 Batch pick_head(const Request& request, Bookmark& bookmark) {
     const HeadScan scan = begin_head_scan();
     const Batch batch = pick_range(request, nullptr, 0, request.batch);
-    end_head_scan(bookmark, scan, batch.n);
-    return batch;
+    note_head_scan(bookmark, scan, batch.n);
+    // What it saw when it began, others may have taken while it read on and on.
+    return batch.n == 0 && skips_head(bookmark) ? pick_behind(request, bookmark) : batch;
 }
 
 Batch pick_claimable(const Request& request) {

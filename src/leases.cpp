@@ -1,5 +1,6 @@
 // May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it back.
 #include "pg/sqlstate.hpp"
+#include "holders.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -45,45 +46,17 @@ text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
     return event;
 }
 
-// An owner with the earliest end among his leases.
-struct Holder {
-    Datum owner;
-    TimestampTz lease;
-    bool has_lease;
-};
-
-// The owners, one step of the index each: it is ordered by owner and lease.
-Holder* holders(const Target& target, int* n) {
+Batch pick_lapsed(const Target& target, const Holder& holder, int batch) {
     const Managed& managed = *target.attachment->managed;
-    const char* owner = column_name(managed.owner);
     const char* lease = column_name(managed.lease);
-    const char* next = psprintf("SELECT %s AS owner, %s AS lease FROM %s AS %s WHERE %s", owner, lease, target.table, row_alias, owner);
-    const char* query = psprintf("WITH RECURSIVE h AS ((%s IS NOT NULL ORDER BY %s, %s LIMIT 1) UNION ALL "
-                                 "SELECT n.owner, n.lease FROM h CROSS JOIN LATERAL (%s %s h.owner ORDER BY %s, %s LIMIT 1) n) SELECT owner, lease FROM h",
-                                 next, owner, lease, next, greater_than(managed.owner.type), owner, lease);
-    *n = static_cast<int>(run_planned(*target.attachment, query, Parameters{}));
-    auto* found = static_cast<Holder*>(palloc(sizeof(Holder) * Max(*n, 1)));
-    int16 length;
-    bool by_value;
-    get_typlenbyval(managed.owner.type, &length, &by_value);
-    for (int i = 0; i < *n; ++i) {
-        bool null;
-        found[i].owner = datumCopy(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null), by_value, length);
-        found[i].lease = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null));
-        found[i].has_lease = !null;
-    }
-    return found;
-}
-
-Batch pick_lapsed(const Target& target, Datum owner, int batch) {
-    const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
-    add_owner(managed, parameters, owner);
+    add_owner(managed, parameters, holder.owner);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(holder.lease));
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     parameters.add(INT8OID, Int64GetDatum(batch));
     return pick_rows(target,
-                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $2 ORDER BY %s, %s LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
-                              column_equals(managed.owner, 1), column_name(managed.lease), column_name(managed.owner), column_name(managed.lease)),
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) $2 AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4"
+                              " FOR NO KEY UPDATE SKIP LOCKED", column_equals(managed.owner, 1), lease, lease, column_name(managed.owner), lease),
                      parameters);
 }
 
@@ -152,18 +125,18 @@ PAWL_FUNCTION(pawl_reap) {
         TupleDesc result;
         get_call_result_type(fcinfo, nullptr, &result);
         SPI_connect();
-        int n;
-        const Holder* found = holders(target, &n);
+        const Holders holders = find_holders(target);
         const TimestampTz now = GetCurrentTimestamp();
         int64 reaped = 0, seen = 0;
-        TimestampTz next = DT_NOEND;
-        for (int i = 0; i < n; ++i) {
-            if (!found[i].has_lease) continue;
-            if (found[i].lease >= now || seen >= most) {
-                next = Min(next, found[i].lease);
+        TimestampTz next = holders.complete_again;
+        for (int i = 0; i < holders.n; ++i) {
+            const Holder& holder = holders.items[i];
+            if (!holder.has_lease) continue;
+            if (holder.lease >= now || seen >= most) {
+                next = Min(next, holder.lease);
                 continue;
             }
-            const Batch lapsed = pick_lapsed(target, found[i].owner, static_cast<int>(most - seen));
+            const Batch lapsed = pick_lapsed(target, holder, static_cast<int>(most - seen));
             seen += lapsed.n;
             reaped += move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
         }
