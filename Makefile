@@ -37,8 +37,8 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
-demo: build ## replay 21,348 events of a real help desk through an enforced lifecycle
-	@scripts/private-postgres run examples/helpdesk/demo
+demo: build ## a real help desk of 21,348 events, replayed; then four workers and 5,000 jobs (ACT=1 or ACT=2: one of them)
+	@scripts/private-postgres run examples/demo $(ACT)
 
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 	@scripts/private-postgres run --interactive scripts/try-psql

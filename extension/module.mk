@@ -54,10 +54,10 @@ $(shlib): objects.list $(TOP)/extension/exports.map
 
 # sql/<extension>/*.sql in the order of their numbers, behind a line that stops whoever sources the script in psql.
 define install_script
-../extension/$(1)--$(call version,$(1)).sql: $(wildcard $(TOP)/sql/$(1)/*.sql) $(TOP)/sql/$(1) $(TOP)/extension/module.mk $(TOP)/extension/$(1).control
+../extension/$(1)--$(call version,$(1)).sql: $(wildcard $(TOP)/sql/$(1)/*.sql $(TOP)/sql/$(1)/*.mmd) $(TOP)/sql/$(1) $(TOP)/extension/module.mk $(TOP)/extension/join.awk $(TOP)/extension/$(1).control
 	@mkdir -p $$(@D)
 	@echo "  join     $$(@F)"
-	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; cat /dev/null $(sort $(wildcard $(TOP)/sql/$(1)/*.sql)); } >$$@
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; awk -f $(TOP)/extension/join.awk $(sort $(wildcard $(TOP)/sql/$(1)/*.sql)) /dev/null; } >$$@
 endef
 $(foreach e,$(EXTENSIONS),$(eval $(call install_script,$(e))))
 

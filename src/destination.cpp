@@ -27,7 +27,7 @@ Destination look_for_destination(const Target& target, const text* event, const 
         several |= only != core::no_state && only != to;
         if (only == core::no_state) only = to;
     }
-    if (only == core::no_state || (!several && !ask_all_guards)) {
+    if (only != core::no_state && !several && !ask_all_guards) {
         found.to = only;
         return found;
     }
@@ -35,6 +35,8 @@ Destination look_for_destination(const Target& target, const text* event, const 
     TupleDesc row_type = attachment.root_descriptor;
     const bool owned = attachment.managed != nullptr;
     const Standing standing = owned ? standing_of(attachment, row.slot, acting(intent, {})) : Standing{};
+    // Whoever shows an old token learns that he lost the row, wherever it has gone since.
+    if (only == core::no_state && owned && standing.claim == Bar::old_token) return {core::no_state, core::no_state, nullptr, Bar::old_token, standing};
     for (std::int32_t arrow : machine.machine->leaving(row.state)) {
         if (!fits(machine, arrow, event)) continue;
         const core::StateId to = machine.machine->arrows()[arrow].to;
@@ -55,7 +57,8 @@ void refuse_destination(const Target& target, const text* event, const FoundRow&
     const BoundMachine& machine = *attachment.machine;
     if (destination.bar != Bar::none)
         refuse_bar(attachment, row.slot, destination.standing, destination.bar,
-                   describe_move(machine.state_text[row.state], machine.state_text[destination.refused]));
+                   destination.refused == core::no_state ? psprintf("event \"%s\"", text_to_cstring(event))
+                                                         : describe_move(machine.state_text[row.state], machine.state_text[destination.refused]));
     if (destination.guard == nullptr) refuse_event(attachment, row.slot, row.state, event);
     refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.refused], destination.guard);
 }

@@ -1,4 +1,5 @@
 // May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
+#include "audit.hpp"
 #include "context.hpp"
 #include "journal.hpp"
 #include "member_cache.hpp"
@@ -148,6 +149,7 @@ void _PG_init(void) {
     using namespace pawl;
     define_settings();
     register_cache_callbacks();
+    register_audit_callbacks();
     RegisterXactCallback(transaction_event, nullptr);
     RegisterSubXactCallback(subtransaction_event, nullptr);
     next_executor_start = ExecutorStart_hook;

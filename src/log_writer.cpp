@@ -273,12 +273,26 @@ bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     return false;
 }
 
+// A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned: the row itself is
+// not there to be locked. False: the entry is not the newest any more.
+static bool hold_tail(LogWriter* writer) {
+    TupleTableSlot* slot = writer->tail_slot;
+    bool null;
+    if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &null)))) return true;
+    ItemPointerData place = slot->tts_tid;
+    TM_FailureData failure;
+    const TM_Result result = table_tuple_lock(writer->log, &place, SnapshotSelf, slot, GetCurrentCommandId(false), LockTupleKeyShare,
+                                              LockWaitBlock, 0, &failure);
+    return result != TM_Deleted && result != TM_Updated;
+}
+
 Tail find_tail(LogWriter* writer, const Hop& hop) {
     Tail tail = {};
     for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
     index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
     TupleTableSlot* slot = writer->tail_slot;
     if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) return tail;
+    if (hop.from == nullptr && !hold_tail(writer)) return find_tail(writer, hop);
 
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
     const LogColumns& columns = writer->columns;

@@ -33,11 +33,9 @@ struct StoredBinding {
     char* most_recent;
     bool hash_chain;
     char* on_delete;
-    Managed* managed;
     bool events;
     bool wake;
-    char** claim_events;
-    int nclaim_events;
+    Managed* managed;
     StoredBinding* next;
 };
 
@@ -58,12 +56,9 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->most_recent = row.string("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
     binding->on_delete = row.string("on_delete");
+    binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
+    binding->wake = row.has("wake") && row.boolean("wake");
     binding->managed = read_managed(row);
-    if (row.has("events")) {  // not so in an earlier version's tables
-        binding->events = row.boolean("events");
-        binding->wake = row.boolean("wake");
-        binding->claim_events = row.strings("claim_events", &binding->nclaim_events);
-    }
     binding->next = collected->first;
     collected->first = binding;
     ++collected->n;
@@ -209,12 +204,11 @@ bool is_subscribed(Oid relid) {
     return found;
 }
 
-void read_claimable(const StoredBinding& binding, Attachment& attachment) {
+void read_claimable(Attachment& attachment) {
     const core::Machine& machine = *attachment.machine->machine;
     attachment.claimable = static_cast<bool*>(palloc0(sizeof(bool) * machine.states().size()));
-    for (const core::Arrow& arrow : machine.arrows())
-        for (int i = 0; i < binding.nclaim_events; ++i)
-            if (arrow.from != core::no_state && arrow.event == binding.claim_events[i]) attachment.claimable[arrow.from] = true;
+    for (std::size_t i = 0; i < machine.arrows().size(); ++i)
+        if (attachment.managed->roles[i] & arrow_claims) attachment.claimable[machine.arrows()[i].from] = true;
 }
 
 void attach(Relation relation, const StoredBinding& binding, Attachment& attachment) {
@@ -229,11 +223,11 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.on_delete = strcmp(binding.on_delete, "deny") == 0       ? OnDelete::deny
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
+    attachment.events = binding.events;
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
-    attachment.events = binding.events;
-    attachment.wake = binding.wake;
-    if (binding.wake) read_claimable(binding, attachment);
+    attachment.wake = binding.wake && attachment.managed != nullptr;
+    if (attachment.wake) read_claimable(attachment);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;

@@ -56,10 +56,10 @@ struct Attachment {
     LogLayout log;  // table = InvalidOid: no history
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
-    Managed* managed;  // null: no columns are kept
     bool events;      // transitions go to the outbox
     bool wake;        // rows that become claimable wake who sleeps
     bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake
+    Managed* managed;  // null: no columns are kept
     bool has_effects;
     bool has_guards;
     ArrowCalls* calls;           // by arrow

@@ -149,6 +149,9 @@ int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row,
     if (arrow != no_arrow) return arrow;
     if (objection.guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, objection.guard);
     if (objection.bar != Bar::none) refuse_bar(row_of, row.slot, *standing, objection.bar, describe_move(from_text, to_text));
+    // Whoever shows an old token learns that he lost the row, wherever it has gone since.
+    if (standing != nullptr && standing->claim == Bar::old_token)
+        refuse_bar(row_of, row.slot, *standing, standing->claim, describe_move(from_text, to_text));
     const bool event_is_why = event != nullptr && !attachment.machine->machine->between(from, to).empty();
     if (from == core::no_state && from_text == nullptr) refuse_first_state(row_of, row.slot, to_text, event_is_why ? event : nullptr);
     refuse_transition(row_of, row.slot, from_text, to_text, event_is_why ? event : nullptr);

@@ -4,6 +4,7 @@
 #include "backoff.hpp"
 #include "pg/sqlstate.hpp"
 #include "refusal.hpp"
+#include "wake.hpp"
 
 namespace pawl {
 
@@ -222,7 +223,10 @@ void keep_still(const Attachment& attachment, core::StateId state, const Stateme
     }
     if (state != core::no_state && differs(statement, managed.due)) {
         const Value due = value_in(statement.after, managed.due);
-        if (!due.null) put_due(managed, state, due.datum, GetCurrentTimestamp(), changes);
+        if (!due.null)
+            put_due(managed, state, due.datum, GetCurrentTimestamp(), changes);
+        else if (attachment.wake && attachment.claimable[state])
+            note_wake(attachment.root);
     }
 }
 

@@ -225,13 +225,14 @@ BEGIN
     PERFORM pawl._make_indexes(bound);
     IF history THEN
         PERFORM pawl._close_log(bound.history, door => true);
+        PERFORM pawl._resume_audit(bound);
         PERFORM pawl._grant_log(relation, state_column, bound.history, bound.history_view);
     END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
     text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name) IS
-'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42501 not the owner; 42710 already enforced';
+'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. owner, lease, token, due, attempts, max_attempts, queue name columns of the table that are kept for owned work; claim, lapse, lapse_else, retry, operator_events name events, claim_order what is claimed first ("priority desc, created_at"), lease_time the usual lease, backoff the delay before a retry (see pawl.backoff), backoff_column the column with that of each row; events fills the outbox, wake wakes who sleeps. Errors: PW008 unknown machine or event, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does not fit; 22023 arguments that do not fit each other; 55000 no key, or rows with an owner in states that are not owned; 42501 not the owner; 42710 already enforced';
 
 -- A log that was made before, by an earlier attachment or a restore, is taken up again when it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, OUT log regclass, OUT view regclass, OUT is_new boolean)

@@ -157,6 +157,7 @@ BEGIN
                     format('After this command %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
+        PERFORM pawl._follow_audits(touched, touched_column);
         IF leaves THEN
             PERFORM pawl._let_go(touched);
         END IF;
@@ -320,6 +321,7 @@ DECLARE
     dropped record;
     bound pawl.binding;
 BEGIN
+    PERFORM pawl._gone_records();
     IF NOT EXISTS (SELECT FROM pawl.binding) THEN
         RETURN;
     END IF;

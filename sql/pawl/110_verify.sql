@@ -69,6 +69,8 @@ BEGIN
         IF bound.history IS NOT NULL THEN
             RETURN QUERY SELECT v.* FROM pawl._verify_ends(bound) v;
             RETURN QUERY SELECT v.* FROM pawl._verify_log(bound) v;
+            RETURN QUERY SELECT v.* FROM pawl._verify_anchors(bound) v;
+            RETURN QUERY SELECT v.* FROM pawl._verify_audit(bound) v;
         END IF;
         IF bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL THEN
             RETURN QUERY SELECT v.* FROM pawl._verify_work(bound) v;
@@ -108,18 +110,21 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
--- Every log is a chain: numbered 1, 2, 3 …, each row begins where the one before ended, and each hop was allowed.
+-- Every log is a chain: numbered 1, 2, 3 … (from where it was pruned), each row begins where the one before ended, and each hop was allowed.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    anchor record := pawl._anchor_join(bound);
 BEGIN
     RETURN QUERY EXECUTE format($query$
         WITH chain AS (
-            SELECT l.*, lag(l.sort_key) OVER w AS last_sort_key, lag(l.to_state) OVER w AS last_to_state,
-                   lag(l.created_at) OVER w AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
-              FROM %2$s l WINDOW w AS (PARTITION BY %3$s ORDER BY l.sort_key))
+            SELECT l.*, coalesce(lag(l.sort_key) OVER w, %8$s.sort_key) AS last_sort_key,
+                   CASE WHEN lag(l.sort_key) OVER w IS NULL THEN %8$s.to_state ELSE lag(l.to_state) OVER w END AS last_to_state,
+                   coalesce(lag(l.created_at) OVER w, %8$s.created_at) AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
+              FROM %2$s l %9$s WINDOW w AS (PARTITION BY %3$s ORDER BY l.sort_key))
         , checked AS (
             SELECT c.*, c.sort_key <> coalesce(c.last_sort_key, 0) + 1 AS has_gap,
                    c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
@@ -143,14 +148,15 @@ BEGIN
                ) p(problem, holds, detail)
          WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged) AND p.holds
          ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
-        CASE WHEN bound.hash_chain THEN ', lag(l.hash) OVER w AS last_hash' END,
+        CASE WHEN bound.hash_chain THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
         bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
         pawl._foreign_hop('c'),
         CASE WHEN bound.most_recent = 'stored' THEN 'c.most_recent <> c.is_newest' ELSE 'false' END,
         CASE WHEN bound.hash_chain THEN
              format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
                     'c.processor, c.actor, c.correlation_id, c.metadata, c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns))
-             ELSE 'false' END)
+             ELSE 'false' END,
+        anchor.alias, anchor.joined)
         USING bound.machine, bound.relation, bound.state_column;
 END
 $function$;
@@ -163,4 +169,4 @@ AS $function$
     SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
 $function$;
 COMMENT ON FUNCTION pawl.verify(regclass) IS
-'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';
+'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';

@@ -97,6 +97,7 @@ BEGIN
     RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
+    RETURN QUERY SELECT h.* FROM pawl._health_records(bound) h;
 END
 $function$;
 COMMENT ON FUNCTION pawl._health(pawl.binding) IS 'internal: the health of one lifecycle';
@@ -192,4 +193,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';

@@ -131,21 +131,23 @@ DECLARE
 BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.claim_events <> '{}' LOOP
         RETURN QUERY
-            WITH claimable AS MATERIALIZED (SELECT * FROM pawl._claimable_rows(bound)),
-            other AS MATERIALIZED (SELECT * FROM pawl._other_rows(bound)),
-            resting AS (SELECT p.queue FROM pawl.paused p WHERE p.relation = bound.relation AND p.state_column = bound.state_column
-                           AND (p.until IS NULL OR p.until > clock_timestamp())),
-            queues AS (SELECT c.queue FROM claimable c WHERE c.n > 0 UNION SELECT o.queue FROM other o WHERE o.owned + o.due_later > 0
-                       UNION SELECT r.queue FROM resting r WHERE r.queue IS NOT NULL OR bound.queue_column IS NULL
-                       UNION SELECT NULL WHERE bound.queue_column IS NULL)
-            SELECT bound.relation, bound.state_column, q.queue, coalesce(c.n, 0), coalesce(o.due_later, 0), coalesce(o.owned, 0),
-                   coalesce(c.n >= pawl._count_cap(), false) OR coalesce((SELECT bool_or(x.is_capped) FROM other x), false),
-                   clock_timestamp() - c.since,
-                   EXISTS (SELECT FROM resting r WHERE r.queue IS NULL OR r.queue = q.queue)
-              FROM queues q
-              LEFT JOIN claimable c ON c.queue IS NOT DISTINCT FROM q.queue
-              LEFT JOIN other o ON o.queue IS NOT DISTINCT FROM q.queue
-             ORDER BY q.queue COLLATE "C";
+            WITH other AS MATERIALIZED (SELECT * FROM pawl._other_rows(bound)),
+            resting AS MATERIALIZED (
+                SELECT p.queue FROM pawl.paused p WHERE p.relation = bound.relation AND p.state_column = bound.state_column
+                   AND (p.until IS NULL OR p.until > clock_timestamp())),
+            counted AS (
+                SELECT q.queue, coalesce(max(q.n), 0) AS n, coalesce(max(q.due_later), 0) AS due_later, coalesce(max(q.owned), 0) AS owned,
+                       max(q.since) AS since, bool_or(q.rests) AS rests
+                  FROM (SELECT c.queue, c.n, NULL::bigint AS due_later, NULL::bigint AS owned, c.since, false AS rests FROM pawl._claimable_rows(bound) c
+                        UNION ALL SELECT o.queue, NULL, o.due_later, o.owned, NULL, false FROM other o
+                        UNION ALL SELECT r.queue, NULL, NULL, NULL, NULL, true FROM resting r WHERE r.queue IS NOT NULL) q
+                 GROUP BY q.queue)
+            SELECT bound.relation, bound.state_column, c.queue, c.n, c.due_later, c.owned,
+                   c.n >= pawl._count_cap() OR coalesce((SELECT bool_or(o.is_capped) FROM other o), false),
+                   clock_timestamp() - c.since, c.rests OR EXISTS (SELECT FROM resting r WHERE r.queue IS NULL)
+              FROM counted c
+             WHERE c.n + c.due_later + c.owned > 0 OR c.rests OR bound.queue_column IS NULL
+             ORDER BY c.queue COLLATE "C";
     END LOOP;
 END
 $function$;

@@ -202,7 +202,7 @@ BEGIN
     ELSE
         before := NULL;
     END IF;
-    SELECT array_agg(t.txid) INTO gone FROM pawl._commits t
+    SELECT coalesce(array_agg(t.txid), '{}') INTO gone FROM pawl._commits t
      WHERE t.slot = _trim_slot.slot
        AND (t.at < before OR NOT EXISTS (SELECT FROM pawl.consumer c WHERE NOT pg_visible_in_snapshot(t.txid, c.seen)));
     IF before IS NOT NULL THEN

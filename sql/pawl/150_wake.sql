@@ -14,3 +14,7 @@ CREATE FUNCTION pawl.awake(relation regclass DEFAULT NULL) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_awake';
 COMMENT ON FUNCTION pawl.awake(regclass) IS
 'takes pawl.sleep back, so that nobody is notified for this session; true if it was asleep. It goes on listening: UNLISTEN ends that. 42704: no lifecycle is attached';
+
+CREATE FUNCTION pawl._wake(relation regclass) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_wake';
+COMMENT ON FUNCTION pawl._wake(regclass) IS 'internal: wakes who sleeps at a table when the transaction commits';

@@ -49,6 +49,33 @@ CREATE TABLE pawl.paused (
     UNIQUE NULLS NOT DISTINCT (relation, state_column, queue)
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.paused', '');
+-- results and retention
+CREATE TABLE pawl.audit_binding (
+    log regclass NOT NULL PRIMARY KEY,
+    audit regclass NOT NULL,
+    relation regclass NOT NULL,
+    success_states text[] NOT NULL,
+    failure_states text[] NOT NULL,
+    key_columns name[] NOT NULL,
+    parent_columns name[] NOT NULL DEFAULT '{}',
+    audit_parent_columns name[] NOT NULL DEFAULT '{}',
+    pruned_before timestamptz NOT NULL DEFAULT '-infinity',
+    audited_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    audited_by text NOT NULL DEFAULT CURRENT_USER,
+    -- What parent_columns meant when they were written, as in pawl.binding.
+    relation_oid oid,
+    parent_attnums smallint[]
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', '');
+CREATE TABLE pawl.pruned_log (
+    log regclass NOT NULL PRIMARY KEY,
+    anchors regclass NOT NULL,
+    horizon timestamptz NOT NULL,
+    next_block bigint NOT NULL DEFAULT 0,
+    pruned_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    pruned_by text NOT NULL DEFAULT CURRENT_USER
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
 
 -- what extensions define and attach comes back with them, not with a dump
 CREATE FUNCTION pawl._creating_extension() RETURNS name

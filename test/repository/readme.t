@@ -48,9 +48,19 @@ SKIP: {
     }
 }
 
+# A heading's anchor, as forges make it.
+sub anchors {
+    my ($path) = @_;
+    return map { lc s/[^\w\s-]//gr =~ s/\s/-/gr } slurp($path) =~ /^#+ +(.*?) *$/mg;
+}
 for my $page ('README.md', glob('docs/*.md'), glob('examples/*/README.md'), 'test/README.md') {
     my $folder = $page =~ s{[^/]*$}{}r;
-    my @broken = grep { !-e "$folder$_" } grep { !m{^(?:[a-z]+:|#)} } map { s/#.*//r } slurp($page) =~ /\]\(([^)\s]+)\)/g;
+    my @broken;
+    for my $link (grep { !/^[a-z]+:/ } slurp($page) =~ /\]\(([^)\s]+)\)/g) {
+        my ($path, $anchor) = split /#/, $link, 2;
+        my $target = $path eq '' ? $page : "$folder$path";
+        push @broken, $link if !-e $target || defined $anchor && !grep { $_ eq $anchor } anchors($target);
+    }
     is("@broken", '', "links of $page");
 }
 

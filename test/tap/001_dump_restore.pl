@@ -10,7 +10,7 @@ use Test::More;
 
 my $node = new_cluster('main');
 my $dir = PostgreSQL::Test::Utils::tempdir;
-$node->safe_psql('postgres', fixture('enforced.sql') . fixture('owned.sql'));
+$node->safe_psql('postgres', fixture('enforced.sql') . fixture('audited.sql') . fixture('owned.sql'));
 sound($node, 'the original');
 
 my $logs = <<'SQL';
@@ -19,6 +19,11 @@ union all select 'phase', count(*), sum(sort_key), md5(string_agg(t::text, '|' o
 union all select 'parcels', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by id)) from app.parcels_transitions t
 union all select 'vehicles', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by id)) from app.vehicles_transitions_log t
 union all select 'works', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by id)) from new_home.works_moves t
+union all select 'audit', count(*), sum(execution_time_ms), md5(string_agg(t::text, '|' order by audit_id)) from app.tasks_result_audit t
+union all select 'pruned', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by subject_id)) from app.vehicles_transitions_log_pruned t
+union all select 'audits', count(*), null, md5(string_agg(row(log, audit, relation, success_states, failure_states, key_columns, parent_columns,
+        audit_parent_columns, pruned_before)::text, '|' order by log::text)) from pawl.audit_binding
+union all select 'cuts', count(*), null, md5(string_agg(row(log, anchors, horizon)::text, '|' order by log::text)) from pawl.pruned_log
 union all select 'bindings', count(*), sum(version), md5(string_agg(row(relation, state_column, machine, version, key_columns, history,
         most_recent, hash_chain, on_delete, always, history_view, log_key_columns, owner_column, lease_column, token_column, due_column, attempts_column,
         max_attempts_column, queue_column, claim_events, claim_columns, claim_descending, lease_time, lapse_event, retry_events, backoff, operator_events,
@@ -58,6 +63,7 @@ sub enforced_again
 	{
 		refused($node, "delete from $log", 'PW006', "$name: $log is immutable", $database);
 	}
+	refused($node, "delete from $_", 'PW006', "$name: $_ is immutable", $database) for qw(app.tasks_result_audit app.vehicles_transitions_log_pruned);
 
 	$node->safe_psql($database, <<'SQL');
 update app.tasks set state = 'closed' where id = 1;
@@ -77,6 +83,7 @@ union all (select sort_key, to_state, event from pawl.history('app.vehicles', 11
 union all (select sort_key, to_state, event from pawl.history('new_home.works', row(1, 'b')) where most_recent)
 union all (select sort_key, to_state, event from pawl.history('app.parcels', row('r1', 16)) where most_recent)
 SQL
+	is(one($node, 'select count(*), bool_and(success), min(note) from app.tasks_result_audit where subject_id = 1', $database), '2|t|n', "$name: results are audited");
 	is(one($node, "select count(*) from app.effects_seen where id = 1 and to_state = 'closed'", $database), 2, "$name: effects run again");
 	is(one($node, $indexes, $database), $expected_indexes, "$name: the indexes of owned work are known again");
 	accepted($node, 'alter table app.jobs rename column owner to worker', "$name: a managed column renamed", $database);
@@ -157,7 +164,7 @@ quietly('data with --disable-triggers', @psql, '-d', 'disable', '-f', "$dir/data
 # A restore without triggers leaves two things to do, and health says what: the column numbers by which renames are recognised were
 # not taken down, and PostgreSQL's ENABLE TRIGGER ALL, which ends such a dump, turned ENABLE ALWAYS into ENABLE.
 is(one($node, "select string_agg(distinct check_name, ' ') from pawl.health() where status in ('error', 'warning')", 'disable'),
-	'always', 'health sees what --disable-triggers did');
+	'always audit_triggers', 'health sees what --disable-triggers did');
 paste_hints('disable');
 enforced_again('--disable-triggers', 'disable');
 

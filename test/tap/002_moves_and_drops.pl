@@ -7,7 +7,7 @@ use PawlTest;
 use Test::More;
 
 my $node = new_cluster('main');
-$node->safe_psql('postgres', fixture('enforced.sql') . fixture('owned.sql'));
+$node->safe_psql('postgres', fixture('enforced.sql') . fixture('audited.sql') . fixture('owned.sql'));
 
 # Renames and moves are followed, and the session that did them goes on at once.
 $node->safe_psql('postgres', <<'SQL');

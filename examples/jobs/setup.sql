@@ -1,0 +1,33 @@
+-- The whole set-up of a queue: a table with the columns of your choice, a drawing, one call that says what the columns are for.
+create extension pawl;
+
+create table job (
+    id           bigint primary key,
+    state        text not null default 'ready',
+    priority     integer not null default 0,
+    n            bigint not null,                 -- the work: find the smallest factor of n
+    breaks       integer not null default 0,      -- at how many attempts the work breaks, so that there is something to try again
+    result       bigint,
+    owner        text,                            -- from here on kept by pawl: who works on it,
+    lease        timestamptz,                     -- until when,
+    token        bigint not null default 0,       -- for how many owners before: the fencing token,
+    attempts     integer not null default 0,      -- how often it was started,
+    due          timestamptz                      -- and when it may be tried again
+);
+
+select pawl.define('job', :'lifecycle') as version \gset
+select pawl.enforce('job', 'state', 'job', history => true,
+    owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', due => 'due',
+    claim => array['start'], claim_order => 'priority desc', lease_time => '2 s',
+    lapse => 'lapse', retry => array['fail', 'lapse'],
+    backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
+
+-- Whoever works may read jobs, finish them and show a token; the caretaker moves what is late and winds timers. Nothing else is needed.
+create role worker login;
+grant select, update (state, token, result) on job to worker;
+create role caretaker login;
+grant select, update (state, due) on job to caretaker;
+
+-- 5,000 jobs. One in seven breaks at its first attempt, one in forty at every attempt.
+insert into job (id, priority, n, breaks)
+select i, i % 3, 1000000000 + 7919 * i, case when i % 40 = 0 then 1000 when i % 7 = 0 then 1 else 0 end from generate_series(1, 5000) i;

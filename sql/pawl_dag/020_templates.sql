@@ -1,0 +1,58 @@
+-- Templates: named workflows in versions. What a task runs is the version it began with.
+
+CREATE TABLE pawl_dag.namespaces (
+    namespace text COLLATE "C" PRIMARY KEY CHECK (namespace ~ '^[a-z][a-z0-9_]{0,28}$'),
+    description text,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE pawl_dag.namespaces IS 'groups of templates; each is a queue that workers claim from';
+
+CREATE TABLE pawl_dag.templates (
+    template_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
+    namespace text COLLATE "C" NOT NULL REFERENCES pawl_dag.namespaces,
+    name text COLLATE "C" NOT NULL CHECK (name <> ''),
+    version text COLLATE "C" NOT NULL CHECK (version <> ''),
+    description text,
+    identity_strategy text NOT NULL DEFAULT 'strict' CHECK (identity_strategy IN ('strict', 'caller_provided', 'always_unique')),
+    failure_policy text NOT NULL DEFAULT 'block' CHECK (failure_policy IN ('block', 'continue')),
+    max_duration interval NOT NULL DEFAULT '24 hours' CHECK (max_duration OPERATOR(pg_catalog.>) '0'),
+    configuration jsonb NOT NULL,
+    content_hash bytea NOT NULL,
+    steps_total integer NOT NULL,
+    steps_ready integer NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    UNIQUE (namespace, name, version)
+);
+COMMENT ON TABLE pawl_dag.templates IS 'workflows in versions; written by pawl_dag.define_template, never changed afterwards';
+COMMENT ON COLUMN pawl_dag.templates.content_hash IS 'SHA-256 of the configuration';
+COMMENT ON COLUMN pawl_dag.templates.steps_ready IS 'steps without parents';
+
+CREATE TABLE pawl_dag.template_steps (
+    template_uuid uuid NOT NULL REFERENCES pawl_dag.templates ON DELETE CASCADE,
+    name text COLLATE "C" NOT NULL CHECK (name <> ''),
+    ordinal integer NOT NULL,
+    level integer NOT NULL,
+    parents integer NOT NULL,
+    description text,
+    handler text NOT NULL,
+    handler_options jsonb NOT NULL DEFAULT '{}',
+    retryable boolean NOT NULL,
+    max_attempts integer NOT NULL CHECK (max_attempts OPERATOR(pg_catalog.>=) 1),
+    backoff jsonb NOT NULL,
+    timeout interval CHECK (timeout OPERATOR(pg_catalog.>) '0'),
+    optional boolean NOT NULL,
+    PRIMARY KEY (template_uuid, name)
+);
+COMMENT ON TABLE pawl_dag.template_steps IS 'the steps of a template';
+COMMENT ON COLUMN pawl_dag.template_steps.level IS 'length of the longest path from a step without parents, which has 0';
+
+CREATE TABLE pawl_dag.template_edges (
+    template_uuid uuid NOT NULL,
+    parent text COLLATE "C" NOT NULL,
+    child text COLLATE "C" NOT NULL,
+    PRIMARY KEY (template_uuid, parent, child),
+    FOREIGN KEY (template_uuid, parent) REFERENCES pawl_dag.template_steps ON DELETE CASCADE,
+    FOREIGN KEY (template_uuid, child) REFERENCES pawl_dag.template_steps ON DELETE CASCADE,
+    CHECK (parent <> child)
+);
+COMMENT ON TABLE pawl_dag.template_edges IS 'which step waits for which';

@@ -1,0 +1,136 @@
+-- What follows from a step's move, whoever moved it and however: those who wait for it, and the counters of its task. Once a
+-- statement, over all its rows.
+
+-- What a step is to its task.
+CREATE FUNCTION pawl_dag._kind(state text, unsatisfied_parents integer, optional boolean) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+RETURN CASE state
+    WHEN 'pending' THEN CASE WHEN unsatisfied_parents = 0 THEN 'ready' ELSE 'blocked' END
+    WHEN 'waiting_for_retry' THEN 'waiting'
+    WHEN 'complete' THEN 'satisfied' WHEN 'resolved_manually' THEN 'satisfied'
+    WHEN 'error' THEN CASE WHEN optional THEN 'satisfied' ELSE 'failed' END
+    WHEN 'cancelled' THEN 'cancelled'
+    ELSE 'in_flight' END;
+COMMENT ON FUNCTION pawl_dag._kind(text, integer, boolean) IS 'internal: the counter of its task that a step belongs to';
+
+CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    -- what workers do keeps a step in flight
+    IF NOT EXISTS (SELECT FROM new_steps n
+                    WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
+        RETURN NULL;
+    END IF;
+    -- a parent is satisfied, or is no longer
+    UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
+      FROM (SELECT e.task_uuid, e.child_uuid,
+                   sum(CASE WHEN pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied' THEN 1 ELSE -1 END)::integer AS satisfied
+              FROM new_steps n
+              JOIN old_steps o ON o.task_uuid = n.task_uuid AND o.step_uuid = n.step_uuid
+              JOIN pawl_dag.edges e ON e.task_uuid = n.task_uuid AND e.parent_uuid = n.step_uuid
+             WHERE (pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied')
+                <> (pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied')
+             GROUP BY e.task_uuid, e.child_uuid ORDER BY e.task_uuid, e.child_uuid) w
+     WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
+
+    UPDATE pawl_dag.tasks t
+       SET steps_blocked = t.steps_blocked + d.blocked, steps_ready = t.steps_ready + d.ready, steps_in_flight = t.steps_in_flight + d.in_flight,
+           steps_waiting = t.steps_waiting + d.waiting, steps_failed = t.steps_failed + d.failed,
+           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled, evaluate = true
+      FROM (SELECT m.task_uuid, sum(m.d) FILTER (WHERE m.kind = 'blocked') AS blocked, sum(m.d) FILTER (WHERE m.kind = 'ready') AS ready,
+                   sum(m.d) FILTER (WHERE m.kind = 'in_flight') AS in_flight, sum(m.d) FILTER (WHERE m.kind = 'waiting') AS waiting,
+                   sum(m.d) FILTER (WHERE m.kind = 'failed') AS failed, sum(m.d) FILTER (WHERE m.kind = 'satisfied') AS satisfied,
+                   sum(m.d) FILTER (WHERE m.kind = 'cancelled') AS cancelled
+              FROM (SELECT n.task_uuid, pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) AS kind, 1 AS d FROM new_steps n
+                    UNION ALL
+                    SELECT o.task_uuid, pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional), -1 FROM old_steps o
+                    UNION ALL
+                    SELECT DISTINCT n.task_uuid, k.kind, 0 FROM new_steps n
+                      CROSS JOIN unnest(ARRAY['blocked', 'ready', 'in_flight', 'waiting', 'failed', 'satisfied', 'cancelled']) k(kind)) m
+             GROUP BY m.task_uuid ORDER BY m.task_uuid) d
+     WHERE t.task_uuid = d.task_uuid
+       AND (d.blocked, d.ready, d.in_flight, d.waiting, d.failed, d.satisfied, d.cancelled) <> (0, 0, 0, 0, 0, 0, 0);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the moves of steps';
+
+CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_moved();
+
+-- Steps that come or go: the counters of their tasks are counted anew.
+CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    UPDATE pawl_dag.tasks t
+       SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight, steps_waiting = c.waiting,
+           steps_failed = c.failed, steps_satisfied = c.satisfied, steps_cancelled = c.cancelled, evaluate = true
+      FROM (SELECT x.task_uuid, n.* FROM (SELECT DISTINCT s.task_uuid FROM changed_steps s) x CROSS JOIN LATERAL pawl_dag._count_steps(x.task_uuid) n) c
+     WHERE t.task_uuid = c.task_uuid
+       AND (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, t.steps_satisfied, t.steps_cancelled)
+        <> (c.total, c.blocked, c.ready, c.in_flight, c.waiting, c.failed, c.satisfied, c.cancelled);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._steps_changed() IS 'internal: counts the steps of tasks that get or lose some';
+
+CREATE FUNCTION pawl_dag._count_steps(task uuid)
+RETURNS TABLE (total integer, blocked integer, ready integer, in_flight integer, waiting integer, failed integer, satisfied integer, cancelled integer)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT count(*), count(*) FILTER (WHERE k.kind = 'blocked'), count(*) FILTER (WHERE k.kind = 'ready'),
+           count(*) FILTER (WHERE k.kind = 'in_flight'), count(*) FILTER (WHERE k.kind = 'waiting'), count(*) FILTER (WHERE k.kind = 'failed'),
+           count(*) FILTER (WHERE k.kind = 'satisfied'), count(*) FILTER (WHERE k.kind = 'cancelled')
+      FROM (SELECT pawl_dag._kind(s.state, s.unsatisfied_parents, s.optional) AS kind FROM pawl_dag.steps s WHERE s.task_uuid = task) k
+$function$;
+COMMENT ON FUNCTION pawl_dag._count_steps(uuid) IS 'internal: the steps of a task by what they are to it';
+
+CREATE TRIGGER counted_insert AFTER INSERT ON pawl_dag.steps REFERENCING NEW TABLE AS changed_steps
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
+CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.steps REFERENCING OLD TABLE AS changed_steps
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
+
+-- When a task enters a state, and when it ends.
+CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    NEW.entered_at := clock_timestamp();
+    NEW.completed_at := CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._task_entered() IS 'internal: stamps a task with the time it enters a state';
+CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_dag._task_entered();
+
+-- What a step's move does to its own row.
+CREATE FUNCTION pawl_dag._step_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    CASE NEW.state
+        WHEN 'in_progress' THEN
+            NEW.last_attempted_at := clock_timestamp();
+            NEW.permanent := false;
+            NEW.backoff_request := NULL;
+        WHEN 'enqueued_as_error_for_orchestration' THEN
+            NEW.last_failure_at := clock_timestamp();
+        WHEN 'waiting_for_retry' THEN
+            NEW.last_failure_at := coalesce(NEW.last_failure_at, clock_timestamp());
+        ELSE NULL;
+    END CASE;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_entered() IS 'internal: what a step remembers of the state it enters';
+CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
+    EXECUTE FUNCTION pawl_dag._step_entered();

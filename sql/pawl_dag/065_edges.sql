@@ -1,0 +1,67 @@
+-- Edges are checked where they are written: within one task, no cycle, also when two sessions write them at once.
+
+CREATE FUNCTION pawl_dag._edges_written() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    suspect record;
+BEGIN
+    -- whoever draws in the same task waits here
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    -- Levels rise along every edge; where they do not, they are lifted, and an edge that leads back to itself is found.
+    FOR suspect IN
+        SELECT e.task_uuid, e.parent_uuid, e.child_uuid FROM changed_edges e
+          JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
+          JOIN pawl_dag.steps c ON c.task_uuid = e.task_uuid AND c.step_uuid = e.child_uuid
+         WHERE c.level <= p.level ORDER BY p.level, e.task_uuid, e.parent_uuid, e.child_uuid
+    LOOP
+        PERFORM pawl_dag._lift(suspect.task_uuid, suspect.parent_uuid, suspect.child_uuid);
+    END LOOP;
+    UPDATE pawl_dag.steps s SET total_parents = c.total, unsatisfied_parents = c.unsatisfied
+      FROM (SELECT x.task_uuid, x.child_uuid, count(p.step_uuid)::integer AS total,
+                   count(p.step_uuid) FILTER (WHERE pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied')::integer AS unsatisfied
+              FROM (SELECT DISTINCT e.task_uuid, e.child_uuid FROM changed_edges e) x
+              LEFT JOIN pawl_dag.edges e ON e.task_uuid = x.task_uuid AND e.child_uuid = x.child_uuid
+              LEFT JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
+             GROUP BY x.task_uuid, x.child_uuid) c
+     WHERE s.task_uuid = c.task_uuid AND s.step_uuid = c.child_uuid
+       AND (s.total_parents, s.unsatisfied_parents) <> (c.total, c.unsatisfied);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._edges_written() IS 'internal: checks new edges, and counts the parents of their children';
+
+-- Raises the levels below a new edge as far as needed. 22023: the edge closes a cycle.
+CREATE FUNCTION pawl_dag._lift(task uuid, parent uuid, child uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    frontier uuid[] := ARRAY[child];
+    next_level integer := (SELECT s.level + 1 FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent);
+BEGIN
+    WHILE frontier <> '{}' LOOP
+        IF parent = ANY (frontier) THEN
+            PERFORM pawl._raise('22023', 'the edge closes a cycle',
+                format('Task %s: step "%s" is reached from step "%s" already.', task,
+                       (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent),
+                       (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = child)));
+        END IF;
+        WITH lifted AS (
+            UPDATE pawl_dag.steps s SET level = next_level
+             WHERE s.task_uuid = task AND s.step_uuid = ANY (frontier) AND s.level < next_level RETURNING s.step_uuid)
+        SELECT coalesce(array_agg(DISTINCT e.child_uuid), '{}') INTO frontier
+          FROM lifted l JOIN pawl_dag.edges e ON e.task_uuid = task AND e.parent_uuid = l.step_uuid;
+        next_level := next_level + 1;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._lift(uuid, uuid, uuid) IS 'internal: makes levels rise along a new edge; 22023: it closes a cycle';
+
+CREATE TRIGGER checked_insert AFTER INSERT ON pawl_dag.edges REFERENCING NEW TABLE AS changed_edges
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();
+CREATE TRIGGER checked_update AFTER UPDATE ON pawl_dag.edges REFERENCING NEW TABLE AS changed_edges
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();
+CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.edges REFERENCING OLD TABLE AS changed_edges
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();

@@ -1,0 +1,23 @@
+// May ereport; owns nothing. Records: tables that only pawl writes (logs, audits, what was pruned). Their guards refuse everybody
+// else; here they are opened for a statement of pawl's own.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace pawl {
+
+// Whether pawl itself is writing this record now.
+bool record_is_open(Oid relation) noexcept;
+
+using Work = void (*)(void* argument);
+
+// Does the work with the rights of a role, and search_path pg_catalog, so that no code of others runs with rights that are not
+// theirs: triggers on a record are its owner's.
+void with_rights_of(Oid role, Work work, void* argument);
+
+// The same with these records open (InvalidOid: none).
+void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument);
+
+Oid owner_of(Oid relation);
+
+}  // namespace pawl

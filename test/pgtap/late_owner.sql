@@ -1,0 +1,45 @@
+-- An owner who comes back after his row has gone on without him: whatever became of it, the token of his claim is refused with PW005.
+\set QUIET 1
+set client_min_messages to error;
+select no_plan();
+select pawl.define('late', $$stateDiagram-v2
+    [*] --> ready
+    ready --> running : start
+    running --> done : complete
+    running --> ready : lapse
+    running --> checked : check
+    checked --> [*]
+    done --> [*]
+    class running owned$$) as version \gset
+create table late (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, result int);
+select pawl.enforce('late', 'state', 'late', history => true, owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lapse');
+insert into late select generate_series(1, 3);
+
+-- anna loses all three: 1 lies ready, 2 is bob's, 3 was finished by bob.
+select count(*) from pawl.claim(null::late, processor => 'anna', lease => '1 ms', batch => 3) \gset
+do $$ begin while exists (select from late where lease >= clock_timestamp()) loop perform pg_sleep(0.001); end loop; end $$;
+select is((select done from pawl.reap('late')), 3::bigint, 'all three leases have run out');
+update late set state = 'running', owner = 'bob' where id > 1;
+select pawl.fire('late', 3, 'complete', processor => 'bob') \gset
+select results_eq($$select id, state, owner, token from late order by id$$,
+    $$values (1, 'ready', null, 2::bigint), (2, 'running', 'bob', 3::bigint), (3, 'done', null, 3::bigint)$$, 'three fates');
+
+select throws_like(format($$update late set state = 'done', result = 7, token = 1 where id = %s$$, i),
+    'fencing token 1 is not that of the row', 'an UPDATE that names the token: row ' || i) from generate_series(1, 3) i;
+select throws_ok(format($$update late set state = 'checked', token = 1 where id = %s$$, i), 'PW005', null, 'to another state: row ' || i) from generate_series(1, 3) i;
+select throws_ok(format($$select pawl.fire('late', %s, 'complete', processor => 'anna', token => 1)$$, i), 'PW005', null, 'fire: row ' || i) from generate_series(1, 3) i;
+select results_eq($$select key, ok, sqlstate from pawl.fire_many('late', array[1, 2, 3], 'complete', processor => 'anna', tokens => '{1, 1, 1}')$$,
+    $$values ('1', false, 'PW005'), ('2', false, 'PW005'), ('3', false, 'PW005')$$, 'fire_many');
+set pawl.processor = 'anna';
+set pawl.token = 1;
+select throws_ok(format($$update late set state = 'done' where id = %s$$, i), 'PW005', null, 'the setting pawl.token: row ' || i) from generate_series(1, 2) i;
+select throws_ok($$insert into late_transitions (subject_id, event) values (1, 'complete')$$, 'PW005', null, 'the door of the log');
+reset pawl.token;
+
+-- With the token of the row, or none, it is the diagram that says no.
+select throws_ok($$update late set state = 'done', token = 2 where id = 1$$, 'PW001', null, 'the newest token opens no arrow that is not there');
+select throws_ok($$select pawl.fire('late', 3, 'complete', token => 3)$$, 'PW001', null, 'who hears nothing of his completion and repeats it learns that it is done');
+select throws_ok($$update late set state = 'done' where id = 1$$, 'PW001', null, 'nobody can know that it was anna''s');
+select is((select count(*) from late where result is not null), 0::bigint, 'nothing of it was written');
+select is_empty($$select * from pawl.verify('late')$$, 'verify finds nothing');
+select * from finish();

@@ -1,0 +1,134 @@
+-- Wake-ups: at most one a transaction and channel, only when somebody sleeps, none for what is rolled back. One session sleeps and
+-- listens in the background, by dblink; PostgreSQL tells it at the end of its next query.
+\set QUIET 1
+set client_min_messages to warning;
+select no_plan();
+create extension dblink;
+select pawl.define('job', $$stateDiagram-v2
+    [*] --> pending
+    pending --> running : start
+    running --> pending : abandon
+    running --> pending : lapse
+    running --> done : finish
+    done --> [*]
+    running:::owned$$) \g /dev/null
+create table jobs (id int primary key, state text not null default 'pending', worker text, lease timestamptz, token bigint, due timestamptz);
+create table others (like jobs including all);
+create table deaf (id int primary key, state text not null default 'pending');
+create table loose (id int primary key, state text not null default 'pending');
+select pawl.enforce(t, 'state', 'job', history => true, owner => 'worker', lease => 'lease', token => 'token', due => 'due', claim => array['start'], lapse => 'lapse', events => true, wake => true)
+  from unnest(array['jobs', 'others']::regclass[]) t \g /dev/null
+select pawl.define('plain', $$stateDiagram-v2
+    [*] --> pending
+    pending --> done : finish
+    done --> [*]$$) \g /dev/null
+select pawl.enforce('deaf', 'state', 'plain', history => true) \g /dev/null
+
+select is(pawl.channel('jobs'), 'pawl_' || 'jobs'::regclass::oid, 'the channel of a table');
+select is(pawl.channel(), 'pawl_events', 'the channel of the outbox');
+select throws_ok($$select pawl.channel('loose')$$, '42704', null, 'no lifecycle, no channel');
+select throws_ok($$select pawl.sleep('loose')$$, '42704', null, 'nothing to sleep at');
+select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'nothing that happens to table "deaf" wakes anybody', 'a lifecycle without wake');
+select throws_ok($$select pawl.sleep(0)$$, '42P01', null, 'no table');
+select is(pawl.awake('jobs'), false, 'nobody slept');
+
+select dblink_connect('s', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'), current_setting('port'), current_database(), current_user)) \g /dev/null
+select dblink_exec('s', 'set client_min_messages to warning') \g /dev/null
+create function sleeper(what text) returns text language sql as $$ select r from dblink('s', 'select ' || what) d(r text) $$;
+-- how many notifications have come, on which channels
+create function heard() returns text language sql as $$
+    select coalesce(string_agg(d.c || ' ' || d.n, ', ' order by d.c), 'none')
+      from (select case g.notify_name when pawl.channel('jobs') then 'jobs' when pawl.channel('others') then 'others' else g.notify_name end as c, count(*) as n
+              from (select sleeper('1')) asked, lateral dblink_get_notify('s') g group by 1) d $$;
+
+insert into jobs select g from generate_series(1, 20) g;
+select sleeper('pawl.channel(''jobs'')') \g /dev/null
+select dblink_exec('s', format('listen %I; listen %I; listen pawl_events', pawl.channel('jobs'), pawl.channel('others'))) \g /dev/null
+insert into jobs values (21);
+select is(heard(), 'none', 'nobody sleeps: nobody is notified, listening or not');
+select is(sleeper('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'sleep tells the channel');
+select is(heard(), 'none', 'and notifies nobody');
+insert into jobs values (22);
+select is(heard(), 'jobs 1', 'a first state that may be claimed');
+begin;
+insert into jobs select g from generate_series(100, 200) g;
+insert into jobs values (23);
+insert into others values (1);
+commit;
+select is(heard(), 'jobs 1', 'once a transaction, and only where somebody sleeps');
+begin; insert into jobs values (24); rollback;
+select is(heard(), 'none', 'not when it is rolled back');
+begin; savepoint s; insert into jobs values (24); rollback to s; commit;
+select is(heard(), 'none', 'nor a savepoint');
+begin; savepoint s; insert into jobs values (24); release s; savepoint s; insert into jobs values (25); rollback to s; commit;
+select is(heard(), 'jobs 1', 'one that is released counts');
+do $$ begin
+    begin
+        insert into jobs values (25);
+        insert into jobs values (25);
+    exception when unique_violation then null;
+    end;
+end $$;
+select is(heard(), 'none', 'nor what an exception block undid');
+select count(*) from pawl.claim(null::jobs, processor => 'w', batch => 3) \g /dev/null
+select is(heard(), 'none', 'to claim is no work');
+select set_config('pawl.processor', 'w', false) \g /dev/null
+update jobs set state = 'done' where id in (select id from jobs where state = 'running' limit 1);
+select is(heard(), 'none', 'nor is an end');
+update jobs set state = 'pending' where id in (select id from jobs where state = 'running' limit 1);
+select is(heard(), 'jobs 1', 'what is given back is');
+update jobs set due = now() + interval '1 hour' where id = 20;
+select is(heard(), 'none', 'putting work off is none');
+update jobs set due = null where id = 20;
+select is(heard(), 'jobs 1', 'taking that back is');
+select pawl._wake('jobs') \g /dev/null
+select is(heard(), 'jobs 1', 'pawl._wake, for queues that are resumed');
+select is(sleeper('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'to sleep twice');
+select is(sleeper('pawl.awake(''jobs'')'), 't', 'is to sleep once');
+select is(sleeper('pawl.awake(''jobs'')'), 'f', 'awake is awake');
+insert into jobs values (30);
+select is(heard(), 'none', 'who is awake is not notified');
+
+select sleeper('pawl.sleep()') \g /dev/null
+insert into jobs values (31);
+select is(heard(), 'pawl_events 1', 'the channel of the outbox');
+begin; insert into jobs values (32); insert into others values (2); delete from others where id = 1; commit;
+select is(heard(), 'pawl_events 1', 'once a transaction');
+insert into deaf values (1);
+select is(heard(), 'none', 'not for what has no events');
+select sleeper('pawl.sleep(''others'')') \g /dev/null
+insert into others values (3);
+select is(heard(), 'others 1, pawl_events 1', 'one for each channel');
+
+-- a table's name changes, its channel does not
+alter table others rename to elsewhere;
+insert into elsewhere values (4);
+select is((select count(*) from (select sleeper('1')) a, lateral dblink_get_notify('s') g), 2::bigint, 'a renamed table');
+alter table elsewhere rename to others;
+
+-- prepared transactions notify nobody, and can be prepared
+begin; insert into others values (5); prepare transaction 'wake';
+select is(heard(), 'none', 'not when prepared');
+select is(sleeper('pawl.sleep(''others'')'), pawl.channel('others'), 'who goes to sleep does not wait for it');
+commit prepared 'wake';
+select is(heard(), 'none', 'nor when committed: whoever polls finds it');
+
+-- a session that ends is awake; the locks go too
+select dblink_disconnect('s') \g /dev/null
+create function locks() returns bigint language sql as $$ select count(*) from pg_locks where locktype = 'advisory' $$;
+do $$ begin while locks() > 0 loop perform pg_sleep(0.01); end loop; end $$;
+begin;
+insert into jobs values (40);
+select is(locks(), 0::bigint, 'writers take no lock before they commit');
+commit;
+select is(locks(), 0::bigint, 'and keep none');
+-- one's own sleep wakes nobody
+select pawl.sleep('jobs') \g /dev/null
+insert into jobs values (41);
+select is(pawl.awake('jobs'), true, 'a session may sleep and write');
+select pg_advisory_lock(7) \g /dev/null
+select pawl.sleep('jobs') \g /dev/null
+select pg_advisory_unlock_all() \g /dev/null
+select is(pawl.awake('jobs'), false, 'pg_advisory_unlock_all, and so DISCARD ALL, wakes up');
+select is_empty('select * from pawl.verify()', 'the logs are right');
+select * from finish();
