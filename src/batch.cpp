@@ -26,9 +26,26 @@ void add_keys(const Attachment& attachment, const Batch& batch, const bool* chos
     }
 }
 
-// Rows of one table stay where they were locked, unless functions of the user's may have moved them since.
+// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they are found again
+// by their places, and their columns are read one by one, which neither copies nor detoasts what is not looked at.
 bool stay_in_place(const Target& target) {
     return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass && !target.attachment->has_guards;
+}
+
+// The columns of the table, at the places that they have in its rows.
+const char* all_columns(const Target& target) {
+    TupleDesc descriptor = target.attachment->root_descriptor;
+    StringInfoData list;
+    initStringInfo(&list);
+    for (int i = 0; i < descriptor->natts; ++i) {
+        const FormData_pg_attribute* column = TupleDescAttr(descriptor, i);
+        if (i > 0) appendStringInfoString(&list, ", ");
+        if (column->attisdropped)
+            appendStringInfoString(&list, "NULL::pg_catalog.int4");
+        else
+            appendStringInfo(&list, "%s.%s", row_alias, quote_identifier(NameStr(column->attname)));
+    }
+    return list.data;
 }
 
 void add_places(const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
@@ -38,35 +55,50 @@ void add_places(const Batch& batch, const bool* chosen, int n, Parameters& param
     parameters.add(TIDARRAYOID, PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
 }
 
-// UPDATE table SET assignment FROM the chosen rows, found by their places or their keys, RETURNING which of them it was.
+// "UPDATE table SET assignment FROM the chosen rows", in which each has its number k.n.
 const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters& parameters) {
     const Attachment& attachment = *target.attachment;
     const int first = parameters.n + 1;
     if (stay_in_place(target)) {
         add_places(batch, chosen, n, parameters);
-        return psprintf("UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid OPERATOR(pg_catalog.=) k.place"
-                        " RETURNING k.n", target.table, row_alias, assignment, first, row_alias);
+        return psprintf("UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid OPERATOR(pg_catalog.=) k.place",
+                        target.table, row_alias, assignment, first, row_alias);
     }
     add_keys(attachment, batch, chosen, n, parameters);
-    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s RETURNING k.n", target.table, row_alias, assignment, unnested_keys(attachment, first),
-                    key_join(attachment));
+    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment, unnested_keys(attachment, first), key_join(attachment));
 }
 
-// Updates the chosen rows, and puts each as it then is beside the one it was.
-int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
+// Puts the rows that an UPDATE returned beside what they were.
+void note_returned(const Target& target, const Batch& batch, const bool* chosen, int n, Step* steps) {
     auto* ordinal = static_cast<int*>(palloc(sizeof(int) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) ordinal[filled++] = i;
-    const char* query = update_query(target, batch, chosen, n, assignment, parameters);
-    if (steps != nullptr) query = psprintf("%s, %s", query, row_alias);
-    const uint64 written = run_planned(*target.attachment, query, parameters);
-    for (uint64 i = 0; steps != nullptr && i < written; ++i) {
+    const bool in_place = stay_in_place(target);
+    const int number = in_place ? target.attachment->root_descriptor->natts + 1 : 2;
+    for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
-        const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
-        steps[ordinal[k - 1]].after = composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null));
+        const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, number, &null));
+        steps[ordinal[k - 1]].after = in_place ? tuple : composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
     }
+}
+
+// Updates the chosen rows. With `steps`, each is put there as it then is.
+int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
+    const char* query = update_query(target, batch, chosen, n, assignment, parameters);
+    if (steps != nullptr) query = psprintf("%s RETURNING %s, k.n", query, stay_in_place(target) ? all_columns(target) : row_alias);
+    const uint64 written = run_planned(*target.attachment, query, parameters);
+    if (steps != nullptr) note_returned(target, batch, chosen, n, steps);
     return static_cast<int64>(written);
+}
+
+// Locked rows as a query returned them: the columns and the place, or the row as one value.
+FoundRow found_in_place(const Target& target, HeapTuple tuple) {
+    bool null;
+    FoundRow row = row_from(target, tuple);
+    Datum place = SPI_getbinval(tuple, SPI_tuptable->tupdesc, target.attachment->root_descriptor->natts + 1, &null);
+    tuple->t_self = *reinterpret_cast<ItemPointer>(DatumGetPointer(place));
+    return row;
 }
 
 bool same_event(const text* one, const text* other) {
@@ -85,14 +117,14 @@ char* column_equals(const ManagedColumn& column, int parameter) {
 char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters) {
-    const char* query = psprintf("SELECT %s, %s.ctid FROM %s AS %s %s", row_alias, row_alias, target.table, row_alias, clauses);
-    const uint64 n = run_planned(*target.attachment, query, parameters);
+    const bool in_place = stay_in_place(target);
+    const char* row = in_place ? psprintf("%s, %s.ctid", all_columns(target), row_alias) : row_alias;
+    const uint64 n = run_planned(*target.attachment, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
-        batch.rows[i] = row_from(target, SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
-        batch.rows[i].tuple->t_self = *reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null)));
+        batch.rows[i] = in_place ? found_in_place(target, tuple) : row_from(target, composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null)));
     }
     return batch;
 }
@@ -106,7 +138,7 @@ Step* lead(const Target& target, const Batch& batch, const text* event, const In
     return steps;
 }
 
-int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent) {
+int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent, Returning returning) {
     auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
     const Attachment& attachment = *target.attachment;
@@ -123,7 +155,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
         Parameters parameters = {};
         parameters.add(TEXTOID, PointerGetDatum(attachment.machine->state_text[steps[first].to]));
         intent.event = const_cast<text*>(steps[first].event);
-        moved += update_rows(target, batch, chosen, n, assignment, parameters, steps);
+        moved += update_rows(target, batch, chosen, n, assignment, parameters, returning == Returning::rows ? steps : nullptr);
     }
     return moved;
 }

@@ -11,7 +11,7 @@ struct Bookmark {
     Bookmark* next;
     text* event;
     text* queue;
-    HeapTuple row;           // null: nowhere
+    Datum* row;              // what it has in the columns of the order; null: nowhere
     TimestampTz head_again;  // from when on the head is looked at again
 };
 
@@ -45,6 +45,23 @@ int order_columns(const Attachment& attachment, OrderColumn* columns) {
     return n;
 }
 
+const FormData_pg_attribute* column_of(const Attachment& attachment, const OrderColumn& column) {
+    return TupleDescAttr(attachment.root_descriptor, column.attribute - 1);
+}
+
+// Never a pointer into a TOAST table whose row may be gone when it is looked at.
+Datum lasting_value(const FormData_pg_attribute* column, Datum value) {
+    return column->attlen == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(value)) : datumCopy(value, column->attbyval, column->attlen);
+}
+
+void free_row(const Attachment& attachment, Bookmark& bookmark, const OrderColumn* columns, int n) {
+    if (bookmark.row == nullptr) return;
+    for (int i = 0; i < n; ++i)
+        if (!column_of(attachment, columns[i])->attbyval) pfree(DatumGetPointer(bookmark.row[i]));
+    pfree(bookmark.row);
+    bookmark.row = nullptr;
+}
+
 }  // namespace
 
 Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* queue) {
@@ -73,21 +90,22 @@ TimestampTz end_head_scan(const HeadScan& scan, int rows) {
 void note_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows) { bookmark.head_again = end_head_scan(scan, rows); }
 
 void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row) {
-    if (bookmark.row != nullptr) heap_freetuple(bookmark.row);
-    bookmark.row = nullptr;
-    if (bookmark.head_again == 0) return;
     OrderColumn columns[Parameters::most];
     const int n = order_columns(attachment, columns);
+    free_row(attachment, bookmark, columns, n);
+    if (bookmark.head_again == 0) return;
+    Datum values[Parameters::most];
     for (int i = 0; i < n; ++i) {
         bool null;
-        slot_getattr(row.slot, columns[i].attribute, &null);
+        values[i] = slot_getattr(row.slot, columns[i].attribute, &null);
         if (null) {  // nothing is behind a null
             bookmark.head_again = 0;
             return;
         }
     }
     MemoryContext caller = MemoryContextSwitchTo(memory_of(attachment));
-    bookmark.row = heap_copytuple(row.tuple);
+    bookmark.row = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+    for (int i = 0; i < n; ++i) bookmark.row[i] = lasting_value(column_of(attachment, columns[i]), values[i]);
     MemoryContextSwitchTo(caller);
 }
 
@@ -100,9 +118,8 @@ void append_behind(StringInfo out, const Attachment& attachment, const Bookmark&
     OrderColumn columns[Parameters::most];
     const int last = order_columns(attachment, columns) - 1 - level;
     for (int i = 0; i <= last; ++i) {
-        bool null;
-        const FormData_pg_attribute* column = TupleDescAttr(attachment.root_descriptor, columns[i].attribute - 1);
-        parameters.add(column->atttypid, heap_getattr(bookmark.row, columns[i].attribute, attachment.root_descriptor, &null));
+        const FormData_pg_attribute* column = column_of(attachment, columns[i]);
+        parameters.add(column->atttypid, bookmark.row[i]);
         const char* comparison = i < last ? equality(column->atttypid)
                                  : columns[i].descending ? less_than(column->atttypid)
                                                          : greater_than(column->atttypid);

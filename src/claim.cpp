@@ -158,6 +158,17 @@ Batch pick_claimable(const Request& request) {
     return batch;
 }
 
+// Formed anew, as it may have attributes that are not the table's.
+void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
+    TupleDesc descriptor = target.attachment->root_descriptor;
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * descriptor->natts));
+    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
+    heap_deform_tuple(row, descriptor, values, nulls);
+    tuplestore_putvalues(result->setResult, descriptor, values, nulls);
+    pfree(values);
+    pfree(nulls);
+}
+
 }  // namespace
 
 PAWL_FUNCTION(pawl_claim) {
@@ -183,10 +194,10 @@ PAWL_FUNCTION(pawl_claim) {
     });
     IntentScope scope(intent);
     pg::call([&] {
-        take_steps(request.target, picked.batch, picked.steps, intent);
+        take_steps(request.target, picked.batch, picked.steps, intent, Returning::rows);
         auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
         for (int i = 0; i < picked.batch.n; ++i)
-            if (picked.steps[i].after != nullptr) tuplestore_puttuple(result->setResult, picked.steps[i].after);
+            if (picked.steps[i].after != nullptr) return_row(request.target, result, picked.steps[i].after);
         SPI_finish();
         close_target(request.target);
     });
