@@ -8,7 +8,7 @@ namespace {
 // What ownership or attempts have against an arrow, by a name that no guard can have.
 const char* name_of(Bar bar) {
     switch (bar) {
-        case Bar::nobody: case Bar::stranger: return "pawl.owner";
+        case Bar::nobody: case Bar::unowned: case Bar::stranger: return "pawl.owner";
         case Bar::lapsed: return "pawl.lease";
         case Bar::old_token: return "pawl.token";
         case Bar::no_attempts: return "pawl.attempts";

@@ -110,16 +110,34 @@ bool same_event(const text* one, const text* other) {
 
 const char* column_name(const ManagedColumn& column) { return psprintf("%s.%s", row_alias, quote_identifier(NameStr(column.name))); }
 
+char* state_condition(const Attachment& attachment, ArrowRole role, const text* event) {
+    const BoundMachine& machine = *attachment.machine;
+    const char* type = format_type_be_qualified(attachment.is_enum ? attachment.state_type : TEXTOID);
+    StringInfoData out;
+    initStringInfo(&out);
+    appendStringInfo(&out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias, quote_identifier(NameStr(attachment.column)), type);
+    const auto& states = machine.machine->states();
+    int n = 0;
+    for (std::size_t from = 0; from < states.size(); ++from) {
+        bool leads = false;
+        for (std::int32_t arrow : machine.machine->leaving(static_cast<core::StateId>(from)))
+            leads |= (attachment.managed->roles[arrow] & role) != 0 && (event == nullptr || view(machine.event_text[arrow]) == view(event));
+        if (leads) appendStringInfo(&out, "%s%s", n++ > 0 ? ", " : "", quote_literal_cstr(states[from].name.c_str()));
+    }
+    appendStringInfo(&out, "]::%s[])", type);
+    return out.data;
+}
+
 char* column_equals(const ManagedColumn& column, int parameter) {
     return psprintf("%s %s $%d", column_name(column), equality(column.type), parameter);
 }
 
 char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
 
-Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters) {
+Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
     const bool in_place = stay_in_place(target);
     const char* row = in_place ? psprintf("%s, %s.ctid", all_columns(target), row_alias) : row_alias;
-    const uint64 n = run_planned(*target.attachment, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters);
+    const uint64 n = run_planned(*target.attachment, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters, order);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {
         bool null;

@@ -14,7 +14,7 @@ struct Batch {
 };
 
 // Runs "SELECT <whole row> FROM <table> <clauses>", which ends in a FOR clause. In clauses the row is row_alias.
-Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters);
+Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order = Order::of_index);
 
 // What is to become of a picked row.
 struct Step {
@@ -33,7 +33,9 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
 // Sets one column of the rows to a value, without a move.
 int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent);
 
-// Conditions on the row: alias.column OPERATOR(...) $n, and the row's keys as an ORDER BY list.
+// Conditions on the row: it is in one of the states from which an arrow with this role and event (null: any) leads (written as the predicate of
+// the claim index is, so that the planner sees that it applies); alias.column OPERATOR(...) $n; and the row's keys as an ORDER BY list.
+char* state_condition(const Attachment& attachment, ArrowRole role, const text* event);
 char* column_equals(const ManagedColumn& column, int parameter);
 char* order_by_key(const Attachment& attachment);
 const char* column_name(const ManagedColumn& column);  // alias.column, quoted

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int pages_of_a_scan = 32;   // that a scan of a clean head may touch, and
 constexpr int pages_of_a_row = 5;    // more for each row
-constexpr int pause_factor = 20;      // so that at most a twentieth of the time goes into scans of the head
+constexpr int pause_factor = 20;      // so that at most a twentieth of the time goes into scans of the head, and
+constexpr int64 shortest_pause = 50 * 1000;  // microseconds, in which nobody misses a row that has overtaken others
 
 MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(attachment.keys); }
 
@@ -84,7 +85,7 @@ HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
 TimestampTz end_head_scan(const HeadScan& scan, int rows) {
     if (pages_touched() - scan.pages <= pages_of_a_scan + static_cast<int64>(rows) * pages_of_a_row) return 0;
     const TimestampTz now = GetCurrentTimestamp();
-    return now + (now - scan.begun) * pause_factor;
+    return now + Max((now - scan.begun) * pause_factor, shortest_pause);
 }
 
 void note_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows) { bookmark.head_again = end_head_scan(scan, rows); }

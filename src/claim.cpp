@@ -7,6 +7,9 @@ namespace pawl {
 
 namespace {
 
+constexpr int least_looked_at = 50;       // at a time behind rows that guards keep where they are, and
+constexpr int most_looked_at = most_rows;  // in all
+
 struct Request {
     Target target;
     text* event;
@@ -62,42 +65,12 @@ text* queue_argument(FunctionCallInfo fcinfo, const Target& target) {
     no_such_work(target, "no queues", "queue");
 }
 
-// pending and retry, written as the index's predicate is, so that the planner sees that it applies.
-void append_states(StringInfo out, const Request& request) {
-    const Attachment& attachment = *request.target.attachment;
-    const BoundMachine& machine = *attachment.machine;
-    const char* type = format_type_be_qualified(attachment.is_enum ? attachment.state_type : TEXTOID);
-    appendStringInfo(out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias, quote_identifier(NameStr(attachment.column)), type);
-    const auto& states = machine.machine->states();
-    int n = 0;
-    for (std::size_t from = 0; from < states.size(); ++from) {
-        bool claimable = false;
-        for (std::int32_t arrow : machine.machine->leaving(static_cast<core::StateId>(from)))
-            claimable |= (attachment.managed->roles[arrow] & arrow_claims) != 0 && view(machine.event_text[arrow]) == view(request.event);
-        if (claimable) appendStringInfo(out, "%s%s", n++ > 0 ? ", " : "", quote_literal_cstr(states[from].name.c_str()));
-    }
-    appendStringInfo(out, "]::%s[])", type);
-}
-
 void append_order(StringInfo out, const Attachment& attachment) {
     const Managed& managed = *attachment.managed;
     appendStringInfoString(out, " ORDER BY ");
     for (int i = 0; i < managed.claim_columns.n; ++i)
         appendStringInfo(out, "%s.%s%s, ", row_alias, quote_identifier(managed.claim_columns.items[i]), managed.claim_descending[i] ? " DESC" : "");
     appendStringInfoString(out, order_by_key(attachment));
-}
-
-// A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
-void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
-    const Attachment& attachment = *request.target.attachment;
-    parameters.add(OIDOID, ObjectIdGetDatum(attachment.root));
-    parameters.add(NAMEOID, NameGetDatum(&attachment.column));
-    parameters.add(TEXTOID, PointerGetDatum(request.queue), request.queue == nullptr);
-    appendStringInfo(out,
-                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
-                     " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
-                     " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
-                     parameters.n - 2, parameters.n - 1, parameters.n);
 }
 
 Datum queue_value(const Request& request) {
@@ -109,15 +82,40 @@ Datum queue_value(const Request& request) {
     return OidInputFunctionCall(input, text_to_cstring(request.queue), parameter, -1);
 }
 
-// The next claimable rows, from the head of the index, or (level 0 and up) from one of the ranges behind the bookmark.
-Batch pick_range(const Request& request, const Bookmark* bookmark, int level, int most) {
+// The queue as pawl.paused names it: the text of its value, not the caller's ('07' is 7 where queues are numbers).
+text* queue_text(const Request& request) {
+    const ManagedColumn& queue = request.target.attachment->managed->queue;
+    const Oid base = getBaseType(queue.type);
+    if (base == TEXTOID || base == VARCHAROID) return request.queue;
+    Oid output;
+    bool varlena;
+    getTypeOutputInfo(queue.type, &output, &varlena);
+    return cstring_to_text(OidOutputFunctionCall(output, queue_value(request)));
+}
+
+// A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
+void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
+    const Attachment& attachment = *request.target.attachment;
+    parameters.add(OIDOID, ObjectIdGetDatum(attachment.root));
+    parameters.add(NAMEOID, NameGetDatum(&attachment.column));
+    const bool no_queue = request.queue == nullptr;
+    parameters.add(TEXTOID, no_queue ? static_cast<Datum>(0) : PointerGetDatum(queue_text(request)), no_queue);
+    appendStringInfo(out,
+                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
+                     " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
+                     " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
+                     parameters.n - 2, parameters.n - 1, parameters.n);
+}
+
+// The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the ranges behind the
+// bookmark.
+Batch pick_range(const Request& request, const Bookmark* bookmark, int level, int most, int skip = 0) {
     const Attachment& attachment = *request.target.attachment;
     const Managed& managed = *attachment.managed;
     StringInfoData clauses;
     initStringInfo(&clauses);
     Parameters parameters = {};
-    appendStringInfoString(&clauses, "WHERE ");
-    append_states(&clauses, request);
+    appendStringInfo(&clauses, "WHERE %s", state_condition(attachment, arrow_claims, request.event));
     if (managed.due.kept()) appendStringInfo(&clauses, " AND %s IS NULL", column_name(managed.due));
     if (request.queue != nullptr) {
         parameters.add(managed.queue.type, queue_value(request));
@@ -127,7 +125,12 @@ Batch pick_range(const Request& request, const Bookmark* bookmark, int level, in
     append_not_paused(&clauses, request, parameters);
     append_order(&clauses, attachment);
     parameters.add(INT8OID, Int64GetDatum(most));
-    appendStringInfo(&clauses, " LIMIT $%d FOR NO KEY UPDATE OF %s SKIP LOCKED", parameters.n, row_alias);
+    appendStringInfo(&clauses, " LIMIT $%d", parameters.n);
+    if (skip > 0) {
+        parameters.add(INT8OID, Int64GetDatum(skip));
+        appendStringInfo(&clauses, " OFFSET $%d", parameters.n);
+    }
+    appendStringInfo(&clauses, " FOR NO KEY UPDATE OF %s SKIP LOCKED", row_alias);
     return pick_rows(request.target, clauses.data, parameters);
 }
 
@@ -169,6 +172,49 @@ void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
     pfree(nulls);
 }
 
+// Rows that were picked, and where they go; guards may keep some where they are.
+struct Picked {
+    Batch batch;
+    Step* steps;
+};
+
+int count_moving(const Picked& picked) {
+    int n = 0;
+    for (int i = 0; i < picked.batch.n; ++i) n += picked.steps[i].to != core::no_state;
+    return n;
+}
+
+Picked decide(const Request& request, const Batch& batch, Intent& intent) {
+    intent.at = GetCurrentTimestamp();
+    return {batch, lead(request.target, batch, request.event, intent)};
+}
+
+Picked joined(const Picked& one, const Picked& other) {
+    const int n = one.batch.n + other.batch.n;
+    Picked both = {{static_cast<FoundRow*>(palloc(sizeof(FoundRow) * n)), n}, static_cast<Step*>(palloc(sizeof(Step) * n))};
+    memcpy(both.batch.rows, one.batch.rows, sizeof(FoundRow) * one.batch.n);
+    memcpy(both.batch.rows + one.batch.n, other.batch.rows, sizeof(FoundRow) * other.batch.n);
+    memcpy(both.steps, one.steps, sizeof(Step) * one.batch.n);
+    memcpy(both.steps + one.batch.n, other.steps, sizeof(Step) * other.batch.n);
+    return both;
+}
+
+// Rows that guards keep where they are must not hide those behind them.
+Picked pick_and_decide(const Request& request, Intent& intent) {
+    Picked picked = decide(request, pick_claimable(request), intent);
+    int wanted = request.batch - count_moving(picked);
+    bool more = picked.batch.n == request.batch;
+    while (more && wanted > 0 && picked.batch.n < most_looked_at) {
+        const int asked = Max(wanted, least_looked_at);
+        const Picked next = decide(request, pick_range(request, nullptr, 0, asked, picked.batch.n), intent);
+        more = next.batch.n == asked;
+        for (int i = 0; i < next.batch.n; ++i)
+            if (next.steps[i].to != core::no_state && --wanted < 0) next.steps[i].to = core::no_state;
+        picked = joined(picked, next);
+    }
+    return picked;
+}
+
 }  // namespace
 
 PAWL_FUNCTION(pawl_claim) {
@@ -182,15 +228,10 @@ PAWL_FUNCTION(pawl_claim) {
 
     Intent intent = work_intent(request.target, request.processor);
     intent.lease = request.lease;
-    struct Picked {
-        Batch batch;
-        Step* steps;
-    };
     const Picked picked = pg::call([&] {
         pg::materialize(fcinfo);
         SPI_connect();
-        const Batch batch = pick_claimable(request);
-        return Picked{batch, lead(request.target, batch, request.event, intent)};
+        return pick_and_decide(request, intent);
     });
     IntentScope scope(intent);
     pg::call([&] {

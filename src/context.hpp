@@ -27,8 +27,11 @@ struct Intent {
     text* correlation_id;  // null: as the settings say
     bool has_token;        // the fencing token that the caller shows
     int64 token;
+    bool any_token;        // pawl.token is not meant for these rows: the function sees to many
+    TimestampTz at;        // when the rows were locked and it was decided where they go; 0: nothing was
     const Interval* lease;  // how long the row is taken for; null: as the binding says
     bool still;            // the UPDATE moves nothing, whatever pawl.event says
+    bool timed;            // the moves are those of timers, whose arrows need no event
     bool remap;            // moves are those of pawl.upgrade, not of the machine
     MemoryContext capture;  // set: the first hop is kept there for the log's door instead of being written
     Hop* captured;

@@ -138,6 +138,8 @@ PAWL_FUNCTION(pawl_log_door) {
         FoundRow row = find_row(target, wish.key, true);
         if (row.tuple == nullptr) no_such_row(target, wish.key);
         intent.processor = wish.processor;
+        intent.has_token = token_setting(&intent.token);  // the client's word, which the UPDATE further down would not be told
+        intent.at = GetCurrentTimestamp();
         to = settle_destination(target, row, wish, intent);
         return opened;
     });

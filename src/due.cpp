@@ -58,7 +58,6 @@ Batch staying(const Target& target, const Batch& batch, const Step* steps, const
 
 int64 let_stay(const Target& target, const Batch& batch, const Step* steps, Intent& intent) {
     const Managed& managed = *target.attachment->managed;
-    const TimestampTz now = GetCurrentTimestamp();
     int64 done = set_column(target, staying(target, batch, steps, nullptr), managed.due, static_cast<Datum>(0), true, intent);
     const std::size_t states = target.attachment->machine->machine->states().size();
     for (std::size_t state = 0; state < states; ++state) {
@@ -66,7 +65,7 @@ int64 let_stay(const Target& target, const Batch& batch, const Step* steps, Inte
         if (after == nullptr) continue;
         const Batch waiting = staying(target, batch, steps, after);
         if (waiting.n == 0) continue;
-        Datum again = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now), IntervalPGetDatum(after));
+        Datum again = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at), IntervalPGetDatum(after));
         done += set_column(target, waiting, managed.due, again, false, intent);
     }
     return done;
@@ -94,9 +93,11 @@ PAWL_FUNCTION(pawl_fire_due) {
         get_call_result_type(fcinfo, nullptr, &result);
         SPI_connect();
         const Batch due = pick_due(target, most);
+        intent.at = GetCurrentTimestamp();
         auto* steps = static_cast<Step*>(palloc(sizeof(Step) * Max(due.n, 1)));
         for (int i = 0; i < due.n; ++i)
             steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr} : timer_step(target, due.rows[i], intent);
+        intent.timed = true;
         int64 done = take_steps(target, due, steps, intent);
         done += let_stay(target, due, steps, intent);
         const TimestampTz next = next_due(target);

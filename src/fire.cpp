@@ -207,6 +207,7 @@ PAWL_FUNCTION(pawl_fire) {
         SPI_connect();
         FoundRow row = find_row(target, key, true);
         if (row.tuple == nullptr) no_such_row(target, key);
+        intent.at = GetCurrentTimestamp();
         return find_destination(target, request.event, row, &intent);
     });
 
@@ -237,6 +238,7 @@ PAWL_FUNCTION(pawl_fire_many) {
         auto* found = static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1)));
         SPI_connect();
         find_rows(target, key_columns, n, found);
+        intent.at = GetCurrentTimestamp();
         for (int i = 0; i < n; ++i) {
             made[i].row = found[i];
             if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, tokens.shown_for(intent, i), made[i]);
@@ -244,6 +246,7 @@ PAWL_FUNCTION(pawl_fire_many) {
         return made;
     });
 
+    intent.any_token = true;  // every row's has been looked at
     IntentScope scope(intent);
     pg::call([&] {
         move_in_groups(request, key_columns, outcomes, n);

@@ -31,9 +31,12 @@ struct Objection {
     bool any() const { return guard != nullptr || bar != Bar::none; }
 };
 
-// The first arrow from -> to, in drawing order, that fits the wanted event (null: any), that ownership and attempts allow (standing
+// Whether an arrow is one that an event (null: any) means. `timed`: it is the move of a timer, which may have no event.
+bool is_meant(const Attachment& attachment, int arrow, const text* event, bool timed);
+
+// The first arrow from -> to, in drawing order, that is meant, that ownership and attempts allow (standing
 // null: not asked) and whose guards say yes; else no_arrow, and then the first objection.
-int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, const text* event, const RowVersions& row,
+int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, const text* event, bool timed, const RowVersions& row,
                  const Standing* standing, Objection* objection);
 
 // Whether all guards of an arrow say yes; if not, *refused_by is the first that does not.

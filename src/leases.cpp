@@ -25,13 +25,24 @@ Batch pick_held(const Target& target, text* processor) {
                      parameters);
 }
 
+// Those whose lease ends before a time: nobody's heartbeat makes a lease shorter.
+Batch ending_before(const Target& target, const Batch& held, TimestampTz until) {
+    Batch some = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(held.n, 1))), 0};
+    for (int i = 0; i < held.n; ++i) {
+        bool null;
+        if (DatumGetTimestampTz(slot_getattr(held.rows[i].slot, target.attachment->managed->lease.attribute, &null)) < until)
+            some.rows[some.n++] = held.rows[i];
+    }
+    return some;
+}
+
 // All rows of a processor, in the order of their keys, in which everybody locks who waits for locks.
 Batch pick_owned(const Target& target, text* processor) {
     const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner_value(managed, processor));
     return pick_rows(target, psprintf("WHERE %s ORDER BY %s FOR NO KEY UPDATE", column_equals(managed.owner, 1), order_by_key(*target.attachment)),
-                     parameters);
+                     parameters, Order::sorted);
 }
 
 // The event given, or the one that an expired lease fires.
@@ -46,27 +57,66 @@ text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
     return event;
 }
 
-Batch pick_lapsed(const Target& target, const Holder& holder, int batch) {
+// What an owner holds from the earliest of his leases on, in states that a lapse leads out of.
+const char* held_by(const Target& target, const Holder& holder, Parameters& parameters) {
+    const Managed& managed = *target.attachment->managed;
+    add_owner(managed, parameters, holder.owner);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(holder.lease));
+    return psprintf("%s AND %s OPERATOR(pg_catalog.>=) $2 AND %s", column_equals(managed.owner, 1), column_name(managed.lease),
+                    state_condition(*target.attachment, arrow_lapses, nullptr));
+}
+
+// Rows whose lease has run out, the earliest first but for the first `skip`.
+Batch pick_lapsed(const Target& target, const Holder& holder, int most, int skip) {
     const Managed& managed = *target.attachment->managed;
     const char* lease = column_name(managed.lease);
     Parameters parameters = {};
-    add_owner(managed, parameters, holder.owner);
-    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(holder.lease));
+    const char* held = held_by(target, holder, parameters);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
-    parameters.add(INT8OID, Int64GetDatum(batch));
+    parameters.add(INT8OID, Int64GetDatum(most));
+    parameters.add(INT8OID, Int64GetDatum(skip));
     return pick_rows(target,
-                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) $2 AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4"
-                              " FOR NO KEY UPDATE SKIP LOCKED", column_equals(managed.owner, 1), lease, lease, column_name(managed.owner), lease),
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE SKIP LOCKED", held, lease,
+                              column_name(managed.owner), lease),
                      parameters);
+}
+
+// When the next lease ends that he can lose.
+TimestampTz next_lease(const Target& target, const Holder& holder) {
+    const Managed& managed = *target.attachment->managed;
+    const char* lease = column_name(managed.lease);
+    Parameters parameters = {};
+    const char* held = held_by(target, holder, parameters);
+    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias, held,
+                                 column_name(managed.owner), lease);
+    if (run_planned(*target.attachment, query, parameters) == 0) return DT_NOEND;
+    bool null;
+    return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
 // `otherwise` is the event of rows that the first one leads nowhere; null: they stay.
 int64 move_all(const Target& target, const Batch& batch, const text* event, const text* otherwise, Intent& intent) {
+    intent.at = GetCurrentTimestamp();
     Step* steps = lead(target, batch, event, intent);
     for (int i = 0; otherwise != nullptr && i < batch.n; ++i)
         if (steps[i].to == core::no_state)
             steps[i] = {look_for_destination(target, otherwise, batch.rows[i], &intent, true).to, otherwise, nullptr};
     return take_steps(target, batch, steps, intent);
+}
+
+// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are do not hide those behind them.
+int64 reap_owner(const Target& target, const Holder& holder, const text* event, int64 most, Intent& intent) {
+    int64 reaped = 0;
+    int kept = 0;
+    while (reaped < most && kept < most_rows) {
+        const int asked = static_cast<int>(most - reaped);
+        const Batch lapsed = pick_lapsed(target, holder, asked, kept);
+        const int64 moved = move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
+        reaped += moved;
+        kept += lapsed.n - static_cast<int>(moved);
+        if (lapsed.n < asked) break;
+    }
+    return reaped;
 }
 
 }  // namespace
@@ -83,12 +133,14 @@ PAWL_FUNCTION(pawl_heartbeat) {
         SPI_connect();
         const Managed& managed = *target.attachment->managed;
         const Batch held = pick_held(target, processor);
-        const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()),
+        intent.at = GetCurrentTimestamp();
+        const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at),
                                                 IntervalPGetDatum(lease == nullptr ? &managed.lease_time : lease));
-        const int64 extended = set_column(target, held, managed.lease, until, false, intent);
+        const Batch ending = ending_before(target, held, DatumGetTimestampTz(until));
+        const int64 extended = set_column(target, ending, managed.lease, until, false, intent);
         SPI_finish();
         close_target(target);
-        return Int64GetDatum(extended);
+        return Int64GetDatum(held.n - ending.n + extended);
     });
 }
 
@@ -127,18 +179,13 @@ PAWL_FUNCTION(pawl_reap) {
         SPI_connect();
         const Holders holders = find_holders(target);
         const TimestampTz now = GetCurrentTimestamp();
-        int64 reaped = 0, seen = 0;
+        int64 reaped = 0;
         TimestampTz next = holders.complete_again;
         for (int i = 0; i < holders.n; ++i) {
             const Holder& holder = holders.items[i];
             if (!holder.has_lease) continue;
-            if (holder.lease >= now || seen >= most) {
-                next = Min(next, holder.lease);
-                continue;
-            }
-            const Batch lapsed = pick_lapsed(target, holder, static_cast<int>(most - seen));
-            seen += lapsed.n;
-            reaped += move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
+            if (holder.lease < now) reaped += reap_owner(target, holder, event, most - reaped, intent);
+            next = Min(next, holder.lease < now ? next_lease(target, holder) : holder.lease);
         }
         SPI_finish();
         close_target(target);

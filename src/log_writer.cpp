@@ -51,6 +51,7 @@ struct LogWriter {
     int nused;
     bool many;         // rows go in many at once, as COPY does it
     bool fires;        // the log has triggers of others
+    bool snapshot;     // was set for them: where replicated rows are applied, and at commit, there may be none
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
 };
@@ -183,6 +184,8 @@ void prepare_target(LogWriter* writer) {
     writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
     if (writer->fires) {
+        writer->snapshot = !ActiveSnapshotSet();
+        if (writer->snapshot) PushActiveSnapshot(GetTransactionSnapshot());
         AfterTriggerBeginQuery();
         writer->capture = MakeTransitionCaptureState(writer->log->trigdesc, RelationGetRelid(writer->log), CMD_INSERT);
         ExecBSInsertTriggers(writer->estate, writer->target);
@@ -415,6 +418,7 @@ void finish_log(LogWriter* writer) {
     if (writer->fires) {
         ExecASInsertTriggers(writer->estate, writer->target, writer->capture);
         AfterTriggerEndQuery(writer->estate);
+        if (writer->snapshot) PopActiveSnapshot();
     }
     for (int i = 0; i < writer->nslots; ++i) ExecDropSingleTupleTableSlot(writer->slots[i]);
     index_endscan(writer->scan);

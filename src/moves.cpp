@@ -18,6 +18,30 @@ struct MovingRow {
 
 MovingRow* moving = nullptr;  // in the transaction's memory
 
+// The row whose BEFORE UPDATE trigger fired last with a partition key that changed: if PostgreSQL inserts it into another partition,
+// it does so next, in the same command. Triggers of the user's between the two may be in the way, hence the key.
+struct LeavingRow {
+    int level;
+    CommandId command;
+    Oid root;
+    Datum* key;  // null: there is none
+    MemoryContext memory;
+};
+
+LeavingRow leaving = {};
+
+// Null when a part of it is null: such a row is not told from others.
+Datum* key_of(const Attachment& attachment, const Row& row) {
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * Max(attachment.nkeys, 1)));
+    for (int i = 0; i < attachment.nkeys; ++i) {
+        bool null;
+        Datum value = slot_getattr(row.slot, attachment.keys[i].attribute, &null);
+        if (null) return nullptr;
+        key[i] = datumCopy(value, attachment.keys[i].by_value, attachment.keys[i].length);
+    }
+    return key;
+}
+
 int trigger_depth() { return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))); }
 
 TupleTableSlot* slot_of(const MovingRow& row) {
@@ -89,7 +113,31 @@ void settle_vanished_rows() {
     while (moving != nullptr && moving->depth > trigger_depth()) settle_innermost();
 }
 
-void forget_moves() noexcept { moving = nullptr; }
+void row_may_move(const Member* member, const Row& row) {
+    leaving.level = executor_level;
+    leaving.command = GetCurrentCommandId(false);
+    leaving.root = member->attachments[0].root;
+    if (leaving.memory == nullptr) leaving.memory = AllocSetContextCreate(TopMemoryContext, "pawl moving row", ALLOCSET_SMALL_SIZES);
+    MemoryContextReset(leaving.memory);
+    MemoryContext caller = MemoryContextSwitchTo(leaving.memory);
+    leaving.key = key_of(member->attachments[0], row);
+    MemoryContextSwitchTo(caller);
+}
+
+bool row_is_moving(const Member* member, const Row& row) {
+    if (leaving.key == nullptr || leaving.level != executor_level || leaving.command != GetCurrentCommandId(false)) return false;
+    const Attachment& attachment = member->attachments[0];
+    const Datum* key = attachment.root == leaving.root ? key_of(attachment, row) : nullptr;
+    if (key == nullptr) return false;
+    for (int i = 0; i < attachment.nkeys; ++i)
+        if (!same_key_value(attachment.keys[i], leaving.key[i], key[i])) return false;
+    return true;
+}
+
+void forget_moves() noexcept {
+    moving = nullptr;
+    leaving.key = nullptr;
+}
 
 void drop_moves_of(SubTransactionId subtransaction) noexcept {
     while (moving != nullptr && moving->subtransaction >= subtransaction) moving = moving->outer;

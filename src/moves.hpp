@@ -5,6 +5,10 @@
 
 namespace pawl {
 
+// A row that its BEFORE UPDATE trigger may be sending to another partition, and whether a row that is about to be inserted is that one.
+void row_may_move(const Member* member, const Row& row);
+bool row_is_moving(const Member* member, const Row& row);
+
 // The first half: the old version, as the AFTER DELETE trigger saw it.
 void row_leaves(Member* member, const Row& row);
 

@@ -30,8 +30,43 @@ bool is_operator(const Attachment& attachment) {
 Bar owner_bar(const Standing& standing) {
     if (!standing.has_owner) return Bar::none;
     if (standing.actor.name == nullptr) return Bar::nobody;
-    if (!same_owner(*standing.managed, standing.owner, owner_value(*standing.managed, standing.actor.name))) return Bar::stranger;
+    if (!is_named(*standing.managed, standing.owner, standing.actor.name)) return Bar::stranger;
     return standing.has_lease && standing.lease < standing.now ? Bar::lapsed : Bar::none;
+}
+
+bool lapses(const Standing& standing, int arrow) {
+    return (standing.managed->roles[arrow] & arrow_lapses) != 0 && standing.has_lease && standing.lease < standing.now;
+}
+
+bool times(const Standing& standing, int arrow) { return (standing.managed->roles[arrow] & arrow_times) != 0 && standing.is_due; }
+
+bool operates(const Attachment& attachment, const Standing& standing, int arrow) {
+    return (standing.managed->roles[arrow] & arrow_operates) != 0 && is_operator(attachment);
+}
+
+// Whether an arrow may be taken by anybody, whoever owns the row.
+bool needs_no_owner(const Attachment& attachment, const Standing& standing, int arrow) {
+    return lapses(standing, arrow) || times(standing, arrow) || operates(attachment, standing, arrow);
+}
+
+// A row that nobody owns in a state that is owned must be taken before its work can be said to be done: whoever moves it without may
+// be one who has lost it.
+bool leaves_unowned(const Attachment& attachment, const Standing& standing, int arrow) {
+    const Managed& managed = *standing.managed;
+    const core::Arrow& drawn = attachment.machine->machine->arrows()[arrow];
+    return managed.owner.kept() && !standing.has_owner && !standing.actor.takes && managed.owned[drawn.from] && !managed.owned[drawn.to] &&
+           (managed.roles[arrow] & arrow_lapses) == 0 && !needs_no_owner(attachment, standing, arrow);
+}
+
+// The digits of a UUID, in whatever way it is written; nothing else has 32 of them.
+bool same_uuid(std::string_view canonical, std::string_view name) {
+    std::size_t at = 0;
+    for (char each : name) {
+        if (each == '-' || each == '{' || each == '}') continue;
+        while (at < canonical.size() && canonical[at] == '-') ++at;
+        if (at == canonical.size() || pg_tolower(static_cast<unsigned char>(each)) != static_cast<unsigned char>(canonical[at++])) return false;
+    }
+    return at == canonical.size();
 }
 
 }  // namespace
@@ -53,22 +88,24 @@ text* owner_text(const Managed& managed, Datum owner) {
 }
 
 Datum owner_value(const Managed& managed, const text* name) {
-    if (is_text(managed.owner.type)) return PointerGetDatum(name);
+    if (is_text(managed.owner.type) && managed.owner.modifier < 0) return PointerGetDatum(name);
     Oid input, parameter;
     getTypeInputInfo(managed.owner.type, &input, &parameter);
-    return OidInputFunctionCall(input, text_to_cstring(name), parameter, -1);
+    return OidInputFunctionCall(input, text_to_cstring(name), parameter, managed.owner.modifier);
 }
 
-bool same_owner(const Managed& managed, Datum one, Datum other) {
-    return view(owner_text(managed, one)) == view(owner_text(managed, other));
+bool is_named(const Managed& managed, Datum owner, const text* name) {
+    const std::string_view owned_by = view(owner_text(managed, owner));
+    return getBaseType(managed.owner.type) == UUIDOID ? same_uuid(owned_by, view(name)) : owned_by == view(name);
 }
 
 Actor acting(const Intent* intent, const Actor& said) {
     Actor actor = said;
     if (intent != nullptr && intent->processor != nullptr) actor.name = intent->processor;
-    if (intent != nullptr && intent->has_token) actor = {actor.name, true, intent->token};
+    if (intent != nullptr && intent->has_token) actor = {actor.name, true, intent->token, 0, actor.takes};
+    if (intent != nullptr) actor.at = intent->at;
     if (actor.name == nullptr) actor.name = processor_setting();
-    if (!actor.has_token) actor.has_token = token_setting(&actor.token);
+    if (!actor.has_token && (intent == nullptr || !intent->any_token)) actor.has_token = token_setting(&actor.token);
     return actor;
 }
 
@@ -77,7 +114,7 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
     Standing standing = {};
     standing.managed = &managed;
     standing.actor = actor;
-    standing.now = GetCurrentTimestamp();
+    standing.now = actor.at != 0 ? actor.at : GetCurrentTimestamp();
     bool null;
     standing.owner = column_of(row, managed.owner, &null);
     standing.has_owner = !null;
@@ -96,17 +133,16 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
 
 Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow) {
     const std::uint8_t role = standing.managed->roles[arrow];
-    if (standing.claim != Bar::none && !takes_away(attachment, standing, arrow)) return standing.claim;
+    if (standing.claim != Bar::none && !(standing.has_owner && needs_no_owner(attachment, standing, arrow))) return standing.claim;
+    if (leaves_unowned(attachment, standing, arrow)) return Bar::unowned;
     if ((role & arrow_retries) != 0 && standing.max_attempts > 0 && standing.attempts >= standing.max_attempts) return Bar::no_attempts;
     return Bar::none;
 }
 
 bool takes_away(const Attachment& attachment, const Standing& standing, int arrow) {
     if (!standing.has_owner || standing.is_owner) return false;
-    const std::uint8_t role = standing.managed->roles[arrow];
-    if ((role & arrow_lapses) != 0 && standing.has_lease && standing.lease < standing.now) return true;
-    if ((role & arrow_times) != 0 && standing.is_due) return true;
-    return (role & arrow_operates) != 0 && is_operator(attachment);
+    if (lapses(standing, arrow) || operates(attachment, standing, arrow)) return true;
+    return times(standing, arrow) && !standing.managed->owned[attachment.machine->machine->arrows()[arrow].to];
 }
 
 const char* describe_move(const text* from, const text* to) {
@@ -123,6 +159,10 @@ void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standin
                             owner != nullptr ? errdetail("%s is owned by \"%s\"; no processor is named.", subject, owner)
                                              : errdetail("%s has no owner, and no processor is named to become it.", subject),
                             errhint("SET pawl.processor = 'name of the worker';")));
+        case Bar::unowned:
+            ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("%s needs an owner", what), errdetail("%s has no owner.", subject),
+                            errhint("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;",
+                                    quote_identifier(NameStr(standing.managed->owner.name)))));
         case Bar::stranger:
             ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("processor \"%s\" is not the owner of the row", processor),
                             errdetail("%s is owned by \"%s\"; refused is %s.", subject, owner, what),

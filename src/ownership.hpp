@@ -11,10 +11,12 @@ struct Actor {
     const text* name;  // null: nobody was named
     bool has_token;
     int64 token;
+    TimestampTz at;  // when he locked the row; 0: now
+    bool takes;      // the statement writes him into the owner column
 };
 
 // Why a row may not take an arrow.
-enum class Bar : std::uint8_t { none, nobody, stranger, lapsed, old_token, no_attempts };
+enum class Bar : std::uint8_t { none, nobody, unowned, stranger, lapsed, old_token, no_attempts };
 
 // A row's managed columns as they are before a move, and who wants to move it.
 struct Standing {
@@ -42,7 +44,7 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
 // Whether ownership and attempts let the row take this arrow.
 Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow);
 
-// Whether an arrow takes the row from its owner without his doing.
+// Whether an arrow takes the row from its owner without his doing. A timer that leads from one owned state to another does not.
 bool takes_away(const Attachment& attachment, const Standing& standing, int arrow);
 
 // `what` is what was tried: "the transition from ... to ...".
@@ -51,9 +53,11 @@ const char* describe_move(const text* from, const text* to);
 
 int64 managed_number(const ManagedColumn& column, Datum value);  // of an integer column, whatever its size
 
-// The owner column's value as text, and a processor's name as a value of the column.
+// The owner column's value as text, and a processor's name as a value of the column: an error where the column cannot hold it.
 text* owner_text(const Managed& managed, Datum owner);
 Datum owner_value(const Managed& managed, const text* name);
-bool same_owner(const Managed& managed, Datum one, Datum other);
+
+// Whether an owner has this name. No error where the column could not hold it: then he has not.
+bool is_named(const Managed& managed, Datum owner, const text* name);
 
 }  // namespace pawl

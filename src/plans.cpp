@@ -3,7 +3,9 @@
 
 extern "C" {
 #include "utils/plancache.h"
+#include "utils/guc.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 }
 
 namespace pawl {
@@ -37,12 +39,27 @@ KeptPlan* prepare(Attachment& attachment, const char* query, const Parameters& p
     return kept;
 }
 
+// Whether the plan made by index would be run as it is. A change of tables, of the search_path or of the role makes PostgreSQL plan
+// anew, and it would do so when the statement is already running.
+bool stays_planned(const KeptPlan* kept) {
+    if (!kept->planned || !SPI_plan_is_valid(kept->plan)) return false;
+    ListCell* cell;
+    foreach (cell, SPI_plan_get_plan_sources(kept->plan)) {
+        auto* source = static_cast<CachedPlanSource*>(lfirst(cell));
+        if (source->gplan == nullptr || !CachedPlanIsSimplyValid(source, source->gplan, nullptr)) return false;
+        if (source->gplan->dependsOnRole && source->gplan->planRoleId != GetUserId()) return false;
+        if (source->dependsOnRLS && (source->rewriteRoleId != GetUserId() || source->rewriteRowSecurity != row_security)) return false;
+    }
+    return true;
+}
+
 // Only the planning is bent, not what triggers plan for themselves while the statement runs.
-void plan_by_index(KeptPlan* kept) {
-    static constexpr const char* off[] = {"enable_seqscan", "enable_bitmapscan", "enable_sort",      "enable_incremental_sort",
-                                          "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_memoize", "jit"};
+void plan_by_index(KeptPlan* kept, Order order) {
+    static constexpr const char* off[] = {"enable_seqscan",  "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
+                                          "enable_mergejoin", "enable_material",   "enable_memoize",          "jit"};
     const int level = NewGUCNestLevel();
     for (const char* name : off) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    if (order == Order::of_index) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
     CachedPlan* plan = SPI_plan_get_cached_plan(kept->plan);
     if (plan != nullptr) ReleaseCachedPlan(plan, CurrentResourceOwner);
     AtEOXact_GUC(true, level);
@@ -51,10 +68,10 @@ void plan_by_index(KeptPlan* kept) {
 
 }  // namespace
 
-uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters) {
+uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order) {
     KeptPlan* kept = find_plan(attachment, query);
     if (kept == nullptr) kept = prepare(attachment, query, parameters);
-    if (!kept->planned || !SPI_plan_is_valid(kept->plan)) plan_by_index(kept);
+    if (!stays_planned(kept)) plan_by_index(kept, order);
     const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
     if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
     return SPI_processed;

@@ -25,6 +25,7 @@ struct DecidedMove {
     PendingKey key;
     int arrow;
     text* processor;
+    Jsonb* remark;
 };
 
 HTAB* pending = nullptr;            // in the transaction's memory
@@ -58,18 +59,19 @@ void drop_effects(const PendingKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
 }
 
-void remember_move(const PendingKey& key, int arrow, const text* processor) {
+void remember_move(const PendingKey& key, int arrow, const text* processor, const Jsonb* remark) {
     if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedMove));
     auto* move = static_cast<DecidedMove*>(hash_search(decided, &key, HASH_ENTER, nullptr));
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     move->arrow = arrow;
     move->processor = processor == nullptr ? nullptr : make_text(view(processor));
+    move->remark = remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
     MemoryContextSwitchTo(caller);
 }
 
 // What was decided for this version of the row; its arrow is no_arrow when nothing was.
 DecidedMove take_move(const PendingKey& key) {
-    DecidedMove move = {key, no_arrow, nullptr};
+    DecidedMove move = {key, no_arrow, nullptr, nullptr};
     if (decided == nullptr) return move;
     if (auto* found = static_cast<DecidedMove*>(hash_search(decided, &key, HASH_FIND, nullptr))) {
         move = *found;
@@ -141,10 +143,11 @@ int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row,
     bool strict;
     text* event = wanted_event(attachment, intent, &strict);
     Objection objection;
-    int arrow = choose_arrow(attachment, from, to, event, versions, standing, &objection);
+    const bool timed = intent != nullptr && intent->timed;
+    int arrow = choose_arrow(attachment, from, to, event, timed, versions, standing, &objection);
     if (arrow == no_arrow && event != nullptr && !strict && !objection.any()) {
         event = nullptr;
-        arrow = choose_arrow(attachment, from, to, nullptr, versions, standing, &objection);
+        arrow = choose_arrow(attachment, from, to, nullptr, timed, versions, standing, &objection);
     }
     if (arrow != no_arrow) return arrow;
     if (objection.guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, objection.guard);
@@ -163,12 +166,16 @@ bool is_self_transition(const Attachment& attachment, core::StateId state, const
     if (state == core::no_state || attachment.machine->machine->between(state, state).empty()) return false;
     bool strict;
     text* event = wanted_event(attachment, intent, &strict);
-    if (event == nullptr || !strict) return false;
-    for (std::int32_t arrow : attachment.machine->machine->between(state, state)) {
-        text* named = attachment.machine->event_text[arrow];
-        if (named != nullptr && view(named) == view(event)) return true;
-    }
+    const bool timed = intent != nullptr && intent->timed;
+    if ((event == nullptr && !timed) || !strict) return false;
+    for (std::int32_t arrow : attachment.machine->machine->between(state, state))
+        if (is_meant(attachment, arrow, event, timed)) return true;
     return false;
+}
+
+// A subscriber gets rows as they were kept by their publisher.
+bool keeps_columns(const Attachment& attachment) {
+    return attachment.managed != nullptr && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
 
 Statement statement_of(const Upkeep& upkeep, const Row& before, const Row& after) { return {upkeep.updated, before.slot, after.slot}; }
@@ -179,7 +186,9 @@ Jsonb* lost_ownership(const Standing& standing) {
     initStringInfo(&json);
     appendStringInfoString(&json, "{\"lost_owner\": ");
     escape_json(&json, text_to_cstring(owner_text(*standing.managed, standing.owner)));
-    appendStringInfo(&json, ", \"lease\": \"%s\", \"token\": " INT64_FORMAT "}", timestamptz_to_str(standing.lease), standing.token);
+    if (standing.has_lease) appendStringInfo(&json, ", \"lease\": \"%s\"", timestamptz_to_str(standing.lease));
+    if (standing.managed->token.kept()) appendStringInfo(&json, ", \"token\": " INT64_FORMAT, standing.token);
+    appendStringInfoChar(&json, '}');
     return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
@@ -189,15 +198,15 @@ struct States {
     text* to_text;
 };
 
-// The arrow of a move in a BEFORE trigger, with its managed columns kept. `verdict` null: the move is recorded later.
+// The arrow of a move in a BEFORE trigger, with its managed columns kept; who makes it, and a remark for the record.
 int decide_move(Attachment& attachment, const Row& before, const Row& after, const States& states, Intent* intent, Upkeep* upkeep,
-                Verdict* verdict, Actor* actor) {
+                Actor* actor, Jsonb** remark) {
     const Statement statement = statement_of(*upkeep, before, after);
     *actor = acting(intent, said_by(*attachment.managed, statement));
     const Standing standing = standing_of(attachment, before.slot, *actor);
     const int arrow = find_arrow(attachment, attachment, before, states.from, states.to, states.from_text, states.to_text, intent,
                                  versions_of(before, attachment, after, attachment), &standing);
-    if (verdict != nullptr && takes_away(attachment, standing, arrow)) verdict->remark = lost_ownership(standing);
+    *remark = takes_away(attachment, standing, arrow) ? lost_ownership(standing) : nullptr;
     keep_move(attachment, standing, arrow, statement, intent, &upkeep->changes);
     return arrow;
 }
@@ -242,12 +251,14 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     } else if (from == core::no_state) {  // came in while nobody looked: no arrow leaves a state that the machine does not have
         refuse_transition(before_of, before.slot, verdict.from, verdict.to, nullptr);
     } else if (keeps) {
-        arrow = decide_move(attachment, before, after, {from, to, verdict.from, verdict.to}, intent, upkeep, &verdict, &actor);
+        arrow = decide_move(attachment, before, after, {from, to, verdict.from, verdict.to}, intent, upkeep, &actor, &verdict.remark);
         verdict.processor = actor.name;
     } else {
         const DecidedMove move = take_move(key);
         arrow = move.arrow;
         verdict.processor = move.processor;
+        verdict.remark = move.remark;
+        if (arrow == no_arrow && keeps_columns(attachment)) report_rewritten(before_of, before.slot);
         if (arrow == no_arrow)
             arrow = find_arrow(attachment, before_of, before, from, to, verdict.from, verdict.to, intent,
                                versions_of(before, before_of, after, attachment), nullptr);
@@ -292,9 +303,10 @@ void keep_before_judging(Member* member, const Row& before, const Row& after, Up
             keep_remap(attachment, to, statement_of(*upkeep, before, after), &upkeep->changes);
         } else if (from != core::no_state) {
             Actor actor;
+            Jsonb* remark;
             const States states{from, to, attachment.machine->state_text[from], state_as_text(attachment, new_value, new_null)};
-            const int arrow = decide_move(attachment, before, after, states, intent, upkeep, nullptr, &actor);
-            remember_move(pending_key(member, i, before.tuple), arrow, actor.name);
+            const int arrow = decide_move(attachment, before, after, states, intent, upkeep, &actor, &remark);
+            remember_move(pending_key(member, i, before.tuple), arrow, actor.name, remark);
         }
     }
 }
@@ -318,7 +330,7 @@ void judge_insert(Member* member, const Row& row) {
         text* to_text = to == core::no_state ? state_as_text(attachment, value, null) : attachment.machine->state_text[to];
         const RowVersions versions = versions_of({nullptr, nullptr}, attachment, row, attachment);
         const int arrow = find_arrow(attachment, attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions, nullptr);
-        if (attachment.managed != nullptr) check_first(attachment, to, row.slot);
+        if (keeps_columns(attachment)) check_first(attachment, to, row.slot);
         // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
         record_hop(attachment, row.slot,
                    {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr}, nullptr);

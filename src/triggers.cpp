@@ -138,7 +138,10 @@ PAWL_FUNCTION(pawl_judge) {
     if (final) {
         judge_early(member, trigger->tg_relation, before, after, upkeep);
     } else {
-        if (upkeep != nullptr) keep_before_judging(member, before, after, upkeep);
+        if (upkeep != nullptr) {
+            keep_before_judging(member, before, after, upkeep);
+            row_may_move(member, after);
+        }
         defer();
     }
     return PointerGetDatum(with_changes(trigger->tg_newtuple, trigger->tg_relation, kept.changes));
@@ -151,7 +154,8 @@ PAWL_FUNCTION(pawl_begin) {
     if (restoring) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
-    if (keeps_columns(*member)) keep_beginning(member, {trigger->tg_trigslot, trigger->tg_trigtuple}, &changes);
+    const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
+    if (keeps_columns(*member) && !row_is_moving(member, row)) keep_beginning(member, row, &changes);
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 

@@ -38,9 +38,24 @@ bool sets(const Statement& statement, const ManagedColumn& column) {
     return column.kept() && (bms_is_member(column.attribute - FirstLowInvalidHeapAttributeNumber, statement.updated) || differs(statement, column));
 }
 
+// A table may carry any number of lifecycles, each with columns of its own.
+void make_room(ColumnChanges* changes) {
+    if (changes->n < changes->room) return;
+    const int room = changes->room + 16;
+    auto* columns = static_cast<int*>(palloc(sizeof(int) * room));
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * room));
+    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * room));
+    if (changes->n > 0) {
+        memcpy(columns, changes->columns, sizeof(int) * changes->n);
+        memcpy(values, changes->values, sizeof(Datum) * changes->n);
+        memcpy(nulls, changes->nulls, sizeof(bool) * changes->n);
+    }
+    *changes = {changes->n, room, columns, values, nulls};
+}
+
 void put(ColumnChanges* changes, const ManagedColumn& column, Datum value, bool null = false) {
     if (!column.kept()) return;
-    Assert(changes->n < ColumnChanges::most);
+    make_room(changes);
     changes->columns[changes->n] = column.attribute;
     changes->values[changes->n] = value;
     changes->nulls[changes->n] = null;
@@ -88,6 +103,14 @@ void take(const Standing& standing, Datum lease, ColumnChanges* changes) {
     put_number(changes, managed.token, standing.token + 1);
 }
 
+// A timer leads to another state of the owner's, whoever fires it: he stays what he was.
+void stay_owned(const Standing& standing, ColumnChanges* changes) {
+    const Managed& managed = *standing.managed;
+    put(changes, managed.owner, standing.owner);
+    put(changes, managed.lease, TimestampTzGetDatum(standing.lease), !standing.has_lease);
+    put_number(changes, managed.token, standing.token);
+}
+
 // The owner goes on in another state of his, or in the same one.
 void go_on(const Standing& standing, const Statement& statement, const Intent* intent, ColumnChanges* changes) {
     const Managed& managed = *standing.managed;
@@ -107,7 +130,8 @@ void keep_owner(const Attachment& attachment, const Standing& standing, int arro
     const bool fenced = takes_away(attachment, standing, arrow);
     const bool lapsed = (managed.roles[arrow] & arrow_lapses) != 0;  // of itself, or because its owner gives it up
     if (!managed.owned[drawn.to] || lapsed) return leave(standing, fenced, changes);
-    if (standing.is_owner && !fenced) return go_on(standing, statement, intent, changes);
+    if (standing.is_owner) return go_on(standing, statement, intent, changes);
+    if (standing.has_owner && !fenced) return stay_owned(standing, changes);
     if (standing.actor.name == nullptr)
         refuse_bar(attachment, statement.before, standing, Bar::nobody,
                    describe_move(attachment.machine->state_text[drawn.from], attachment.machine->state_text[drawn.to]));
@@ -137,7 +161,8 @@ void keep_due(const Attachment& attachment, const Standing& standing, int arrow,
     const Managed& managed = *standing.managed;
     if (!managed.due.kept()) return;
     const core::StateId to = attachment.machine->machine->arrows()[arrow].to;
-    if (sets(statement, managed.due)) {
+    // A statement that writes back what it has read, as those do that write whole rows, says nothing about the timer.
+    if (differs(statement, managed.due)) {
         const Value given = value_in(statement.after, managed.due);
         if (!given.null) put_due(managed, to, given.datum, standing.now, changes);
     } else if ((managed.roles[arrow] & arrow_retries) != 0) {
@@ -166,7 +191,7 @@ void take_still(const Attachment& attachment, const Standing& standing, core::St
     if (standing.has_owner || owner.null || !ownable)
         refuse_change(attachment, statement.before, managed.owner,
                       ownable ? "It has an owner: wait for its lease to end, then pawl.reap." : "Move it by an event that leads to an owned state.");
-    if (standing.claim == Bar::old_token && !differs(statement, managed.token))
+    if (standing.claim == Bar::old_token)
         refuse_bar(attachment, statement.before, standing, standing.claim, "taking the row");
     take(standing, lease_of(standing, &statement, nullptr), changes);
 }
@@ -183,7 +208,10 @@ void extend_still(const Attachment& attachment, const Standing& standing, const 
 Actor said_by(const Managed& managed, const Statement& statement) {
     Actor said = {};
     const Value owner = value_in(statement.after, managed.owner);
-    if (!owner.null && sets(statement, managed.owner)) said.name = owner_text(managed, owner.datum);
+    if (!owner.null && sets(statement, managed.owner)) {
+        said.name = owner_text(managed, owner.datum);
+        said.takes = true;
+    }
     const Value token = value_in(statement.after, managed.token);
     if (!token.null && sets(statement, managed.token)) {
         said.has_token = true;
@@ -241,7 +269,12 @@ void keep_first(const Attachment& attachment, core::StateId state, TupleTableSlo
         else if (managed.shortest_after[state] != nullptr)
             put(changes, managed.due, later(now, managed.shortest_after[state]));
     }
-    if (!managed.owner.kept() || !managed.owned[state] || value_in(row, managed.owner).null) return;
+    if (!managed.owner.kept() || !managed.owned[state]) return;
+    if (value_in(row, managed.owner).null) {
+        const text* processor = processor_setting();
+        if (processor == nullptr) return;
+        put(changes, managed.owner, owner_value(managed, processor));
+    }
     if (value_in(row, managed.lease).null) put(changes, managed.lease, later(now, &managed.lease_time));
     const Value token = value_in(row, managed.token);
     if (token.null || managed_number(managed.token, token.datum) < 1) put_number(changes, managed.token, 1);
@@ -249,10 +282,17 @@ void keep_first(const Attachment& attachment, core::StateId state, TupleTableSlo
 
 void check_first(const Attachment& attachment, core::StateId state, TupleTableSlot* row) {
     const Managed& managed = *attachment.managed;
-    if (state == core::no_state || managed.owned[state]) return;
+    if (state == core::no_state || !managed.owner.kept()) return;
+    const char* name = quoted_state(attachment.machine->state_text[state]);
+    if (managed.owned[state]) {
+        if (!value_in(row, managed.owner).null) return;
+        ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("state %s needs an owner", name),
+                        errdetail("%s begins there without one, and no processor is named to become it.", describe_subject(attachment, row)),
+                        errhint("SET pawl.processor = 'name of the worker'; or give it in column %s.", quote_identifier(NameStr(managed.owner.name)))));
+    }
     for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
         if (value_in(row, *column).null) continue;
-        ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("state %s cannot be owned", quoted_state(attachment.machine->state_text[state])),
+        ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("state %s cannot be owned", name),
                         errdetail("%s begins there with a value in column \"%s\".", describe_subject(attachment, row), NameStr(column->name)),
                         errhint("Insert it without, then take it with pawl.claim.")));
     }

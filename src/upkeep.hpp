@@ -8,11 +8,11 @@ namespace pawl {
 
 // Columns of a row that are to get other values than the statement gave them.
 struct ColumnChanges {
-    static constexpr int most = 16;
     int n;
-    int columns[most];
-    Datum values[most];
-    bool nulls[most];
+    int room;
+    int* columns;
+    Datum* values;
+    bool* nulls;
 };
 
 // What a statement does to a row, as a BEFORE UPDATE trigger sees it.
@@ -38,7 +38,7 @@ void keep_still(const Attachment& attachment, core::StateId state, const Stateme
 // A row that begins in a state, before it is written.
 void keep_first(const Attachment& attachment, core::StateId state, TupleTableSlot* row, ColumnChanges* changes);
 
-// Refuses an owner in a state that nobody can own.
+// Refuses an owner in a state that nobody can own, and none in a state that somebody must.
 void check_first(const Attachment& attachment, core::StateId state, TupleTableSlot* row);
 
 }  // namespace pawl

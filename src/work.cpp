@@ -48,6 +48,7 @@ Intent work_intent(const Target& target, text* processor) {
     intent.root = target.attachment->root;
     intent.column = NameStr(target.attachment->column);
     intent.processor = processor;
+    intent.any_token = true;
     return intent;
 }
 

@@ -22,6 +22,9 @@ select pawl.enforce('job', 'state', 'job', history => true,
     lapse => 'lapse', retry => array['fail', 'lapse'],
     backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
 
+-- Beside the log, a row for every result: who, when, with what success, how long it took.
+select pawl.audit('job', '{"done": true, "dead": false}');
+
 -- Whoever works may read jobs, finish them and show a token; the caretaker moves what is late and winds timers. Nothing else is needed.
 create role worker login;
 grant select, update (state, token, result) on job to worker;

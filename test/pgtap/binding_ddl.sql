@@ -72,7 +72,7 @@ alter table jobs rename column queue to lane;
 alter table jobs rename column priority to rank;
 alter table jobs rename column state to phase;
 alter table jobs rename column id to number;
-select is(managed('jobs'), 'phase Worker until fence at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,10,11}', 'every managed column is followed');
+select is(managed('jobs'), 'phase Worker until fence at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,0,10,11}', 'every managed column is followed');
 create schema other;
 alter table jobs rename to duties;
 alter table duties set schema other;
@@ -85,7 +85,7 @@ alter table pawl.binding disable trigger owner_only;
 update pawl.binding set relation_oid = null, managed_attnums = null;
 alter table pawl.binding enable trigger owner_only;
 alter table other.duties rename column until to lease;
-select is(managed('other.duties'), 'phase Worker lease fence at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,10,11}', 'a rename right after a restore is followed too');
+select is(managed('other.duties'), 'phase Worker lease fence at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,0,10,11}', 'a rename right after a restore is followed too');
 
 -- What is needed cannot go, nor become something else.
 select is(outcome(format('alter table other.duties drop column %I', name)), format('2BP01 column "%s" of table other.duties cannot be dropped: a lifecycle depends on it | It is %s of the lifecycle on column "phase". | select pawl.release(''other.duties'', ''phase'')', name, role), name || ' stays')

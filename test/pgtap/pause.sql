@@ -59,7 +59,10 @@ create table counted (id int primary key, state text not null, owner text, n int
 select pawl.enforce('counted', 'state', 'job', owner => 'owner', claim => '{start}', queue => 'n');
 select pawl.pause('counted', ' 07 ');
 select is((select queue from pawl.paused where relation = 'counted'::regclass), '7', 'a number is written as its type writes it');
+select lives_ok($$insert into counted select 1, state, null, 7 from pawl.states('job') where initial limit 1$$, 'work lies in it');
+select is_empty($$select * from pawl.claim(null::counted, processor => 'w', queue => ' +07')$$, 'and is not claimed by another spelling');
 select is(pawl.resume('counted', '+7'), true, 'and found again');
+select isnt_empty($$select * from pawl.claim(null::counted, processor => 'w', queue => ' +07')$$, 'then it is');
 
 -- Who may: the owner of the table, operators, admins; by the functions and by hand.
 create function tried_as(who name, statement text) returns text language plpgsql as $$

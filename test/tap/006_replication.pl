@@ -33,10 +33,13 @@ select pawl.enforce('mirrored', 'state', 'm', history => true, always => true);
 select pawl.enforce('ignoring', 'state', 'm', history => true);
 select pawl.enforce('own_log', 'state', 'm', history => true, always => true, most_recent => 'derived', hash_chain => true);
 SQL
+# Results: the subscriber that keeps a log of its own audits it, the one that receives the log receives the audit.
+$subscriber->safe_psql('postgres', q(select pawl.audit('own_log', '{"used": true}')));
+$_->safe_psql('postgres', q(select pawl.audit('mirrored', '{"used": true}'))) for $publisher, $subscriber;
 my $source = $publisher->connstr . ' dbname=postgres';
 for my $table (@tables)
 {
-	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions' : $table;
+	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions, mirrored_result_audit' : $table;
 	$publisher->safe_psql('postgres', "create publication $table for table $with");
 	$subscriber->safe_psql('postgres', "create subscription $table connection '$source' publication $table");
 }
@@ -58,6 +61,10 @@ is(one($subscriber, 'select count(*), sum(sort_key), count(*) filter (where most
 is(one($subscriber, 'select count(*), sum(sort_key), count(*) filter (where most_recent) from own_log_transitions'), '9|13|5', 'own_log: with a hash chain, too');
 is(one($subscriber, 'select md5(string_agg(t::text, $$|$$ order by id)) from mirrored_transitions t'),
 	one($publisher, 'select md5(string_agg(t::text, $$|$$ order by id)) from mirrored_transitions t'), 'mirrored: the log is the one of the publisher, written once');
+is(one($subscriber, 'select count(*), count(distinct subject_id) from own_log_result_audit'), '3|3', 'own_log: what is logged here is audited here');
+is(one($subscriber, 'select md5(string_agg(t::text, $$|$$ order by transition_id)) from mirrored_result_audit t'),
+	one($publisher, 'select md5(string_agg(t::text, $$|$$ order by transition_id)) from mirrored_result_audit t'), 'mirrored: so is the audit');
+is(one($subscriber, 'select count(*) from mirrored_result_audit'), 3, 'mirrored: with all results');
 is(one($subscriber, 'select count(*) from ignoring_transitions'), 0, 'ignoring: without always, what arrives is neither judged nor logged');
 is(one($subscriber, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'ignoring log_missing', 'verify says so of that table only');
 
