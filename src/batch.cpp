@@ -101,6 +101,15 @@ FoundRow found_in_place(const Target& target, HeapTuple tuple) {
     return row;
 }
 
+// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take each entry for
+// one more version of the same row, and look in the heap for dead ones to make room (bottom-up deletion), in vain.
+const char* name_owner(const Target& target) {
+    const ManagedColumn& owner = target.attachment->managed->owner;
+    const AttrNumber attribute = get_attnum(target.attachment->root, NameStr(owner.name));
+    if (!pg::may_update(target.attachment->root, attribute, GetUserId())) return "";
+    return psprintf(", %s = %s", quote_identifier(NameStr(owner.name)), column_name(owner));
+}
+
 bool same_event(const text* one, const text* other) {
     if (one == nullptr || other == nullptr) return one == other;
     return view(one) == view(other);
@@ -160,7 +169,8 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
     auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
     const Attachment& attachment = *target.attachment;
-    const char* assignment = psprintf("%s = $1::%s", quote_identifier(NameStr(attachment.column)), state_type_name(target));
+    const char* assignment = psprintf("%s = $1::%s%s", quote_identifier(NameStr(attachment.column)), state_type_name(target),
+                                      returning == Returning::rows ? name_owner(target) : "");
     int64 moved = 0;
     for (int first = 0; first < batch.n; ++first) {
         if (done[first] || steps[first].to == core::no_state) continue;
