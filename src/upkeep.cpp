@@ -66,7 +66,7 @@ void put_null(ColumnChanges* changes, const ManagedColumn& column) { put(changes
 
 void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 number) {
     if (!column.kept()) return;
-    const Oid type = getBaseType(column.type);
+    const Oid type = column.base;
     const int64 limit = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
     if (number > limit)
         ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE), errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
