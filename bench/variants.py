@@ -69,7 +69,7 @@ end $$;
 create trigger checked before update of state on {{t}} for each row execute function {{t}}_check('machine 1');
 """
 
-# Statesman's table as its generator makes it, without the foreign key, which would only slow it down.
+# Statesman's table as its generator makes it, without the foreign key that its migration has besides ("optional, but highly recommended").
 STATESMAN = """
 create table {t}_transitions (id bigserial primary key, {t}_id integer not null, to_state text not null, metadata jsonb default '{{}}',
     sort_key integer not null, most_recent boolean not null, created_at timestamptz not null, updated_at timestamptz not null);
@@ -77,6 +77,8 @@ insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at
 create unique index on {t}_transitions ({t}_id, sort_key);
 create unique index on {t}_transitions ({t}_id) where most_recent;
 """
+
+STATESMAN_KEY = STATESMAN + "alter table {t}_transitions add foreign key ({t}_id) references {t} (id);\n"
 
 STATESMAN_SET = """
 with moved as (update {t} set state = '{b}' returning id),
@@ -137,12 +139,16 @@ VARIANTS = [
             C_TRIGGER.format(when="after", more="referencing old table as o new table as n for each statement"), single=False, memory=True),
     Variant("plpgsql_case", "plpgsql trigger, CASE", CASE),
     Variant("plpgsql_lookup", "plpgsql trigger, lookup table", LOOKUP),
-    Variant("statesman", "Statesman, one set-based statement", STATESMAN, all_rows=STATESMAN_SET, tables=LOGGED, single=False),
+    Variant("statesman", "Statesman, without its foreign key, one set-based statement", STATESMAN, all_rows=STATESMAN_SET, tables=LOGGED, single=False),
+    Variant("statesman_key", "Statesman as generated, with its foreign key, one set-based statement", STATESMAN_KEY, all_rows=STATESMAN_SET, tables=LOGGED,
+            single=False),
     Variant("statesman_trigger", "Statesman, one statement, by a statement trigger", STATESMAN + STATESMAN_TRIGGER, tables=LOGGED, single=False),
     Variant("statesman_row", "Statesman, row by row", STATESMAN, all_rows=STATESMAN_ROW, one_row=STATESMAN_ONE, tables=LOGGED),
     Variant("guard", "pawl, guard only", enforced(), memory=True),
     Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 arrows", enforced(machine="bench_big"), single=False),
     Variant("derived", "pawl, log, most_recent derived", enforced(", history => true, most_recent => 'derived'"), tables=DERIVED, memory=True),
+    Variant("derived_events", "pawl, log, most_recent derived, and outbox",
+            enforced(", history => true, most_recent => 'derived', events => true"), tables=DERIVED),
     Variant("stored", "pawl, log, most_recent stored", enforced(", history => true, most_recent => 'stored'"), tables=LOGGED, memory=True),
     Variant("derived_hash", "pawl, log, derived, hash chain",
             enforced(", history => true, most_recent => 'derived', hash_chain => true"), tables=DERIVED),

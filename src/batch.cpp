@@ -26,24 +26,88 @@ void add_keys(const Attachment& attachment, const Batch& batch, const bool* chos
     }
 }
 
-// Runs "UPDATE table SET assignment FROM the keys", and puts each row as it then is beside the one it was.
-int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
-    Attachment& attachment = *target.attachment;
+// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they are found again
+// by their places, and their columns are read one by one, which neither copies nor detoasts what is not looked at.
+bool stay_in_place(const Target& target) {
+    return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass && !target.attachment->has_guards;
+}
+
+// The columns of the table, at the places that they have in its rows.
+const char* all_columns(const Target& target) {
+    TupleDesc descriptor = target.attachment->root_descriptor;
+    StringInfoData list;
+    initStringInfo(&list);
+    for (int i = 0; i < descriptor->natts; ++i) {
+        const FormData_pg_attribute* column = TupleDescAttr(descriptor, i);
+        if (i > 0) appendStringInfoString(&list, ", ");
+        if (column->attisdropped)
+            appendStringInfoString(&list, "NULL::pg_catalog.int4");
+        else
+            appendStringInfo(&list, "%s.%s", row_alias, quote_identifier(NameStr(column->attname)));
+    }
+    return list.data;
+}
+
+void add_places(const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+    for (int i = 0, filled = 0; i < batch.n; ++i)
+        if (chosen[i]) values[filled++] = PointerGetDatum(&batch.rows[i].tuple->t_self);
+    parameters.add(TIDARRAYOID, PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
+}
+
+// "UPDATE table SET assignment FROM the chosen rows", in which each has its number k.n.
+const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters& parameters) {
+    const Attachment& attachment = *target.attachment;
+    const int first = parameters.n + 1;
+    if (stay_in_place(target)) {
+        add_places(batch, chosen, n, parameters);
+        return psprintf("UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid OPERATOR(pg_catalog.=) k.place",
+                        target.table, row_alias, assignment, first, row_alias);
+    }
+    add_keys(attachment, batch, chosen, n, parameters);
+    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment, unnested_keys(attachment, first), key_join(attachment));
+}
+
+// Puts the rows that an UPDATE returned beside what they were.
+void note_returned(const Target& target, const Batch& batch, const bool* chosen, int n, Step* steps) {
     auto* ordinal = static_cast<int*>(palloc(sizeof(int) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) ordinal[filled++] = i;
-    const int first_key = parameters.n + 1;
-    add_keys(attachment, batch, chosen, n, parameters);
-    const char* query = psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s RETURNING k.n%s%s", target.table, row_alias, assignment,
-                                 unnested_keys(attachment, first_key), key_join(attachment), steps == nullptr ? "" : ", ", steps == nullptr ? "" : row_alias);
-    const uint64 written = run_planned(attachment, query, parameters);
-    for (uint64 i = 0; steps != nullptr && i < written; ++i) {
+    const bool in_place = stay_in_place(target);
+    const int number = in_place ? target.attachment->root_descriptor->natts + 1 : 2;
+    for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
-        const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
-        steps[ordinal[k - 1]].after = composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &null));
+        const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, number, &null));
+        steps[ordinal[k - 1]].after = in_place ? tuple : composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
     }
+}
+
+// Updates the chosen rows. With `steps`, each is put there as it then is.
+int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
+    const char* query = update_query(target, batch, chosen, n, assignment, parameters);
+    if (steps != nullptr) query = psprintf("%s RETURNING %s, k.n", query, stay_in_place(target) ? all_columns(target) : row_alias);
+    const uint64 written = run_planned(*target.attachment, query, parameters);
+    if (steps != nullptr) note_returned(target, batch, chosen, n, steps);
     return static_cast<int64>(written);
+}
+
+// Locked rows as a query returned them: the columns and the place, or the row as one value.
+FoundRow found_in_place(const Target& target, HeapTuple tuple) {
+    bool null;
+    FoundRow row = row_from(target, tuple);
+    Datum place = SPI_getbinval(tuple, SPI_tuptable->tupdesc, target.attachment->root_descriptor->natts + 1, &null);
+    tuple->t_self = *reinterpret_cast<ItemPointer>(DatumGetPointer(place));
+    return row;
+}
+
+// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take each entry for
+// one more version of the same row, and look in the heap for dead ones to make room (bottom-up deletion), in vain.
+const char* name_owner(const Target& target) {
+    const ManagedColumn& owner = target.attachment->managed->owner;
+    const AttrNumber attribute = get_attnum(target.attachment->root, NameStr(owner.name));
+    if (!pg::may_update(target.attachment->root, attribute, GetUserId())) return "";
+    return psprintf(", %s = %s", quote_identifier(NameStr(owner.name)), column_name(owner));
 }
 
 bool same_event(const text* one, const text* other) {
@@ -80,12 +144,14 @@ char* column_equals(const ManagedColumn& column, int parameter) {
 char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
-    const char* query = psprintf("SELECT %s FROM %s AS %s %s", row_alias, target.table, row_alias, clauses);
-    const uint64 n = run_planned(*target.attachment, query, parameters, order);
+    const bool in_place = stay_in_place(target);
+    const char* row = in_place ? psprintf("%s, %s.ctid", all_columns(target), row_alias) : row_alias;
+    const uint64 n = run_planned(*target.attachment, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters, order);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {
         bool null;
-        batch.rows[i] = row_from(target, SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
+        HeapTuple tuple = SPI_tuptable->vals[i];
+        batch.rows[i] = in_place ? found_in_place(target, tuple) : row_from(target, composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null)));
     }
     return batch;
 }
@@ -99,11 +165,12 @@ Step* lead(const Target& target, const Batch& batch, const text* event, const In
     return steps;
 }
 
-int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent) {
+int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent, Returning returning) {
     auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
     const Attachment& attachment = *target.attachment;
-    const char* assignment = psprintf("%s = $1::%s", quote_identifier(NameStr(attachment.column)), state_type_name(target));
+    const char* assignment = psprintf("%s = $1::%s%s", quote_identifier(NameStr(attachment.column)), state_type_name(target),
+                                      returning == Returning::rows ? name_owner(target) : "");
     int64 moved = 0;
     for (int first = 0; first < batch.n; ++first) {
         if (done[first] || steps[first].to == core::no_state) continue;
@@ -116,7 +183,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
         Parameters parameters = {};
         parameters.add(TEXTOID, PointerGetDatum(attachment.machine->state_text[steps[first].to]));
         intent.event = const_cast<text*>(steps[first].event);
-        moved += update_rows(target, batch, chosen, n, assignment, parameters, steps);
+        moved += update_rows(target, batch, chosen, n, assignment, parameters, returning == Returning::rows ? steps : nullptr);
     }
     return moved;
 }

@@ -7,7 +7,7 @@
 
 namespace pawl {
 
-// Rows that were picked, in the order of the query.
+// Rows that were picked, in the order of the query. They live until SPI_finish, and may have more attributes than the table has.
 struct Batch {
     FoundRow* rows;
     int n;
@@ -20,14 +20,15 @@ Batch pick_rows(const Target& target, const char* clauses, const Parameters& par
 struct Step {
     core::StateId to;    // no_state: it stays
     const text* event;  // of the arrow it takes
-    HeapTuple after;    // the row as it then is; null: nothing moved it
+    HeapTuple after;    // the row as it then is, if rows are to be returned; null: nothing moved it
 };
 
 // Where an event leads each row; rows it leads nowhere stay.
 Step* lead(const Target& target, const Batch& batch, const text* event, const Intent& intent);
 
 // Moves the rows; `intent` says who does it, and its event is set group by group. The number of rows moved.
-int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent);
+enum class Returning { nothing, rows };
+int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent, Returning returning = Returning::nothing);
 
 // Sets one column of the rows to a value, without a move.
 int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent);

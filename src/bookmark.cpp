@@ -9,17 +9,19 @@ namespace pawl {
 
 struct Bookmark {
     Bookmark* next;
-    text* event;
+    text* event;  // null: of timers
     text* queue;
-    HeapTuple row;           // null: nowhere
-    TimestampTz head_again;  // from when on the head is looked at again
+    Datum* row;              // what it has in the columns of the order; null: nowhere
+    TimestampTz head_again;  // from when on the head is looked at again; 0: always
+    TimestampTz head_before;  // not before then as long as there are rows behind the bookmark
 };
 
 namespace {
 
-constexpr int pages_of_a_claim = 64;  // that a scan of a clean head may touch, and
-constexpr int pages_of_a_row = 16;    // more for each row
-constexpr int pause_factor = 20;      // so that at most a twentieth of the time goes into scans of the head
+constexpr int pages_of_a_scan = 32;     // that a scan of a clean head may touch, and
+constexpr int pages_of_a_row = 5;       // more for each row
+constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
+constexpr int64 least_pause = 50'000;  // microseconds, in which nobody misses a row that overtakes others
 
 MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(attachment.keys); }
 
@@ -29,23 +31,39 @@ text* lasting(const text* value) { return value == nullptr ? nullptr : make_text
 
 int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
 
-// The columns of the claim order: those that were named, then the key.
+// The columns of the order: those of the binding's claim order, or the due time; then the key.
 struct OrderColumn {
+    AttrNumber attribute;  // in the root
     const char* name;
-    AttrNumber attribute;
     bool descending;
 };
 
-int order_columns(const Attachment& attachment, OrderColumn* columns) {
+int order_columns(const Attachment& attachment, const Bookmark& bookmark, OrderColumn* columns) {
     const Managed& managed = *attachment.managed;
     int n = 0;
-    for (int i = 0; i < managed.claim_columns.n; ++i)
-        columns[n++] = {managed.claim_columns.items[i], get_attnum(attachment.root, managed.claim_columns.items[i]), managed.claim_descending[i]};
-    for (int i = 0; i < attachment.nkeys; ++i) columns[n++] = {NameStr(attachment.keys[i].name), attachment.keys[i].attribute, false};
+    auto add = [&](const char* name, bool descending) { columns[n++] = {get_attnum(attachment.root, name), name, descending}; };
+    if (bookmark.event == nullptr) add(NameStr(managed.due.name), false);
+    for (int i = 0; bookmark.event != nullptr && i < managed.claim_columns.n; ++i) add(managed.claim_columns.items[i], managed.claim_descending[i]);
+    for (int i = 0; i < attachment.nkeys; ++i) add(NameStr(attachment.keys[i].name), false);
     return n;
 }
 
-}  // namespace
+const FormData_pg_attribute* column_of(const Attachment& attachment, const OrderColumn& column) {
+    return TupleDescAttr(attachment.root_descriptor, column.attribute - 1);
+}
+
+// Never a pointer into a TOAST table whose row may be gone when it is looked at.
+Datum lasting_value(const FormData_pg_attribute* column, Datum value) {
+    return column->attlen == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(value)) : datumCopy(value, column->attbyval, column->attlen);
+}
+
+void free_row(const Attachment& attachment, Bookmark& bookmark, const OrderColumn* columns, int n) {
+    if (bookmark.row == nullptr) return;
+    for (int i = 0; i < n; ++i)
+        if (!column_of(attachment, columns[i])->attbyval) pfree(DatumGetPointer(bookmark.row[i]));
+    pfree(bookmark.row);
+    bookmark.row = nullptr;
+}
 
 Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* queue) {
     for (Bookmark* each = attachment.bookmarks; each != nullptr; each = each->next)
@@ -60,47 +78,83 @@ Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* q
     return made;
 }
 
-bool skips_head(const Bookmark& bookmark) { return bookmark.head_again != 0 && GetCurrentTimestamp() < bookmark.head_again; }
-
-HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
-
-void end_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows) {
-    const TimestampTz now = GetCurrentTimestamp();
-    const bool heavy = pages_touched() - scan.pages > pages_of_a_claim + static_cast<int64>(rows) * pages_of_a_row;
-    bookmark.head_again = heavy ? now + (now - scan.begun) * pause_factor : 0;
-}
+bool head_is_left_out(const Bookmark& bookmark) { return bookmark.head_again != 0 && GetCurrentTimestamp() < bookmark.head_again; }
 
 void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row) {
-    if (bookmark.row != nullptr) heap_freetuple(bookmark.row);
-    bookmark.row = nullptr;
-    if (bookmark.head_again == 0) return;
     OrderColumn columns[Parameters::most];
-    const int n = order_columns(attachment, columns);
+    const int n = order_columns(attachment, bookmark, columns);
+    free_row(attachment, bookmark, columns, n);
+    if (bookmark.head_again == 0) return;
+    Datum values[Parameters::most];
     for (int i = 0; i < n; ++i) {
         bool null;
-        slot_getattr(row.slot, columns[i].attribute, &null);
+        values[i] = slot_getattr(row.slot, columns[i].attribute, &null);
         if (null) {  // nothing is behind a null
-            bookmark.head_again = 0;
+            bookmark.head_again = bookmark.head_before = 0;
             return;
         }
     }
     MemoryContext caller = MemoryContextSwitchTo(memory_of(attachment));
-    bookmark.row = heap_copytuple(row.tuple);
+    bookmark.row = static_cast<Datum*>(palloc(sizeof(Datum) * n));
+    for (int i = 0; i < n; ++i) bookmark.row[i] = lasting_value(column_of(attachment, columns[i]), values[i]);
     MemoryContextSwitchTo(caller);
+}
+
+Batch pick_behind(const Attachment& attachment, const Bookmark& bookmark, PickRange pick, const void* request, int most) {
+    Batch all = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * most)), 0};
+    const int levels = bookmark_levels(attachment, bookmark);
+    for (int level = 0; level < levels && all.n < most; ++level) {
+        const Batch some = pick(request, &bookmark, level, most - all.n);
+        memcpy(all.rows + all.n, some.rows, sizeof(FoundRow) * some.n);
+        all.n += some.n;
+    }
+    return all;
+}
+
+Batch pick_head(const Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
+    const HeadScan scan = begin_head_scan();
+    const Batch batch = pick(request, nullptr, 0, most);
+    bookmark.head_again = end_head_scan(scan, batch.n);
+    bookmark.head_before = bookmark.head_again == 0 ? 0 : Max(bookmark.head_again, GetCurrentTimestamp() + least_pause);
+    // What it saw when it began, others may have taken while it read on and on.
+    return batch.n == 0 && bookmark.head_again != 0 ? pick_behind(attachment, bookmark, pick, request, most) : batch;
+}
+
+}  // namespace
+
+Bookmark* claim_bookmark(Attachment& attachment, const text* event, const text* queue) { return find_bookmark(attachment, event, queue); }
+
+Bookmark* timer_bookmark(Attachment& attachment) { return find_bookmark(attachment, nullptr, nullptr); }
+
+TimestampTz head_again(const Bookmark& bookmark) { return head_is_left_out(bookmark) ? bookmark.head_again : DT_NOEND; }
+
+HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
+
+TimestampTz end_head_scan(const HeadScan& scan, int rows) {
+    if (pages_touched() - scan.pages <= pages_of_a_scan + static_cast<int64>(rows) * pages_of_a_row) return 0;
+    const TimestampTz now = GetCurrentTimestamp();
+    return now + (now - scan.begun) * pause_factor;
+}
+
+Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
+    Batch batch = {nullptr, 0};
+    if (GetCurrentTimestamp() < bookmark.head_before) batch = pick_behind(attachment, bookmark, pick, request, most);
+    if (batch.n == 0 && !head_is_left_out(bookmark)) batch = pick_head(attachment, bookmark, pick, request, most);
+    if (batch.n > 0) move_bookmark(attachment, bookmark, batch.rows[batch.n - 1]);
+    return batch;
 }
 
 int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark) {
     OrderColumn columns[Parameters::most];
-    return bookmark.row == nullptr ? 0 : order_columns(attachment, columns);
+    return bookmark.row == nullptr ? 0 : order_columns(attachment, bookmark, columns);
 }
 
 void append_behind(StringInfo out, const Attachment& attachment, const Bookmark& bookmark, int level, Parameters& parameters) {
     OrderColumn columns[Parameters::most];
-    const int last = order_columns(attachment, columns) - 1 - level;
+    const int last = order_columns(attachment, bookmark, columns) - 1 - level;
     for (int i = 0; i <= last; ++i) {
-        bool null;
-        const FormData_pg_attribute* column = TupleDescAttr(attachment.root_descriptor, columns[i].attribute - 1);
-        parameters.add(column->atttypid, heap_getattr(bookmark.row, columns[i].attribute, attachment.root_descriptor, &null));
+        const FormData_pg_attribute* column = column_of(attachment, columns[i]);
+        parameters.add(column->atttypid, bookmark.row[i]);
         const char* comparison = i < last ? equality(column->atttypid)
                                  : columns[i].descending ? less_than(column->atttypid)
                                                          : greater_than(column->atttypid);

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Where the last claim of this session ended, for the time in which the head of the claim index is full of
-// dead rows that an old snapshot keeps from being cleaned away.
+// May ereport; owns nothing. Where the last claim of this session, or the last firing of timers, ended: for the time in which the head of
+// their index is full of dead rows that an old snapshot keeps from being cleaned away.
 #pragma once
 
 #include "batch.hpp"
@@ -8,26 +8,31 @@ namespace pawl {
 
 struct Bookmark;
 
-// The bookmark of one event and queue of an attachment (queue null: it has none).
-Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* queue);
+// The bookmark of claims by an event from a queue (null: there is none), and that of timers.
+Bookmark* claim_bookmark(Attachment& attachment, const text* event, const text* queue);
+Bookmark* timer_bookmark(Attachment& attachment);
 
-// Whether a claim is to begin at the bookmark instead of at the head.
-bool skips_head(const Bookmark& bookmark);
+// Picks at most so many rows from the head of the index (`behind` null), or from one of the ranges behind a bookmark.
+using PickRange = Batch (*)(const void* request, const Bookmark* behind, int level, int most);
 
-// What was read to find the rows, begun before and ended after: a scan of the head that touched many more pages than its rows need is
-// not repeated until twenty times its duration has passed.
+// Picks the next rows, from the head or behind the bookmark, and puts the bookmark behind them.
+Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most);
+
+// Conditions on rows behind the bookmark, the nearest first: their ranges follow each other in the order of the index. Level 0 to
+// levels - 1.
+int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark);
+void append_behind(StringInfo out, const Attachment& attachment, const Bookmark& bookmark, int level, Parameters& parameters);
+
+// When the head is looked at again; DT_NOEND: it is not left out.
+TimestampTz head_again(const Bookmark& bookmark);
+
+// What was read to find rows, begun before and ended after: a scan of the head that touched many more pages than its rows need is not
+// repeated until twenty times its duration has passed.
 struct HeadScan {
     int64 pages;
     TimestampTz begun;
 };
 HeadScan begin_head_scan();
-void end_head_scan(Bookmark& bookmark, const HeadScan& scan, int rows);
-
-// Puts the bookmark behind a row.
-void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row);
-
-// Conditions on rows behind the bookmark, the nearest first: their ranges follow each other in claim order. Level 0 to levels - 1.
-int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark);
-void append_behind(StringInfo out, const Attachment& attachment, const Bookmark& bookmark, int level, Parameters& parameters);
+TimestampTz end_head_scan(const HeadScan& scan, int rows);  // from when on it may be repeated; 0: at once
 
 }  // namespace pawl

@@ -75,7 +75,7 @@ void append_order(StringInfo out, const Attachment& attachment) {
 
 Datum queue_value(const Request& request) {
     const ManagedColumn& queue = request.target.attachment->managed->queue;
-    const Oid base = getBaseType(queue.type);
+    const Oid base = queue.base;
     if (base == TEXTOID || base == VARCHAROID) return PointerGetDatum(request.queue);
     Oid input, parameter;
     getTypeInputInfo(base, &input, &parameter);
@@ -85,7 +85,7 @@ Datum queue_value(const Request& request) {
 // The queue as pawl.paused names it: the text of its value, not the caller's ('07' is 7 where queues are numbers).
 text* queue_text(const Request& request) {
     const ManagedColumn& queue = request.target.attachment->managed->queue;
-    const Oid base = getBaseType(queue.type);
+    const Oid base = queue.base;
     if (base == TEXTOID || base == VARCHAROID) return request.queue;
     Oid output;
     bool varlena;
@@ -134,30 +134,23 @@ Batch pick_range(const Request& request, const Bookmark* bookmark, int level, in
     return pick_rows(request.target, clauses.data, parameters);
 }
 
-Batch pick_behind(const Request& request, const Bookmark& bookmark) {
-    Batch all = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * request.batch)), 0};
-    const int levels = bookmark_levels(*request.target.attachment, bookmark);
-    for (int level = 0; level < levels && all.n < request.batch; ++level) {
-        const Batch some = pick_range(request, &bookmark, level, request.batch - all.n);
-        memcpy(all.rows + all.n, some.rows, sizeof(FoundRow) * some.n);
-        all.n += some.n;
-    }
-    return all;
-}
-
-Batch pick_head(const Request& request, Bookmark& bookmark) {
-    const HeadScan scan = begin_head_scan();
-    const Batch batch = pick_range(request, nullptr, 0, request.batch);
-    end_head_scan(bookmark, scan, batch.n);
-    return batch;
-}
-
 Batch pick_claimable(const Request& request) {
     Attachment& attachment = *request.target.attachment;
-    Bookmark* bookmark = find_bookmark(attachment, request.event, request.queue);
-    const Batch batch = skips_head(*bookmark) ? pick_behind(request, *bookmark) : pick_head(request, *bookmark);
-    if (batch.n > 0) move_bookmark(attachment, *bookmark, batch.rows[batch.n - 1]);
-    return batch;
+    auto pick = [](const void* argument, const Bookmark* behind, int level, int most) {
+        return pick_range(*static_cast<const Request*>(argument), behind, level, most);
+    };
+    return pick_next(attachment, *claim_bookmark(attachment, request.event, request.queue), pick, &request, request.batch);
+}
+
+// Formed anew, as it may have attributes that are not the table's.
+void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
+    TupleDesc descriptor = target.attachment->root_descriptor;
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * descriptor->natts));
+    auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
+    heap_deform_tuple(row, descriptor, values, nulls);
+    tuplestore_putvalues(result->setResult, descriptor, values, nulls);
+    pfree(values);
+    pfree(nulls);
 }
 
 // Rows that were picked, and where they go; guards may keep some where they are.
@@ -223,10 +216,10 @@ PAWL_FUNCTION(pawl_claim) {
     });
     IntentScope scope(intent);
     pg::call([&] {
-        take_steps(request.target, picked.batch, picked.steps, intent);
+        take_steps(request.target, picked.batch, picked.steps, intent, Returning::rows);
         auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
         for (int i = 0; i < picked.batch.n; ++i)
-            if (picked.steps[i].after != nullptr) tuplestore_puttuple(result->setResult, picked.steps[i].after);
+            if (picked.steps[i].after != nullptr) return_row(request.target, result, picked.steps[i].after);
         SPI_finish();
         close_target(request.target);
     });

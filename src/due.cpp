@@ -1,19 +1,31 @@
 // May throw and may ereport: pawl.fire_due, which fires the timers that have run down.
+#include "bookmark.hpp"
 #include "work.hpp"
 
 namespace pawl {
 
 namespace {
 
-Batch pick_due(const Target& target, int batch) {
+// Rows whose time has come, the earliest first, from the head of the index or from one of the ranges behind the bookmark.
+Batch pick_range(const Target& target, const Bookmark* behind, int level, int most) {
     const ManagedColumn& due = target.attachment->managed->due;
+    StringInfoData clauses;
+    initStringInfo(&clauses);
     Parameters parameters = {};
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
-    parameters.add(INT8OID, Int64GetDatum(batch));
-    return pick_rows(target,
-                     psprintf("WHERE %s OPERATOR(pg_catalog.<=) $1 ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
-                              column_name(due), column_name(due), order_by_key(*target.attachment)),
-                     parameters);
+    parameters.add(INT8OID, Int64GetDatum(most));
+    appendStringInfo(&clauses, "WHERE %s OPERATOR(pg_catalog.<=) $1", column_name(due));
+    if (behind != nullptr) append_behind(&clauses, *target.attachment, *behind, level, parameters);
+    appendStringInfo(&clauses, " ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED", column_name(due), order_by_key(*target.attachment));
+    return pick_rows(target, clauses.data, parameters);
+}
+
+Batch pick_due(const Target& target, int batch) {
+    Attachment& attachment = *target.attachment;
+    auto pick = [](const void* argument, const Bookmark* behind, int level, int most) {
+        return pick_range(*static_cast<const Target*>(argument), behind, level, most);
+    };
+    return pick_next(attachment, *timer_bookmark(attachment), pick, &target, batch);
 }
 
 bool is_shortest(const Attachment& attachment, int arrow) {
@@ -71,12 +83,28 @@ int64 let_stay(const Target& target, const Batch& batch, const Step* steps, Inte
     return done;
 }
 
-TimestampTz next_due(const Target& target) {
+TimestampTz earliest_due(const Target& target, const Bookmark* behind, int level) {
     const char* due = column_name(target.attachment->managed->due);
-    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s IS NOT NULL ORDER BY %s LIMIT 1", due, target.table, row_alias, due, due);
-    if (run_planned(*target.attachment, query, Parameters{}) == 0) return DT_NOEND;
+    StringInfoData query;
+    initStringInfo(&query);
+    Parameters parameters = {};
+    appendStringInfo(&query, "SELECT %s FROM %s AS %s WHERE %s IS NOT NULL", due, target.table, row_alias, due);
+    if (behind != nullptr) append_behind(&query, *target.attachment, *behind, level, parameters);
+    appendStringInfo(&query, " ORDER BY %s, %s LIMIT 1", due, order_by_key(*target.attachment));
+    if (run_planned(*target.attachment, query.data, parameters) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+}
+
+// When to come back: where only what is behind the bookmark was looked at, at the latest when the head is to be looked at again.
+TimestampTz next_due(const Target& target) {
+    const Bookmark& bookmark = *timer_bookmark(*target.attachment);
+    const TimestampTz again = head_again(bookmark);
+    if (again == DT_NOEND) return earliest_due(target, nullptr, 0);
+    const int levels = bookmark_levels(*target.attachment, bookmark);
+    TimestampTz next = DT_NOEND;
+    for (int level = 0; level < levels && next == DT_NOEND; ++level) next = earliest_due(target, &bookmark, level);
+    return Min(next, again);
 }
 
 Tally fire_due(Oid relation, const char* column, int most) {

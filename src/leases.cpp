@@ -1,5 +1,6 @@
 // May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it back.
 #include "pg/sqlstate.hpp"
+#include "holders.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -56,59 +57,37 @@ text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
     return event;
 }
 
-// An owner with the earliest end among his leases.
-struct Holder {
-    Datum owner;
-    TimestampTz lease;
-    bool has_lease;
-};
-
-// The owners, one step of the index each: it is ordered by owner and lease.
-Holder* holders(const Target& target, int* n) {
+// What an owner holds from the earliest of his leases on, in states that a lapse leads out of.
+const char* held_by(const Target& target, const Holder& holder, Parameters& parameters) {
     const Managed& managed = *target.attachment->managed;
-    const char* owner = column_name(managed.owner);
-    const char* lease = column_name(managed.lease);
-    const char* next = psprintf("SELECT %s AS owner, %s AS lease FROM %s AS %s WHERE %s", owner, lease, target.table, row_alias, owner);
-    const char* query = psprintf("WITH RECURSIVE h AS ((%s IS NOT NULL ORDER BY %s, %s LIMIT 1) UNION ALL "
-                                 "SELECT n.owner, n.lease FROM h CROSS JOIN LATERAL (%s %s h.owner ORDER BY %s, %s LIMIT 1) n) SELECT owner, lease FROM h",
-                                 next, owner, lease, next, greater_than(managed.owner.type), owner, lease);
-    *n = static_cast<int>(run_planned(*target.attachment, query, Parameters{}));
-    auto* found = static_cast<Holder*>(palloc(sizeof(Holder) * Max(*n, 1)));
-    int16 length;
-    bool by_value;
-    get_typlenbyval(managed.owner.type, &length, &by_value);
-    for (int i = 0; i < *n; ++i) {
-        bool null;
-        found[i].owner = datumCopy(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null), by_value, length);
-        found[i].lease = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null));
-        found[i].has_lease = !null;
-    }
-    return found;
+    add_owner(managed, parameters, holder.owner);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(holder.lease));
+    return psprintf("%s AND %s OPERATOR(pg_catalog.>=) $2 AND %s", column_equals(managed.owner, 1), column_name(managed.lease),
+                    state_condition(*target.attachment, arrow_lapses, nullptr));
 }
 
-// Rows of an owner whose lease has run out, in states that a lapse leads out of, the earliest first but for the first `skip`.
-Batch pick_lapsed(const Target& target, Datum owner, int most, int skip) {
+// Rows whose lease has run out, the earliest first but for the first `skip`.
+Batch pick_lapsed(const Target& target, const Holder& holder, int most, int skip) {
     const Managed& managed = *target.attachment->managed;
+    const char* lease = column_name(managed.lease);
     Parameters parameters = {};
-    add_owner(managed, parameters, owner);
+    const char* held = held_by(target, holder, parameters);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     parameters.add(INT8OID, Int64GetDatum(most));
     parameters.add(INT8OID, Int64GetDatum(skip));
     return pick_rows(target,
-                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $2 AND %s ORDER BY %s, %s LIMIT $3 OFFSET $4 FOR NO KEY UPDATE SKIP LOCKED",
-                              column_equals(managed.owner, 1), column_name(managed.lease), state_condition(*target.attachment, arrow_lapses, nullptr),
-                              column_name(managed.owner), column_name(managed.lease)),
+                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE SKIP LOCKED", held, lease,
+                              column_name(managed.owner), lease),
                      parameters);
 }
 
-// When the next lease of an owner ends that he can lose.
-TimestampTz next_lease(const Target& target, Datum owner) {
+// When the next lease ends that he can lose.
+TimestampTz next_lease(const Target& target, const Holder& holder) {
     const Managed& managed = *target.attachment->managed;
-    Parameters parameters = {};
-    add_owner(managed, parameters, owner);
     const char* lease = column_name(managed.lease);
-    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s IS NOT NULL AND %s ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias,
-                                 column_equals(managed.owner, 1), lease, state_condition(*target.attachment, arrow_lapses, nullptr),
+    Parameters parameters = {};
+    const char* held = held_by(target, holder, parameters);
+    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias, held,
                                  column_name(managed.owner), lease);
     if (run_planned(*target.attachment, query, parameters) == 0) return DT_NOEND;
     bool null;
@@ -126,12 +105,12 @@ int64 move_all(const Target& target, const Batch& batch, const text* event, cons
 }
 
 // Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are do not hide those behind them.
-int64 reap_owner(const Target& target, Datum owner, const text* event, int64 most, Intent& intent) {
+int64 reap_owner(const Target& target, const Holder& holder, const text* event, int64 most, Intent& intent) {
     int64 reaped = 0;
     int kept = 0;
     while (reaped < most && kept < most_rows) {
         const int asked = static_cast<int>(most - reaped);
-        const Batch lapsed = pick_lapsed(target, owner, asked, kept);
+        const Batch lapsed = pick_lapsed(target, holder, asked, kept);
         const int64 moved = move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
         reaped += moved;
         kept += lapsed.n - static_cast<int>(moved);
@@ -197,14 +176,14 @@ Tally reap(Oid relation, const char* column, int most) {
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        int n;
-        const Holder* found = holders(target, &n);
+        const Holders holders = find_holders(target);
         const TimestampTz now = GetCurrentTimestamp();
-        Tally tally = {0, DT_NOEND};
-        for (int i = 0; i < n; ++i) {
-            if (!found[i].has_lease) continue;
-            if (found[i].lease < now) tally.done += reap_owner(target, found[i].owner, event, most - tally.done, intent);
-            tally.next = Min(tally.next, found[i].lease < now ? next_lease(target, found[i].owner) : found[i].lease);
+        Tally tally = {0, holders.complete_again};
+        for (int i = 0; i < holders.n; ++i) {
+            const Holder& holder = holders.items[i];
+            if (!holder.has_lease) continue;
+            if (holder.lease < now) tally.done += reap_owner(target, holder, event, most - tally.done, intent);
+            tally.next = Min(tally.next, holder.lease < now ? next_lease(target, holder) : holder.lease);
         }
         SPI_finish();
         close_target(target);

@@ -76,6 +76,7 @@ void resolve(ManagedColumn& column, Relation relation) {
                         errmsg("column \"%s\" of enforced table \"%s\" is missing", NameStr(column.name), RelationGetRelationName(relation)),
                         errhint("SELECT * FROM pawl.health();")));
     column.type = TupleDescAttr(RelationGetDescr(relation), column.attribute - 1)->atttypid;
+    column.base = getBaseType(column.type);
     column.modifier = TupleDescAttr(RelationGetDescr(relation), column.attribute - 1)->atttypmod;
 }
 

@@ -11,6 +11,7 @@ namespace pawl {
 struct ManagedColumn {
     AttrNumber attribute;  // in the member table; 0: the binding names none
     Oid type;              // of the column
+    Oid base;              // the type, or what the domain is over
     int32 modifier;        // of the type, as the length of a varchar
     NameData name;
 

@@ -39,6 +39,7 @@ enum class Plan { find, move, find_many, move_many, count };
 
 struct Bookmark;
 struct KeptPlan;
+struct KnownHolders;
 
 struct Attachment {
     Oid root;
@@ -65,6 +66,7 @@ struct Attachment {
     TupleConversionMap* to_root;  // null when the row types are the same
     TupleDesc root_descriptor;
     Bookmark* bookmarks;   // of claims
+    KnownHolders* known_holders;  // of pawl.reap; null: nothing is remembered
     KeptPlan* kept_plans;  // of the functions that take many rows
     SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
 };

@@ -72,7 +72,7 @@ bool same_uuid(std::string_view canonical, std::string_view name) {
 }  // namespace
 
 int64 managed_number(const ManagedColumn& column, Datum value) {
-    switch (getBaseType(column.type)) {
+    switch (column.base) {
         case INT2OID: return DatumGetInt16(value);
         case INT4OID: return DatumGetInt32(value);
         default: return DatumGetInt64(value);
@@ -80,7 +80,7 @@ int64 managed_number(const ManagedColumn& column, Datum value) {
 }
 
 text* owner_text(const Managed& managed, Datum owner) {
-    if (is_text(getBaseType(managed.owner.type))) return DatumGetTextPP(owner);
+    if (is_text(managed.owner.base)) return DatumGetTextPP(owner);
     Oid output;
     bool varlena;
     getTypeOutputInfo(managed.owner.type, &output, &varlena);
@@ -96,7 +96,7 @@ Datum owner_value(const Managed& managed, const text* name) {
 
 bool is_named(const Managed& managed, Datum owner, const text* name) {
     const std::string_view owned_by = view(owner_text(managed, owner));
-    return getBaseType(managed.owner.type) == UUIDOID ? same_uuid(owned_by, view(name)) : owned_by == view(name);
+    return managed.owner.base == UUIDOID ? same_uuid(owned_by, view(name)) : owned_by == view(name);
 }
 
 Actor acting(const Intent* intent, const Actor& said) {

@@ -70,11 +70,11 @@ char* key_order(const Attachment& attachment) {
     return order.data;
 }
 
-FoundRow row_from(const Target& target, Datum composite) {
+FoundRow row_from(const Target& target, HeapTuple tuple) {
     const Attachment& attachment = *target.attachment;
     FoundRow row = {};
     row.same_as = -1;
-    row.tuple = composite_as_tuple(composite);
+    row.tuple = tuple;
     row.slot = MakeSingleTupleTableSlot(attachment.root_descriptor, &TTSOpsHeapTuple);
     ExecStoreHeapTuple(row.tuple, row.slot, false);
     bool null;
@@ -100,7 +100,7 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
     }
     if (SPI_processed == 0) return {};
     bool null;
-    return row_from(target, SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+    return row_from(target, composite_as_tuple(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null)));
 }
 
 void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* found) {
@@ -122,7 +122,7 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
         HeapTuple tuple = SPI_tuptable->vals[i];
         TupleDesc columns = SPI_tuptable->tupdesc;
         const int ordinal = static_cast<int>(DatumGetInt64(SPI_getbinval(tuple, columns, 1, &null))) - 1;
-        found[ordinal] = row_from(target, SPI_getbinval(tuple, columns, 2, &null));
+        found[ordinal] = row_from(target, composite_as_tuple(SPI_getbinval(tuple, columns, 2, &null)));
         const Oid table = DatumGetObjectId(SPI_getbinval(tuple, columns, 3, &null));
         auto* place = reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, columns, 4, &null)));
         if (last >= 0 && table == last_table && ItemPointerEquals(place, &last_place)) {

@@ -18,8 +18,8 @@ struct FoundRow {
 // A name that no column has, so that it means the whole row.
 inline constexpr const char* row_alias = "\"pawl~row\"";
 
-// A value of the table's row type as a row that was found, and as a tuple of its own.
-FoundRow row_from(const Target& target, Datum composite);
+// A tuple as a row that was found; a value of the table's row type as a tuple of its own.
+FoundRow row_from(const Target& target, HeapTuple tuple);
 HeapTuple composite_as_tuple(Datum composite);
 
 // ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(k0, k1, n), the condition that a row has such a key, and the key as an

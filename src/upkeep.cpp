@@ -66,7 +66,7 @@ void put_null(ColumnChanges* changes, const ManagedColumn& column) { put(changes
 
 void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 number) {
     if (!column.kept()) return;
-    const Oid type = getBaseType(column.type);
+    const Oid type = column.base;
     const int64 limit = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
     if (number > limit)
         ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE), errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
@@ -203,6 +203,11 @@ void extend_still(const Attachment& attachment, const Standing& standing, const 
         refuse_change(attachment, statement.before, standing.managed->lease, "Set it to the time when the lease ends.");
 }
 
+bool shows_token(const Intent* intent) {
+    int64 token;
+    return (intent != nullptr && intent->has_token) || token_setting(&token);
+}
+
 }  // namespace
 
 Actor said_by(const Managed& managed, const Statement& statement) {
@@ -240,13 +245,14 @@ void keep_remap(const Attachment& attachment, core::StateId to, const Statement&
 void keep_still(const Attachment& attachment, core::StateId state, const Statement& statement, const Intent* intent, ColumnChanges* changes) {
     const Managed& managed = *attachment.managed;
     const bool owner = differs(statement, managed.owner), token = differs(statement, managed.token), lease = differs(statement, managed.lease);
-    if (owner || token || lease) {
+    // Whoever shows a token is refused with an old one also where nothing moves: a late result must not be written over another's.
+    if (owner || token || lease || (managed.token.kept() && shows_token(intent))) {
         const Standing standing = standing_of(attachment, statement.before, acting(intent, said_by(managed, statement)));
         if (owner)
             take_still(attachment, standing, state, statement, changes);
-        else if (token)
-            refuse_bar(attachment, statement.before, standing, Bar::old_token, "a change of the token");
-        else
+        else if (token || standing.claim == Bar::old_token)
+            refuse_bar(attachment, statement.before, standing, Bar::old_token, "the write");
+        else if (lease)
             extend_still(attachment, standing, statement);
     }
     if (state != core::no_state && differs(statement, managed.due)) {

@@ -106,6 +106,10 @@ inline bool may_execute(Oid function, Oid role) {
 #endif
 }
 
+inline bool may_update(Oid relation, AttrNumber column, Oid role) {
+    return pg_class_aclcheck(relation, role, ACL_UPDATE) == ACLCHECK_OK || pg_attribute_aclcheck(relation, column, role, ACL_UPDATE) == ACLCHECK_OK;
+}
+
 inline bool owns_relation(Oid relation, Oid role) {
 #if PG_VERSION_NUM >= 160000
     return object_ownercheck(RelationRelationId, relation, role);

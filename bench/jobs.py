@@ -1,0 +1,64 @@
+"""A table of jobs as the parts on owned work use it, with pawl or with the same queue written by hand."""
+
+from server import query
+from variants import quoted
+
+DIAGRAM = """stateDiagram-v2
+    [*] --> queued
+    queued --> running : start
+    running --> done : complete
+    running --> queued : fail
+    running --> dead : fail
+    running --> queued : crashed
+    running --> dead : crashed
+    queued --> cancelled : cancel
+    running --> cancelled : cancel
+    done --> [*]
+    dead --> [*]
+    cancelled --> [*]
+    class running owned
+"""
+
+COLUMNS = ("id bigint primary key, state text not null default 'queued', priority integer not null default 0, created_at timestamptz not null default now(), "
+           "owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts integer not null default 0, payload text not null")
+
+MANAGED = ("owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts', claim => array['start'], "
+           "claim_order => 'priority desc, created_at', lapse => 'crashed', retry => array['fail', 'crashed'], operator_events => array['cancel']")
+
+
+def define():
+    query(f"select pawl.define('bench_job', {quoted(DIAGRAM)})")
+
+
+def enforce(table, most_recent):
+    """Attaches the lifecycle; most_recent None: without a log."""
+    history = "" if most_recent is None else f"history => true, most_recent => '{most_recent}', "
+    query(f"set client_min_messages = warning; select pawl.enforce('{table}', 'state', 'bench_job', {history}{MANAGED})")
+
+
+def make(table, most_recent):
+    query(f"create table {table} ({COLUMNS})")
+    enforce(table, most_recent)
+
+
+def make_by_hand(table):
+    """The same columns, and the index that a hand-written claim needs."""
+    query(f"create table {table} ({COLUMNS}); create index on {table} (priority desc, created_at, id) where state = 'queued'")
+
+
+def fill(table, first, rows, state="queued"):
+    """Jobs first, first + 1, ...: three priorities, 100 bytes of payload."""
+    query(f"insert into {table} (id, state, priority, payload) select g, '{state}', g % 3, repeat('x', 100) "
+          f"from generate_series({first}, {first + rows - 1}) g")
+
+
+# What a worker does by hand: takes jobs and deletes them when they are done.
+CLAIM_BY_HAND = """with c as (update {t} set state = 'running', owner = 'w' || :client_id, lease = now() + interval '60 s', token = token + 1,
+    attempts = attempts + 1 where id in (select id from {t} where state = 'queued' order by priority desc, created_at, id limit {n}
+    for update skip locked) returning id) select coalesce(array_agg(id), '{{}}')::text as ids from c \\gset
+"""
+COMPLETE_BY_HAND = "delete from {t} where id = any (:ids::bigint[]);\n"
+
+# The same with pawl, and what becomes of the jobs stays in the log.
+CLAIM = "select coalesce(array_agg(id), '{{}}')::text as ids from pawl.claim(null::{t}, processor => 'w' || :client_id, batch => {n}) \\gset\n"
+COMPLETE = "update {t} set state = 'done', owner = 'w' || :client_id where id = any (:ids::bigint[]);\n"

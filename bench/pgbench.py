@@ -1,0 +1,40 @@
+"""pgbench as the parts use it: a script, some clients, and what it says at the end."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from server import server_cpu
+
+RUN = Path(os.environ["PAWL_RUN"])
+
+
+@dataclass
+class Run:
+    transactions: int
+    tps: float
+    cpu: float  # seconds of all server processes
+
+
+def script(name, text):
+    path = RUN / f"{name}.pgbench"
+    path.write_text(text.strip() + "\n")
+    return path
+
+
+def number(line):
+    return float(line.split("=" if "=" in line else ":")[1].split("/")[0].split("(")[0])
+
+
+def pgbench(path, clients, *limit, settings=""):
+    """Runs a script with so many clients; limit is pgbench's own: -T seconds, or -t transactions of each client."""
+    before = server_cpu()
+    run = subprocess.run(["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)), *map(str, limit), "-f", path, "bench"],
+                         capture_output=True, text=True, env={**os.environ, "PGOPTIONS": settings})
+    if run.returncode != 0:
+        raise SystemExit(f"bench: pgbench with {path.name}: {run.stderr.strip()}")
+    lines = run.stdout.splitlines()
+    done = next(number(line) for line in lines if line.startswith("number of transactions actually processed"))
+    tps = next(number(line) for line in lines if line.startswith("tps"))
+    return Run(int(done), tps, server_cpu() - before)
