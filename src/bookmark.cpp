@@ -18,8 +18,9 @@ struct Bookmark {
 
 namespace {
 
-constexpr int pages_of_a_scan = 32;     // that a scan of a clean head may touch, and
-constexpr int pages_of_a_row = 5;       // more for each row
+// What a scan of a clean head may touch. Where rows lie far from each other a clean one touches more, and the head is left out for
+// a while without need, which does no harm.
+constexpr int64 pages_of_a_scan(int rows) { return 16 + rows + rows / 2; }
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
 constexpr int64 least_pause = 50'000;  // microseconds, in which nobody misses a row that overtakes others
 
@@ -131,7 +132,7 @@ TimestampTz head_again(const Bookmark& bookmark) { return head_is_left_out(bookm
 HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
 
 TimestampTz end_head_scan(const HeadScan& scan, int rows) {
-    if (pages_touched() - scan.pages <= pages_of_a_scan + static_cast<int64>(rows) * pages_of_a_row) return 0;
+    if (pages_touched() - scan.pages <= pages_of_a_scan(rows)) return 0;
     const TimestampTz now = GetCurrentTimestamp();
     return now + (now - scan.begun) * pause_factor;
 }

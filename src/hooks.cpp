@@ -1,6 +1,7 @@
 // May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
 #include "audit.hpp"
 #include "context.hpp"
+#include "index_choice.hpp"
 #include "journal.hpp"
 #include "member_cache.hpp"
 #include "moves.hpp"
@@ -149,6 +150,7 @@ void _PG_init(void) {
     using namespace pawl;
     define_settings();
     register_cache_callbacks();
+    register_index_choice();
     register_audit_callbacks();
     RegisterXactCallback(transaction_event, nullptr);
     RegisterSubXactCallback(subtransaction_event, nullptr);

@@ -1,6 +1,8 @@
 // May ereport; owns nothing. See plans.hpp.
 #include "plans.hpp"
 
+#include "index_choice.hpp"
+
 extern "C" {
 #include "utils/plancache.h"
 #include "utils/guc.h"
@@ -53,15 +55,28 @@ bool stays_planned(const KeptPlan* kept) {
     return true;
 }
 
+void plan(KeptPlan* kept, const Attachment& attachment, Order order) {
+    choose_index(&attachment, order);
+    PG_TRY();
+    {
+        CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
+        if (made != nullptr) ReleaseCachedPlan(made, CurrentResourceOwner);
+    }
+    PG_FINALLY();
+    {
+        choose_index(nullptr, Order::of_index);
+    }
+    PG_END_TRY();
+}
+
 // Only the planning is bent, not what triggers plan for themselves while the statement runs.
-void plan_by_index(KeptPlan* kept, Order order) {
+void plan_by_index(KeptPlan* kept, const Attachment& attachment, Order order) {
     static constexpr const char* off[] = {"enable_seqscan",  "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
                                           "enable_mergejoin", "enable_material",   "enable_memoize",          "jit"};
     const int level = NewGUCNestLevel();
     for (const char* name : off) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    if (order == Order::of_index) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    CachedPlan* plan = SPI_plan_get_cached_plan(kept->plan);
-    if (plan != nullptr) ReleaseCachedPlan(plan, CurrentResourceOwner);
+    if (order != Order::sorted) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    plan(kept, attachment, order);
     AtEOXact_GUC(true, level);
     kept->planned = true;
 }
@@ -71,7 +86,7 @@ void plan_by_index(KeptPlan* kept, Order order) {
 uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order) {
     KeptPlan* kept = find_plan(attachment, query);
     if (kept == nullptr) kept = prepare(attachment, query, parameters);
-    if (!stays_planned(kept)) plan_by_index(kept, order);
+    if (!stays_planned(kept)) plan_by_index(kept, attachment, order);
     const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
     if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
     return SPI_processed;
