@@ -1,10 +1,6 @@
 // May ereport; owns nothing. See bookmark.hpp.
 #include "bookmark.hpp"
 
-extern "C" {
-#include "executor/instrument.h"
-}
-
 namespace pawl {
 
 struct Bookmark {
@@ -14,13 +10,15 @@ struct Bookmark {
     Datum* row;              // what it has in the columns of the order; null: nowhere
     TimestampTz head_again;  // from when on the head is looked at again; 0: always
     TimestampTz head_before;  // not before then as long as there are rows behind the bookmark
+    uint64 undone;            // as it was when the bookmark was put here
 };
 
 namespace {
 
-// What a scan of a clean head may touch. Where rows lie far from each other a clean one touches more, and the head is left out for
-// a while without need, which does no harm.
-constexpr int64 pages_of_a_scan(int rows) { return 16 + rows + rows / 2; }
+// What a scan of the head may touch before it counts as full of dead rows: a tenth of a millisecond, and what the rows need themselves.
+constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{4} * rows; }
+uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the bookmark again
+
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
 constexpr int64 least_pause = 50'000;  // microseconds, in which nobody misses a row that overtakes others
 
@@ -29,8 +27,6 @@ MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(a
 bool same(const text* one, const text* other) { return one == nullptr || other == nullptr ? one == other : view(one) == view(other); }
 
 text* lasting(const text* value) { return value == nullptr ? nullptr : make_text(view(value)); }
-
-int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
 
 // The columns of the order: those of the binding's claim order, or the due time; then the key.
 struct OrderColumn {
@@ -129,21 +125,25 @@ Bookmark* timer_bookmark(Attachment& attachment) { return find_bookmark(attachme
 
 TimestampTz head_again(const Bookmark& bookmark) { return head_is_left_out(bookmark) ? bookmark.head_again : DT_NOEND; }
 
-HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
+HeadScan begin_head_scan() { return {pages_of_runs(), GetCurrentTimestamp()}; }
 
 TimestampTz end_head_scan(const HeadScan& scan, int rows) {
-    if (pages_touched() - scan.pages <= pages_of_a_scan(rows)) return 0;
+    if (pages_of_runs() - scan.pages <= pages_of_a_scan(rows)) return 0;
     const TimestampTz now = GetCurrentTimestamp();
     return now + (now - scan.begun) * pause_factor;
 }
 
 Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
     Batch batch = {nullptr, 0};
+    if (bookmark.undone != undone) bookmark.head_again = bookmark.head_before = 0;
+    bookmark.undone = undone;
     if (GetCurrentTimestamp() < bookmark.head_before) batch = pick_behind(attachment, bookmark, pick, request, most);
     if (batch.n == 0 && !head_is_left_out(bookmark)) batch = pick_head(attachment, bookmark, pick, request, most);
     if (batch.n > 0) move_bookmark(attachment, bookmark, batch.rows[batch.n - 1]);
     return batch;
 }
+
+void distrust_bookmarks() noexcept { ++undone; }
 
 int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark) {
     OrderColumn columns[Parameters::most];

@@ -4,6 +4,7 @@
 #include "index_choice.hpp"
 
 extern "C" {
+#include "executor/instrument.h"
 #include "utils/plancache.h"
 #include "utils/guc.h"
 #include "utils/resowner.h"
@@ -55,6 +56,10 @@ bool stays_planned(const KeptPlan* kept) {
     return true;
 }
 
+int64 pages = 0;  // see pages_of_runs
+
+int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
+
 void plan(KeptPlan* kept, const Attachment& attachment, Order order) {
     choose_index(&attachment, order);
     PG_TRY();
@@ -86,11 +91,16 @@ void plan_by_index(KeptPlan* kept, const Attachment& attachment, Order order) {
 uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order) {
     KeptPlan* kept = find_plan(attachment, query);
     if (kept == nullptr) kept = prepare(attachment, query, parameters);
-    if (!stays_planned(kept)) plan_by_index(kept, attachment, order);
+    const bool first = !stays_planned(kept);
+    if (first) plan_by_index(kept, attachment, order);
+    const int64 before = pages_touched();
     const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
     if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+    if (!first) pages += pages_touched() - before;
     return SPI_processed;
 }
+
+int64 pages_of_runs() noexcept { return pages; }
 
 void free_plans(Attachment& attachment) noexcept {
     for (KeptPlan* kept = attachment.kept_plans; kept != nullptr; kept = kept->next) SPI_freeplan(kept->plan);
