@@ -30,6 +30,9 @@ COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS 'internal: puts blocked 
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
 AS $function$
 BEGIN
     -- what workers do keeps a step in flight
@@ -41,14 +44,12 @@ BEGIN
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
     -- a parent is satisfied, or is no longer
     UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
-      FROM (SELECT e.task_uuid, e.child_uuid,
-                   sum(CASE WHEN pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied' THEN 1 ELSE -1 END)::integer AS satisfied
-              FROM new_steps n
-              JOIN old_steps o ON o.task_uuid = n.task_uuid AND o.step_uuid = n.step_uuid
-              JOIN pawl_dag.edges e ON e.task_uuid = n.task_uuid AND e.parent_uuid = n.step_uuid
-             WHERE (pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied')
-                <> (pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied')
-             GROUP BY e.task_uuid, e.child_uuid ORDER BY e.task_uuid, e.child_uuid) w
+      FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
+              FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+                    UNION ALL
+                    SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
+              JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
+             GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
      WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
 
     UPDATE pawl_dag.tasks t

@@ -3,6 +3,9 @@
 CREATE FUNCTION pawl_dag._edges_written() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
 AS $function$
 DECLARE
     suspect record;

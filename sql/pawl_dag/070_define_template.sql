@@ -158,9 +158,10 @@ BEGIN
     END IF;
     INSERT INTO pawl_dag.template_steps (template_uuid, name, ordinal, level, parents, description, handler, handler_options, retryable, max_attempts,
                                          backoff, timeout, optional)
-    SELECT made.template_uuid, s.name, s.ordinal, l.level, (SELECT count(*) FROM unnest(edge_children) c WHERE c = s.name), s.description, s.handler,
+    SELECT made.template_uuid, s.name, s.ordinal, l.level, coalesce(p.n, 0), s.description, s.handler,
            s.handler_options, s.retryable, s.max_attempts, s.backoff, s.timeout, s.optional
-      FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name;
+      FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name
+      LEFT JOIN (SELECT c.name, count(*) AS n FROM unnest(edge_children) c(name) GROUP BY c.name) p ON p.name = s.name;
     INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child FROM unnest(edge_parents, edge_children) e(parent, child);
     RETURN made.template_uuid;
 END
