@@ -147,6 +147,8 @@ VARIANTS = [
     Variant("guard", "pawl, guard only", enforced(), memory=True),
     Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 arrows", enforced(machine="bench_big"), single=False),
     Variant("derived", "pawl, log, most_recent derived", enforced(", history => true, most_recent => 'derived'"), tables=DERIVED, memory=True),
+    Variant("derived_events", "pawl, log, most_recent derived, and outbox",
+            enforced(", history => true, most_recent => 'derived', events => true"), tables=DERIVED),
     Variant("stored", "pawl, log, most_recent stored", enforced(", history => true, most_recent => 'stored'"), tables=LOGGED, memory=True),
     Variant("derived_hash", "pawl, log, derived, hash chain",
             enforced(", history => true, most_recent => 'derived', hash_chain => true"), tables=DERIVED),

@@ -107,18 +107,12 @@ TimestampTz next_due(const Target& target) {
     return Min(next, again);
 }
 
-}  // namespace
-
-PAWL_FUNCTION(pawl_fire_due) {
-    pg::require(fcinfo, 0, "relation");
-    const Target target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2));
+Tally fire_due(Oid relation, const char* column, int most) {
+    const Target target = open_target(relation, column);
     if (target.attachment->managed == nullptr || !target.attachment->managed->due.kept()) no_such_work(target, "no timers", "due");
-    const int most = batch_argument(fcinfo, 1);
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {
-        TupleDesc result;
-        get_call_result_type(fcinfo, nullptr, &result);
         SPI_connect();
         const Batch due = pick_due(target, most);
         intent.at = GetCurrentTimestamp();
@@ -126,15 +120,17 @@ PAWL_FUNCTION(pawl_fire_due) {
         for (int i = 0; i < due.n; ++i)
             steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr} : timer_step(target, due.rows[i], intent);
         intent.timed = true;
-        int64 done = take_steps(target, due, steps, intent);
-        done += let_stay(target, due, steps, intent);
-        const TimestampTz next = next_due(target);
+        Tally tally = {take_steps(target, due, steps, intent), DT_NOEND};
+        tally.done += let_stay(target, due, steps, intent);
+        tally.next = next_due(target);
         SPI_finish();
         close_target(target);
-        Datum values[2] = {Int64GetDatum(done), TimestampTzGetDatum(next)};
-        bool nulls[2] = {false, next == DT_NOEND};
-        return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
+        return tally;
     });
 }
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_fire_due) { return run_duty(fcinfo, fire_due, "b.due_column IS NOT NULL"); }
 
 }  // namespace pawl

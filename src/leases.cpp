@@ -47,7 +47,7 @@ Batch pick_owned(const Target& target, text* processor) {
 
 // The event given, or the one that an expired lease fires.
 text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
-    if (n >= 0 && !PG_ARGISNULL(n)) {
+    if (!PG_ARGISNULL(n)) {
         text* event = pg::text_argument(fcinfo, n);
         if (target.attachment->machine->machine->knows_event(view(event))) return event;
         throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.attachment->machine->name) + "\" has no event \"" + std::string(view(event)) + "\"");
@@ -165,34 +165,36 @@ PAWL_FUNCTION(pawl_abandon) {
     });
 }
 
-PAWL_FUNCTION(pawl_reap) {
-    pg::require(fcinfo, 0, "relation");
-    const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2));
+namespace {
+
+Tally reap(Oid relation, const char* column, int most) {
+    const Target target = open_work(relation, column);
     require_leases(target);
-    const int most = batch_argument(fcinfo, 1);
-    const text* event = event_of_lapse(fcinfo, -1, target);
+    const text* event = target.attachment->managed->lapse_event;
+    if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {
-        TupleDesc result;
-        get_call_result_type(fcinfo, nullptr, &result);
         SPI_connect();
         const Holders holders = find_holders(target);
         const TimestampTz now = GetCurrentTimestamp();
-        int64 reaped = 0;
-        TimestampTz next = holders.complete_again;
+        Tally tally = {0, holders.complete_again};
         for (int i = 0; i < holders.n; ++i) {
             const Holder& holder = holders.items[i];
             if (!holder.has_lease) continue;
-            if (holder.lease < now) reaped += reap_owner(target, holder, event, most - reaped, intent);
-            next = Min(next, holder.lease < now ? next_lease(target, holder) : holder.lease);
+            if (holder.lease < now) tally.done += reap_owner(target, holder, event, most - tally.done, intent);
+            tally.next = Min(tally.next, holder.lease < now ? next_lease(target, holder) : holder.lease);
         }
         SPI_finish();
         close_target(target);
-        Datum values[2] = {Int64GetDatum(reaped), TimestampTzGetDatum(next)};
-        bool nulls[2] = {false, next == DT_NOEND};
-        return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
+        return tally;
     });
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_reap) {
+    return run_duty(fcinfo, reap, "b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
 }
 
 }  // namespace pawl

@@ -203,6 +203,11 @@ void extend_still(const Attachment& attachment, const Standing& standing, const 
         refuse_change(attachment, statement.before, standing.managed->lease, "Set it to the time when the lease ends.");
 }
 
+bool shows_token(const Intent* intent) {
+    int64 token;
+    return (intent != nullptr && intent->has_token) || token_setting(&token);
+}
+
 }  // namespace
 
 Actor said_by(const Managed& managed, const Statement& statement) {
@@ -240,13 +245,14 @@ void keep_remap(const Attachment& attachment, core::StateId to, const Statement&
 void keep_still(const Attachment& attachment, core::StateId state, const Statement& statement, const Intent* intent, ColumnChanges* changes) {
     const Managed& managed = *attachment.managed;
     const bool owner = differs(statement, managed.owner), token = differs(statement, managed.token), lease = differs(statement, managed.lease);
-    if (owner || token || lease) {
+    // Whoever shows a token is refused with an old one also where nothing moves: a late result must not be written over another's.
+    if (owner || token || lease || (managed.token.kept() && shows_token(intent))) {
         const Standing standing = standing_of(attachment, statement.before, acting(intent, said_by(managed, statement)));
         if (owner)
             take_still(attachment, standing, state, statement, changes);
-        else if (token)
-            refuse_bar(attachment, statement.before, standing, Bar::old_token, "a change of the token");
-        else
+        else if (token || standing.claim == Bar::old_token)
+            refuse_bar(attachment, statement.before, standing, Bar::old_token, "the write");
+        else if (lease)
             extend_still(attachment, standing, statement);
     }
     if (state != core::no_state && differs(statement, managed.due)) {

@@ -2,9 +2,11 @@
 #include "wake.hpp"
 
 #include "pg/arguments.hpp"
+#include "pg/spi.hpp"
 
 extern "C" {
 #include "commands/async.h"
+#include "storage/lmgr.h"
 #include "storage/lock.h"
 }
 
@@ -59,13 +61,35 @@ bool holds_asleep(Oid channel) {
     return pg::holds_lock(&tag, ShareLock);
 }
 
+bool listens(Oid channel) {
+    static SPIPlanPtr plan = nullptr;
+    SPI_connect();
+    if (plan == nullptr) {
+        const Oid type = TEXTOID;
+        SPIPlanPtr made = pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
+        SPI_keepplan(made);
+        plan = made;
+    }
+    Datum name = CStringGetTextDatum(channel_name(channel).text);
+    if (SPI_execute_plan(plan, &name, nullptr, true, 1) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not look for the channels of this session")));
+    const bool found = SPI_processed > 0;
+    SPI_finish();
+    return found;
+}
+
 void fall_asleep(Oid channel) {
     const LOCKTAG tag = lock_tag(channel, asleep);
     if (LockAcquire(&tag, ShareLock, true, false) == LOCKACQUIRE_ALREADY_HELD) LockRelease(&tag, ShareLock, true);
-    // Until this transaction ends and the LISTEN counts, commits are to notify each for itself.
     const LOCKTAG flight = lock_tag(channel, in_flight);
-    LockAcquire(&flight, ShareLock, false, false);
-    Async_Listen(channel_name(channel).text);
+    if (listens(channel)) {
+        // Whoever is in flight may rely on a notification that has come already. Those after them are not kept waiting.
+        WaitForLockers(flight, ShareLock, false);
+    } else {
+        // Until this transaction ends and the LISTEN counts, commits are to notify each for itself.
+        LockAcquire(&flight, ShareLock, false, false);
+        Async_Listen(channel_name(channel).text);
+    }
 }
 
 // The root of an enforced table, if moves of its rows wake anybody. No relation: the outbox.

@@ -12,6 +12,56 @@ void no_such_work(const Target& target, const char* what, const char* argument) 
                       "Attach it again: SELECT pawl.release(...); SELECT pawl.enforce(..., " + std::string(argument) + " => ...);");
 }
 
+namespace {
+
+struct Lifecycle {
+    Oid relation;
+    NameData column;
+};
+
+// No function with a search_path of its own does this: triggers of the user's would see it.
+Lifecycle* lifecycles(const char* condition, int* n) {
+    SPI_connect();
+    const char* query = psprintf("SELECT b.relation::pg_catalog.oid, b.state_column FROM pawl.binding b WHERE %s"
+                                 " AND pg_catalog.has_table_privilege(b.relation, 'SELECT')"
+                                 " AND pg_catalog.has_any_column_privilege(b.relation, 'UPDATE') ORDER BY b.relation, b.state_column",
+                                 condition);
+    if (SPI_execute(query, true, 0) != SPI_OK_SELECT) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read pawl.binding")));
+    *n = static_cast<int>(SPI_processed);
+    auto* found = static_cast<Lifecycle*>(SPI_palloc(sizeof(Lifecycle) * Max(*n, 1)));
+    for (int i = 0; i < *n; ++i) {
+        bool null;
+        found[i].relation = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
+        found[i].column = *DatumGetName(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null));
+    }
+    SPI_finish();
+    return found;
+}
+
+}  // namespace
+
+Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
+    const int most = batch_argument(fcinfo, 1);
+    Tally tally = {0, DT_NOEND};
+    if (!PG_ARGISNULL(0)) {
+        tally = duty(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), most);
+    } else {
+        int n = 0;
+        const Lifecycle* all = pg::call([&] { return lifecycles(condition, &n); });
+        for (int i = 0; i < n; ++i) {
+            const Tally one = duty(all[i].relation, NameStr(all[i].column), most);
+            tally = {tally.done + one.done, Min(tally.next, one.next)};
+        }
+    }
+    return pg::call([&] {
+        TupleDesc result;
+        get_call_result_type(fcinfo, nullptr, &result);
+        Datum values[2] = {Int64GetDatum(tally.done), TimestampTzGetDatum(tally.next)};
+        bool nulls[2] = {false, tally.next == DT_NOEND};
+        return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
+    });
+}
+
 Target open_work(Oid relation, const char* column) {
     const Target target = open_target(relation, column);
     if (target.attachment->managed == nullptr || !target.attachment->managed->owner.kept()) no_such_work(target, "no owners", "owner");

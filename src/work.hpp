@@ -22,6 +22,19 @@ int batch_argument(FunctionCallInfo fcinfo, int n);
 // Who acts on this attachment.
 Intent work_intent(const Target& target, text* processor);
 
+// What a duty did, and when there is more to do (DT_NOEND: never).
+struct Tally {
+    int64 done;
+    TimestampTz next;
+};
+
+// A duty of one lifecycle.
+using Duty = Tally (*)(Oid relation, const char* column, int most);
+
+// The body of f(relation, batch, state_column, OUT done, OUT next_at): the duty of the lifecycle that is named, or, without a relation,
+// of all whose binding fulfils the condition and that the caller may write, one after the other in the order of their names.
+Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition);
+
 [[noreturn]] void no_such_work(const Target& target, const char* what, const char* argument);
 
 }  // namespace pawl

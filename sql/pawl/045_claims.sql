@@ -10,7 +10,7 @@ CREATE FUNCTION pawl.heartbeat(relation regclass, processor text DEFAULT NULL, l
 RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_heartbeat';
 COMMENT ON FUNCTION pawl.heartbeat(regclass, text, interval, name) IS
-'extends the leases of all rows that a processor holds, to now + lease (default: the binding''s lease_time), and returns how many. A lease that has run out is lost and stays so; a row that is being moved at this moment is left out';
+'extends the leases of all rows that a processor holds, to now + lease (default: the binding''s lease_time), and returns how many it holds. No lease becomes shorter. One that has run out is lost and stays so; a row that is being moved at this moment is left out';
 
 CREATE FUNCTION pawl.abandon(relation regclass, processor text DEFAULT NULL, event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
     state_column name DEFAULT NULL) RETURNS bigint
@@ -18,68 +18,14 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', '
 COMMENT ON FUNCTION pawl.abandon(regclass, text, text, jsonb, name) IS
 'gives up all rows that a processor holds, by an event (default: the one that lost leases fire), and returns how many moved. For a worker that ends in good order';
 
-CREATE FUNCTION pawl._reap(relation regclass, batch integer, state_column name, OUT done bigint, OUT next_at timestamptz)
-LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_reap';
-COMMENT ON FUNCTION pawl._reap(regclass, integer, name) IS 'internal: pawl.reap of one lifecycle';
-
-CREATE FUNCTION pawl._fire_due(relation regclass, batch integer, state_column name, OUT done bigint, OUT next_at timestamptz)
-LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire_due';
-COMMENT ON FUNCTION pawl._fire_due(regclass, integer, name) IS 'internal: pawl.fire_due of one lifecycle';
-
 CREATE FUNCTION pawl.reap(relation regclass DEFAULT NULL, batch integer DEFAULT 1000, state_column name DEFAULT NULL,
     OUT done bigint, OUT next_at timestamptz)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    bound record;
-    reaped record;
-BEGIN
-    IF relation IS NOT NULL THEN
-        SELECT r.done, r.next_at INTO done, next_at FROM pawl._reap(relation, batch, state_column) r;
-        RETURN;
-    END IF;
-    done := 0;
-    FOR bound IN
-        SELECT b.relation, b.state_column FROM pawl.binding b
-         WHERE b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL
-           AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')
-         ORDER BY b.relation, b.state_column
-    LOOP
-        SELECT r.done, r.next_at INTO reaped FROM pawl._reap(bound.relation, batch, bound.state_column) r;
-        done := done + reaped.done;
-        next_at := least(next_at, reaped.next_at);
-    END LOOP;
-END
-$function$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_reap';
 COMMENT ON FUNCTION pawl.reap(regclass, integer, name) IS
-'takes rows whose lease has run out from their owners, by the event that the lifecycle names for it, at most batch rows a lifecycle; of all lifecycles that the caller may write when no table is given. Returns how many rows moved, and when the next lease ends (null: there is none). The log says who lost the row. 55000: the lifecycle has no leases, or no event for lost ones';
+'takes rows whose lease has run out from their owners, by the event that the lifecycle names for it, at most batch rows a lifecycle; of all lifecycles that the caller may write when no table is given. Returns how many rows moved, and when the next lease ends (null: there is none; a time that is past: rows are left, more than the batch, locked by others, or kept by guards). The log says who lost the row. 55000: the lifecycle has no leases, or no event for lost ones';
 
 CREATE FUNCTION pawl.fire_due(relation regclass DEFAULT NULL, batch integer DEFAULT 1000, state_column name DEFAULT NULL,
     OUT done bigint, OUT next_at timestamptz)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    bound record;
-    fired record;
-BEGIN
-    IF relation IS NOT NULL THEN
-        SELECT r.done, r.next_at INTO done, next_at FROM pawl._fire_due(relation, batch, state_column) r;
-        RETURN;
-    END IF;
-    done := 0;
-    FOR bound IN
-        SELECT b.relation, b.state_column FROM pawl.binding b
-         WHERE b.due_column IS NOT NULL
-           AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')
-         ORDER BY b.relation, b.state_column
-    LOOP
-        SELECT r.done, r.next_at INTO fired FROM pawl._fire_due(bound.relation, batch, bound.state_column) r;
-        done := done + fired.done;
-        next_at := least(next_at, fired.next_at);
-    END LOOP;
-END
-$function$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire_due';
 COMMENT ON FUNCTION pawl.fire_due(regclass, integer, name) IS
-'fires the timers that have run down, the earliest first, at most batch rows a lifecycle: a row takes the arrow with the shortest "after" of its state; where the state has no timer, the row becomes claimable; where the guards say no, the timer is set anew. Returns how many rows it saw to, and when the next timer runs down (null: there is none)';
+'fires the timers that have run down, the earliest first, at most batch rows a lifecycle: a row takes the arrow with the shortest "after" of its state; where the state has no timer, the row becomes claimable; where the guards say no, the timer is set anew. Returns how many rows it saw to, and when the next timer runs down (null: there is none; a time that is past: rows are left). 55000: the lifecycle has no timers';

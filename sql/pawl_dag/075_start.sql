@@ -57,7 +57,7 @@ BEGIN
     made AS (
         INSERT INTO pawl_dag.steps (task_uuid, name, namespace, priority, handler, handler_options, level, total_parents, unsatisfied_parents, optional,
                                     retryable, max_attempts, backoff, timeout)
-        SELECT t.task_uuid, s.name, template.namespace, t.priority, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional, s.retryable,
+        SELECT t.task_uuid, s.name, CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional, s.retryable,
                s.max_attempts, s.backoff, s.timeout
           FROM started t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid
         RETURNING task_uuid, step_uuid, name),

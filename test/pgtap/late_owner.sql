@@ -32,7 +32,8 @@ select results_eq($$select key, ok, sqlstate from pawl.fire_many('late', array[1
     $$values ('1', false, 'PW005'), ('2', false, 'PW005'), ('3', false, 'PW005')$$, 'fire_many');
 set pawl.processor = 'anna';
 set pawl.token = 1;
-select throws_ok(format($$update late set state = 'done' where id = %s$$, i), 'PW005', null, 'the setting pawl.token: row ' || i) from generate_series(1, 2) i;
+select throws_ok(format($$update late set state = 'done' where id = %s$$, i), 'PW005', null, 'the setting pawl.token: row ' || i) from generate_series(1, 3) i;
+select throws_ok($$update late set result = 7 where id = 3$$, 'PW005', null, 'also for a write that moves nothing');
 select throws_ok($$insert into late_transitions (subject_id, event) values (1, 'complete')$$, 'PW005', null, 'the door of the log');
 reset pawl.token;
 

@@ -82,7 +82,11 @@ select is(heard(), 'none', 'putting work off is none');
 update jobs set due = null where id = 20;
 select is(heard(), 'jobs 1', 'taking that back is');
 select pawl._wake('jobs') \g /dev/null
-select is(heard(), 'jobs 1', 'pawl._wake, for queues that are resumed');
+select is(heard(), 'jobs 1', 'what SQL knows to bring work');
+select pawl.pause('jobs') \g /dev/null
+select is(heard(), 'none', 'a pause brings none');
+select pawl.resume('jobs') \g /dev/null
+select is(heard(), 'jobs 1', 'its end does');
 select is(sleeper('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'to sleep twice');
 select is(sleeper('pawl.awake(''jobs'')'), 't', 'is to sleep once');
 select is(sleeper('pawl.awake(''jobs'')'), 'f', 'awake is awake');

@@ -1,0 +1,87 @@
+"""What wake-ups cost the transactions that bring work: 16 clients, each commit waiting for the disk, while one worker sleeps."""
+
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from report import at_least, table
+from server import query
+
+QUICK = bool(os.environ.get("BENCH_QUICK"))
+ROUNDS = 3 if QUICK else 9
+SECONDS = 2 if QUICK else 5
+CLIENTS = 16
+JOBS = """stateDiagram-v2
+    [*] --> pending
+    pending --> running : start
+    running --> pending : lapse
+    running --> done : finish
+    done --> [*]
+    running:::owned"""
+
+
+def make_table(table, wake):
+    query(f"create table {table} (id bigint generated always as identity primary key, state text not null default 'pending', worker text, "
+          f"lease timestamptz, token bigint); select pawl.enforce('{table}', 'state', 'wake_jobs', owner => 'worker', lease => 'lease', token => 'token', "
+          f"claim => array['start'], lapse => 'lapse', wake => {'true' if wake else 'false'})")
+
+
+def look(table):
+    """What a worker asks that finds nothing: he goes back to sleep at once, and is woken as often as can be."""
+    return f"select count(*) from {table} where id = 0"
+
+
+def run(table, arguments, script, seconds, environment):
+    """tps of the writers, and what the worker said"""
+    sleeper = subprocess.Popen([sys.executable, Path(__file__).parent / "sleeper.py", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env=environment)
+    script.write_text(f"insert into {table} default values;\n")
+    out = subprocess.run(["pgbench", "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2", "-T", str(seconds), "-f", script, "bench"],
+                         capture_output=True, text=True, env=environment)
+    said, _ = sleeper.communicate()
+    if out.returncode != 0 or sleeper.returncode != 0:
+        raise SystemExit(f"bench: wake-ups: {out.stderr.strip()}")
+    tps = next(float(line.split("=")[1].split()[0]) for line in out.stdout.splitlines() if line.startswith("tps"))
+    return tps, [int(n) for n in said.split()]
+
+
+def measure():
+    """Median tps with wake-ups off (the worker polls) and on (it sleeps), the median of the ratios of a round's two runs, which follow each
+    other so that what else the machine does falls on both, and how often the worker was woken a second."""
+    query(f"select pawl.define('wake_jobs', '{JOBS}')")
+    make_table("wake_off", False)
+    make_table("wake_on", True)
+    environment = dict(os.environ, PGDATABASE="bench", PGOPTIONS="-c synchronous_commit=on")
+    ways = {"off": ("wake_off", ["-", look("wake_off"), "0.1"]), "on": ("wake_on", ["wake_on", look("wake_on")])}
+    tps, woken = {"off": [], "on": []}, []
+    for number in range(ROUNDS):
+        for way in ("off", "on") if number % 2 == 0 else ("on", "off"):
+            name, arguments = ways[way]
+            got, (looks, _, times, _) = run(name, arguments, Path(os.environ["PAWL_RUN"]) / "wake.pgbench", SECONDS, environment)
+            tps[way].append(got)
+            if way == "on":
+                woken.append(times / SECONDS)
+            print(f"  wake-ups {way}: {got:,.0f} tps; the worker looked {looks:,} times, was woken {times:,} times", flush=True)
+    return WakeUps(tps, woken)
+
+
+@dataclass
+class WakeUps:
+    tps: dict    # off, on: transactions a second, round by round
+    woken: list  # times a second, round by round
+
+    def ratio(self):
+        return statistics.median(on / off for on, off in zip(self.tps["on"], self.tps["off"]))
+
+    def targets(self):
+        return [at_least(f"wake-ups on, {CLIENTS} clients that commit to disk, tps against off", 0.9, self.ratio())]
+
+    def section(self):
+        body = [["off; a worker polls every 0.1 s", f"{statistics.median(self.tps['off']):,.0f}"],
+                ["on; a worker sleeps, looks when woken, and sleeps again", f"{statistics.median(self.tps['on']):,.0f}"]]
+        return ("Wake-ups", table(["", "tps"], body),
+                f"{CLIENTS} clients insert claimable rows, one a transaction, synchronous_commit on; one worker looks for work and finds none. Asleep, it was "
+                f"woken {statistics.median(self.woken):,.0f} times a second. Medians; the target is the median of the ratios of two runs that follow each other.")

@@ -1,0 +1,138 @@
+# Backends killed in the middle of claim, complete and reap, and the postmaster under a load of them: nothing is lost, nothing is half
+# done, and work goes on.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use PawlTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_cluster('main', conf => "log_min_messages = log\n");
+$node->safe_psql('postgres', <<'SQL');
+create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
+    attempts int not null default 0, note text);
+-- Stands still where it is told to, for as long as somebody holds the lock.
+create function stand(place text) returns boolean language plpgsql as $$
+begin
+    if current_setting('test.stop', true) = place then perform pg_advisory_xact_lock_shared(1); end if;
+    return true;
+end $$;
+create function stand_in_guard(old job, new job) returns boolean language sql as $$ select stand('guard') $$;
+create function stand_in_trigger() returns trigger language plpgsql as $$ begin perform stand(tg_name); return new; end $$;
+select pawl.define('job', 'stateDiagram-v2
+    [*] --> ready
+    ready --> running : start [stand_in_guard]
+    running --> done : finish [stand_in_guard]
+    running --> ready : lapse [stand_in_guard]
+    done --> [*]
+    class running owned');
+create trigger before_row before update on job for each row execute function stand_in_trigger();
+create trigger after_row after update on job for each row execute function stand_in_trigger();
+create trigger after_statement after update on job for each statement execute function stand_in_trigger();
+create constraint trigger at_commit after update on job deferrable initially deferred for each row execute function stand_in_trigger();
+select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
+    claim => '{start}', lapse => 'lapse', events => true);
+insert into job (id) select generate_series(1, 50);
+select pawl.claim(null::job, processor => 'w1', batch => 20, lease => '1 day');
+select pawl.claim(null::job, processor => 'w2', batch => 10, lease => '1 ms');
+-- What must be as it was: rows, records, events.
+create view everything as select md5(string_agg(j::text, ',' order by j.id)) as rows, (select count(*) from job_transitions) as records, (select count(*) from pawl.outbox_1) as events from job j;
+SQL
+my $rows = q(select rows, records, events from everything);
+
+# Who is owned, leased and counted as the states and the record say.
+sub in_order
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(one($node, q(select count(*) from job where (state = 'running') <> (owner is not null) or (owner is null) <> (lease is null))), 0, "$name: owners and leases are where they belong");
+	is(one($node, q(select count(*) from job j where attempts <> (select count(*) from job_transitions l where l.subject_id = j.id and l.event = 'start'))), 0,
+		"$name: attempts are those on the record");
+	sound($node, $name);
+	return;
+}
+
+sub killed_standing
+{
+	my ($what, $statement, $place) = @_;
+	my $before = one($node, $rows);
+	my $gate = $node->background_psql('postgres', on_error_stop => 0);
+	$gate->query('select pg_advisory_lock(1)');
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	my $pid = $session->query('select pg_backend_pid()');
+	$session->query_until(qr/started/, "\\echo started\nset test.stop = '$place'; begin; $statement; commit;\n");
+	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
+		or die "$what did not come to $place";
+	is(kill('KILL', $pid), 1, "$what: killed in $place");
+	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ }, 'the postmaster to notice');
+	wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
+	eval { $session->quit };
+	eval { $gate->quit };
+	is(one($node, $rows), $before, "$what in $place: all is as it was before");
+	sound($node, "$what in $place");
+	return;
+}
+
+my %statement = (
+	claim => "select count(*) from pawl.claim(null::job, processor => 'w3', batch => 5)",
+	complete => "select count(*) from pawl.fire_many('job', array[1, 2, 3, 4], 'finish', processor => 'w1', tokens => array[1, 1, 1, 1])",
+	reap => "select * from pawl.reap('job', 5)");
+killed_standing('claim', $statement{claim}, $_) for qw(guard before_row after_row after_statement at_commit);
+killed_standing('complete', $statement{complete}, $_) for qw(before_row at_commit);
+killed_standing('reap', $statement{reap}, $_) for qw(guard after_row at_commit);
+is(one($node, $statement{claim}), 5, 'afterwards: rows are claimed');
+is(one($node, $statement{complete}), 4, 'afterwards: completed');
+is(one($node, 'select done from pawl.reap(\'job\')'), 10, 'afterwards: reaped');
+is(one($node, "select pawl.abandon('job', 'w1') + pawl.abandon('job', 'w3')"), 21, 'afterwards: given up');
+in_order('afterwards');
+
+# The postmaster under load: every completed job is told of in the transaction that completes it.
+$node->safe_psql('postgres', <<'SQL');
+create table told (job int not null, token bigint not null, worker text not null, primary key (job, token));
+insert into job (id) select generate_series(1001, 21000);
+SQL
+my $folder = PostgreSQL::Test::Utils::tempdir;
+my %script = (
+	work => <<'SQL', duties => <<'SQL', beat => <<'SQL');
+select pawl.set_context() \gset
+begin;
+select count(*) from pawl.claim(null::job, processor => 'c:client_id', batch => 10, lease => '300 ms');
+commit;
+begin;
+insert into told select id, token, 'c:client_id' from job where owner = 'c:client_id' and lease > clock_timestamp() order by id limit 8 for update;
+select count(*) from pawl.fire_many('job', array(select t.job from told t join job j on j.id = t.job and j.token = t.token where j.owner = 'c:client_id' and j.state = 'running'), 'finish', processor => 'c:client_id');
+delete from told t using job j where j.id = t.job and j.state <> 'done' and t.worker = 'c:client_id';
+commit;
+SQL
+select done from pawl.reap('job', 50);
+insert into job (id) select g from (select coalesce(max(id), 0) + 1 as next from job) m, generate_series(m.next, m.next + 4) g on conflict do nothing;
+SQL
+select pawl.heartbeat('job', 'c:client_id', '500 ms');
+SQL
+append_to_file("$folder/$_.sql", $script{$_}) for keys %script;
+local $ENV{PGHOST} = $node->host;
+local $ENV{PGPORT} = $node->port;
+my $complaints = '';
+my $load = IPC::Run::start(['pgbench', '-n', '-f', "$folder/work.sql\@8", '-f', "$folder/duties.sql\@1", '-f', "$folder/beat.sql\@2", '-c', '6', '-j', '2', '-T', '600',
+	'--max-tries=0', 'postgres'], '>', '/dev/null', '2>', \$complaints);
+$node->poll_query_until('postgres', "select count(*) > 1000 from job where state = 'done'")
+	or do { IPC::Run::pump_nb($load); die "the load stands still: $complaints" };
+my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+$node->kill9;
+$load->finish;
+wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
+$node->start;
+is(one($node, "select count(*) > 1000 from job where state = 'done'"), 't', 'the postmaster was killed under load');
+in_order('after the postmaster was killed');
+is(one($node, q(select count(*) from job j where state = 'done' and id > 1000 and not exists (select from told t where t.job = j.id and t.token = j.token))), 0,
+	'every completed job was told of by who completed it');
+is(one($node, q(select count(*) from told t where not exists (select from job j where j.id = t.job and j.token = t.token and j.state = 'done'))), 0, 'and nobody told of another');
+$node->poll_query_until('postgres', "select done = 0 and next_at is null from pawl.reap('job', 10000)") or diag('leases are left');
+is(one($node, q(select count(*) from job where owner is not null)), 0, 'what the dead had taken comes back');
+is(one($node, "select count(*) from pawl.claim(null::job, processor => 'last', batch => 1000)"), 1000, 'and is claimed again');
+in_order('in the end');
+
+my @others = grep { /terminated by signal (?!9:)|PANIC:|TRAP:/ } split /\n/, slurp_file($node->logfile);
+is(join("\n", @others), '', 'nobody died but those who were killed');
+done_testing();

@@ -1,0 +1,117 @@
+# Through pgbouncer in transaction mode: many clients on two sessions of the server, every transaction on whichever is free. What is said
+# for one transaction counts for that one; what sessions remember (plans, bookmarks) is anybody's.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use PawlTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($bouncer) = grep { -x } map { "$_/pgbouncer" } split(/:/, $ENV{PATH}), '/usr/sbin';
+BAIL_OUT('pgbouncer is not there; `make deps` installs it') unless $bouncer;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', <<'SQL');
+select pawl.define('job', 'stateDiagram-v2
+    [*] --> ready
+    ready --> running : start
+    running --> done : finish
+    running --> waiting : fail
+    running --> ready : lapse
+    waiting --> ready : wake after 1 hour
+    done --> [*]
+    class running owned');
+create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts int not null default 0);
+select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
+    claim => '{start}', lapse => 'lapse', retry => '{fail}', backoff => '{"strategy": "none"}');
+insert into job (id) select generate_series(1, 3000);
+SQL
+
+# On a socket of its own, which only this user reaches.
+my $folder = PostgreSQL::Test::Utils::tempdir_short();
+my $port = $node->port;
+append_to_file("$folder/pgbouncer.ini", <<"INI");
+[databases]
+postgres = host=@{[$node->host]} port=$port dbname=postgres user=@{[one($node, 'select current_user')]}
+[pgbouncer]
+listen_addr =
+listen_port = $port
+unix_socket_dir = $folder
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+max_client_conn = 50
+ignore_startup_parameters = extra_float_digits
+pidfile = $folder/pid
+logfile = $folder/log
+INI
+my $said = '';
+my $pooler = IPC::Run::start([$bouncer, '-q', "$folder/pgbouncer.ini"], '<', '/dev/null', '>', \$said, '2>', \$said);
+my @pooled = ('psql', '-XAtq', '-h', $folder, '-p', $port, '-d', 'postgres');
+
+sub ask
+{
+	my ($sql) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([@pooled, '-v', 'VERBOSITY=sqlstate', '-f', '-'], '<', \$sql, '>', \$out, '2>', \$err);
+	chomp $out;
+	return wantarray ? ($out, $err) : $out;
+}
+wait_until(sub { scalar(ask('select 1')) eq '1' }, "pgbouncer: $said");
+
+# One client after the other.
+is(ask("begin; select pawl.set_context(processor => 'w1', correlation_id => 'r1'); select count(*) from pawl.claim(null::job, batch => 3); commit;"), "\n3", 'claim with the context of a transaction');
+my (undef, $error) = ask('select pawl.claim(null::job)');
+like($error, qr/22004/, 'which the next transaction does not have, on whatever session it is');
+is(ask("select pawl.heartbeat('job', 'w1', '1 hour')"), 3, 'heartbeat');
+(undef, $error) = ask("update job set state = 'done' where id = 1");
+like($error, qr/PW004/, 'nobody is the owner');
+(undef, $error) = ask("begin; select pawl.set_context(processor => 'w1', token => 99); update job set state = 'done' where id = 1; commit;");
+like($error, qr/PW005/, 'an old token, by the context');
+is(ask("begin; select pawl.set_context(processor => 'w1', token => 1); update job set state = 'done' where id = 1; commit;"), '', 'complete by plain SQL in one transaction');
+is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), 'done', 'or by a function that is told everything');
+is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon');
+
+# Many clients at once.
+my %script = (work => <<'SQL', beat => <<'SQL', duties => <<'SQL', late => <<'SQL');
+begin;
+select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id');
+select count(*) from pawl.claim(null::job, batch => 5, lease => '200 ms');
+commit;
+begin;
+select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id');
+select count(*) from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 4), 'finish');
+commit;
+SQL
+select pawl.heartbeat('job', 'c:client_id', '200 ms');
+SQL
+select done from pawl.reap();
+select done from pawl.fire_due('job');
+SQL
+begin;
+select pawl.set_context(processor => 'c:client_id', correlation_id => 'c:client_id', delay => '1 ms');
+select count(*) from pawl.fire_many('job', array(select id from job where owner = 'c:client_id' order by id limit 1), 'fail');
+commit;
+SQL
+append_to_file("$folder/$_.sql", $script{$_}) for keys %script;
+my ($out, $err) = ('', '');
+ok(IPC::Run::run(['pgbench', '-n', '-h', $folder, '-p', $port, '-M', 'simple', '-f', "$folder/work.sql\@8", '-f', "$folder/beat.sql\@2", '-f', "$folder/duties.sql\@1",
+		'-f', "$folder/late.sql\@1", '-c', '12', '-j', '2', '-t', '120', 'postgres'], '>', \$out, '2>', \$err), 'twelve clients on two sessions') or diag($err);
+cmp_ok(one($node, "select count(*) from job where state = 'done'"), '>', 1000, 'they get their work done');
+is(one($node, "select count(distinct pid) <= 2 from pg_stat_activity where application_name = 'pgbench' and backend_type = 'client backend'"), 't', 'by two sessions');
+is(one($node, "select count(*) from job_transitions where event in ('start', 'finish', 'fail') and processor is distinct from correlation_id and coalesce(correlation_id, '') not in ('', 'r1')"), 0,
+	'nobody acts under the name of another');
+is(one($node, <<'SQL'), 0, 'whoever ended a job is who had begun it');
+select count(*) from (select event, processor, lag(event) over w as event_before, lag(processor) over w as processor_before
+                        from job_transitions window w as (partition by subject_id order by sort_key)) l
+ where event in ('finish', 'fail') and (event_before is distinct from 'start' or processor_before is distinct from processor)
+SQL
+wait_until(sub { ask("select done = 0 and next_at is null from pawl.reap('job')") eq 't' }, 'all leases to end');
+is(one($node, 'select count(*) from job where owner is not null'), 0, 'in the end everything is free');
+sound($node, 'through the pooler');
+is(scalar(grep { /FATAL|pool_error|closing because: server/ } split /\n/, slurp_file("$folder/log")), 0, 'the pooler has nothing to complain of');
+$pooler->signal('INT');
+$pooler->finish;
+no_crash($node);
+done_testing();
