@@ -20,7 +20,11 @@ constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{4} * rows; }
 uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the bookmark again
 
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
-constexpr int64 least_pause = 50'000;  // microseconds, in which nobody misses a row that overtakes others
+constexpr int64 claims_pause = 50'000;  // microseconds at least, in which nobody misses a row that overtakes others
+
+// The same for timers, as long as there are later ones to fire: what is armed goes behind the bookmark, unless its transaction was
+// longer than its timer or somebody set it to a time that had passed.
+constexpr int64 timers_pause = 60'000'000;
 
 MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(attachment.keys); }
 
@@ -112,7 +116,8 @@ Batch pick_head(const Attachment& attachment, Bookmark& bookmark, PickRange pick
     const HeadScan scan = begin_head_scan();
     const Batch batch = pick(request, nullptr, 0, most);
     bookmark.head_again = end_head_scan(scan, batch.n);
-    bookmark.head_before = bookmark.head_again == 0 ? 0 : Max(bookmark.head_again, GetCurrentTimestamp() + least_pause);
+    const TimestampTz least = GetCurrentTimestamp() + (bookmark.event == nullptr ? timers_pause : claims_pause);
+    bookmark.head_before = bookmark.head_again == 0 ? 0 : Max(bookmark.head_again, least);
     // What it saw when it began, others may have taken while it read on and on.
     return batch.n == 0 && bookmark.head_again != 0 ? pick_behind(attachment, bookmark, pick, request, most) : batch;
 }
