@@ -70,4 +70,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.run_sql_steps(integer) IS
-'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them in this transaction. Returns how many it ran. A function that fails is undone alone, and its error is the step''s';
+'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them in this transaction. Returns how many it ran. A function that fails is undone alone, and its error is the step''s. Its search_path is pg_catalog, unless it sets its own';
