@@ -12,7 +12,7 @@ MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module
 BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
     -c wal_level=replica
 
-.PHONY: help deps build install uninstall demo psql test bench clean
+.PHONY: help deps build programs install uninstall demo psql test bench clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -30,6 +30,12 @@ build: ## compile the module and join the install scripts, all under build/
 	@mkdir -p build/module
 	@$(MODULE) -s -j$(JOBS) all
 
+programs: ## compile the client library, the daemon pawld and the command line pawl, under build/programs
+	@scripts/install-packages programs
+	@cmake -S . -B build/programs -DPAWL_PROGRAMS=ON -DPAWL_TESTS=OFF >build/programs.log 2>&1 || { cat build/programs.log; exit 1; }
+	@cmake --build build/programs -j$(JOBS) 2>&1 | tee build/programs.log | sed -nu -E 's/^\[ *[0-9]+%\] Building CXX object .*\.dir\/(.*)\.o$$/  compile  \1/p'; \
+	    [ $${PIPESTATUS[0]} -eq 0 ] || { cat build/programs.log; exit 1; }
+
 install: build ## install into the system's PostgreSQL (DESTDIR is honoured); then CREATE EXTENSION pawl
 	@$(MODULE) -s install
 
@@ -43,7 +49,7 @@ demo: build ## a real help desk of 21,348 events, replayed; then four workers an
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 	@scripts/private-postgres run --interactive scripts/try-psql
 
-test: deps build ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
+test: deps build programs ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
 
 bench: deps build ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)

@@ -52,6 +52,7 @@ def put_back(name):
     taken = session.run(f"select pawl.abandon('{name}', 'w')")[0]
     if int(taken) != CLAIMS:
         raise SystemExit(f"bench: {taken} rows of {name} were claimed, not {CLAIMS}")
+    session.run(f"update {name} set due = null, attempts = 0 where due is not null")  # without the wait before the next attempt
     session.run(f"vacuum {name}")
     session.close()
 

@@ -1,10 +1,6 @@
 // May ereport; owns nothing. See bookmark.hpp.
 #include "bookmark.hpp"
 
-extern "C" {
-#include "executor/instrument.h"
-}
-
 namespace pawl {
 
 struct Bookmark {
@@ -14,22 +10,27 @@ struct Bookmark {
     Datum* row;              // what it has in the columns of the order; null: nowhere
     TimestampTz head_again;  // from when on the head is looked at again; 0: always
     TimestampTz head_before;  // not before then as long as there are rows behind the bookmark
+    uint64 undone;            // as it was when the bookmark was put here
 };
 
 namespace {
 
-constexpr int pages_of_a_scan = 32;     // that a scan of a clean head may touch, and
-constexpr int pages_of_a_row = 5;       // more for each row
+// What a scan of the head may touch before it counts as full of dead rows: a tenth of a millisecond, and what the rows need themselves.
+constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{4} * rows; }
+uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the bookmark again
+
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
-constexpr int64 least_pause = 50'000;  // microseconds, in which nobody misses a row that overtakes others
+constexpr int64 claims_pause = 50'000;  // microseconds at least, in which nobody misses a row that overtakes others
+
+// The same for timers, as long as there are later ones to fire: what is armed goes behind the bookmark, unless its transaction was
+// longer than its timer or somebody set it to a time that had passed.
+constexpr int64 timers_pause = 60'000'000;
 
 MemoryContext memory_of(Attachment& attachment) { return GetMemoryChunkContext(attachment.keys); }
 
 bool same(const text* one, const text* other) { return one == nullptr || other == nullptr ? one == other : view(one) == view(other); }
 
 text* lasting(const text* value) { return value == nullptr ? nullptr : make_text(view(value)); }
-
-int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
 
 // The columns of the order: those of the binding's claim order, or the due time; then the key.
 struct OrderColumn {
@@ -115,7 +116,8 @@ Batch pick_head(const Attachment& attachment, Bookmark& bookmark, PickRange pick
     const HeadScan scan = begin_head_scan();
     const Batch batch = pick(request, nullptr, 0, most);
     bookmark.head_again = end_head_scan(scan, batch.n);
-    bookmark.head_before = bookmark.head_again == 0 ? 0 : Max(bookmark.head_again, GetCurrentTimestamp() + least_pause);
+    const TimestampTz least = GetCurrentTimestamp() + (bookmark.event == nullptr ? timers_pause : claims_pause);
+    bookmark.head_before = bookmark.head_again == 0 ? 0 : Max(bookmark.head_again, least);
     // What it saw when it began, others may have taken while it read on and on.
     return batch.n == 0 && bookmark.head_again != 0 ? pick_behind(attachment, bookmark, pick, request, most) : batch;
 }
@@ -128,21 +130,25 @@ Bookmark* timer_bookmark(Attachment& attachment) { return find_bookmark(attachme
 
 TimestampTz head_again(const Bookmark& bookmark) { return head_is_left_out(bookmark) ? bookmark.head_again : DT_NOEND; }
 
-HeadScan begin_head_scan() { return {pages_touched(), GetCurrentTimestamp()}; }
+HeadScan begin_head_scan() { return {pages_of_runs(), GetCurrentTimestamp()}; }
 
 TimestampTz end_head_scan(const HeadScan& scan, int rows) {
-    if (pages_touched() - scan.pages <= pages_of_a_scan + static_cast<int64>(rows) * pages_of_a_row) return 0;
+    if (pages_of_runs() - scan.pages <= pages_of_a_scan(rows)) return 0;
     const TimestampTz now = GetCurrentTimestamp();
     return now + (now - scan.begun) * pause_factor;
 }
 
 Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
     Batch batch = {nullptr, 0};
+    if (bookmark.undone != undone) bookmark.head_again = bookmark.head_before = 0;
+    bookmark.undone = undone;
     if (GetCurrentTimestamp() < bookmark.head_before) batch = pick_behind(attachment, bookmark, pick, request, most);
     if (batch.n == 0 && !head_is_left_out(bookmark)) batch = pick_head(attachment, bookmark, pick, request, most);
     if (batch.n > 0) move_bookmark(attachment, bookmark, batch.rows[batch.n - 1]);
     return batch;
 }
+
+void distrust_bookmarks() noexcept { ++undone; }
 
 int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark) {
     OrderColumn columns[Parameters::most];

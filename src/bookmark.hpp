@@ -18,6 +18,9 @@ using PickRange = Batch (*)(const void* request, const Bookmark* behind, int lev
 // Picks the next rows, from the head or behind the bookmark, and puts the bookmark behind them.
 Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most);
 
+// After a rollback: what it took is to be found again.
+void distrust_bookmarks() noexcept;
+
 // Conditions on rows behind the bookmark, the nearest first: their ranges follow each other in the order of the index. Level 0 to
 // levels - 1.
 int bookmark_levels(const Attachment& attachment, const Bookmark& bookmark);

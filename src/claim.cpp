@@ -131,7 +131,7 @@ Batch pick_range(const Request& request, const Bookmark* bookmark, int level, in
         appendStringInfo(&clauses, " OFFSET $%d", parameters.n);
     }
     appendStringInfo(&clauses, " FOR NO KEY UPDATE OF %s SKIP LOCKED", row_alias);
-    return pick_rows(request.target, clauses.data, parameters);
+    return pick_rows(request.target, clauses.data, parameters, Order::of_claims);
 }
 
 Batch pick_claimable(const Request& request) {

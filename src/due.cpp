@@ -17,7 +17,7 @@ Batch pick_range(const Target& target, const Bookmark* behind, int level, int mo
     appendStringInfo(&clauses, "WHERE %s OPERATOR(pg_catalog.<=) $1", column_name(due));
     if (behind != nullptr) append_behind(&clauses, *target.attachment, *behind, level, parameters);
     appendStringInfo(&clauses, " ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED", column_name(due), order_by_key(*target.attachment));
-    return pick_rows(target, clauses.data, parameters);
+    return pick_rows(target, clauses.data, parameters, Order::of_timers);
 }
 
 Batch pick_due(const Target& target, int batch) {
@@ -91,7 +91,7 @@ TimestampTz earliest_due(const Target& target, const Bookmark* behind, int level
     appendStringInfo(&query, "SELECT %s FROM %s AS %s WHERE %s IS NOT NULL", due, target.table, row_alias, due);
     if (behind != nullptr) append_behind(&query, *target.attachment, *behind, level, parameters);
     appendStringInfo(&query, " ORDER BY %s, %s LIMIT 1", due, order_by_key(*target.attachment));
-    if (run_planned(*target.attachment, query.data, parameters) == 0) return DT_NOEND;
+    if (run_planned(*target.attachment, query.data, parameters, Order::of_timers) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }

@@ -44,7 +44,7 @@ Holders read_all(const Target& target) {
     const char* query = psprintf("WITH RECURSIVE h AS ((%s IS NOT NULL %s) UNION ALL SELECT n.owner, n.lease FROM h CROSS JOIN LATERAL "
                                  "(%s %s h.owner %s) n) SELECT owner, lease FROM h",
                                  next, first, next, greater_than(managed.owner.type), first);
-    const int n = static_cast<int>(run_planned(*target.attachment, query, Parameters{}));
+    const int n = static_cast<int>(run_planned(*target.attachment, query, Parameters{}, Order::of_leases));
     Holders found = {static_cast<Holder*>(palloc(sizeof(Holder) * Max(n, 1))), n, DT_NOEND};
     for (int i = 0; i < n; ++i) found.items[i] = holder_from(managed, SPI_tuptable->vals[i]);
     return found;
@@ -83,7 +83,7 @@ Holder read_on(const Target& target, const Holder& known) {
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(known.lease));
     const char* query = psprintf("%s %s $1 AND %s OPERATOR(pg_catalog.>=) $2 ORDER BY %s, %s LIMIT 1", select_holder(target),
                                  equality(managed.owner.type), lease, column_name(managed.owner), lease);
-    if (run_planned(*target.attachment, query, parameters) == 0) return {known.owner, 0, false};
+    if (run_planned(*target.attachment, query, parameters, Order::of_leases) == 0) return {known.owner, 0, false};
     return holder_from(managed, SPI_tuptable->vals[0]);
 }
 

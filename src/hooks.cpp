@@ -1,6 +1,8 @@
 // May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
 #include "audit.hpp"
+#include "bookmark.hpp"
 #include "context.hpp"
+#include "index_choice.hpp"
 #include "journal.hpp"
 #include "member_cache.hpp"
 #include "moves.hpp"
@@ -120,6 +122,7 @@ void transaction_event(XactEvent event, void*) {
         case XACT_EVENT_COMMIT:
         case XACT_EVENT_ABORT:
         case XACT_EVENT_PREPARE:
+            if (event == XACT_EVENT_ABORT) distrust_bookmarks();
             forget_everything();
             break;
         default:
@@ -137,6 +140,7 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
         drop_events_of(mine);
         drop_wakes_of(mine);
         drop_moves_of(mine);
+        distrust_bookmarks();
         if (!rows_are_unjudged()) deferring_level = no_level;
     }
 }
@@ -149,6 +153,7 @@ void _PG_init(void) {
     using namespace pawl;
     define_settings();
     register_cache_callbacks();
+    register_index_choice();
     register_audit_callbacks();
     RegisterXactCallback(transaction_event, nullptr);
     RegisterSubXactCallback(subtransaction_event, nullptr);

@@ -22,7 +22,7 @@ Batch pick_held(const Target& target, text* processor) {
     return pick_rows(target,
                      psprintf("WHERE %s AND %s OPERATOR(pg_catalog.>=) $2 FOR NO KEY UPDATE SKIP LOCKED",
                               column_equals(managed.owner, 1), column_name(managed.lease)),
-                     parameters);
+                     parameters, Order::of_leases);
 }
 
 // Those whose lease ends before a time: nobody's heartbeat makes a lease shorter.
@@ -78,7 +78,7 @@ Batch pick_lapsed(const Target& target, const Holder& holder, int most, int skip
     return pick_rows(target,
                      psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE SKIP LOCKED", held, lease,
                               column_name(managed.owner), lease),
-                     parameters);
+                     parameters, Order::of_leases);
 }
 
 // When the next lease ends that he can lose.
@@ -89,7 +89,7 @@ TimestampTz next_lease(const Target& target, const Holder& holder) {
     const char* held = held_by(target, holder, parameters);
     const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias, held,
                                  column_name(managed.owner), lease);
-    if (run_planned(*target.attachment, query, parameters) == 0) return DT_NOEND;
+    if (run_planned(*target.attachment, query, parameters, Order::of_leases) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }

@@ -1,7 +1,10 @@
 // May ereport; owns nothing. See plans.hpp.
 #include "plans.hpp"
 
+#include "index_choice.hpp"
+
 extern "C" {
+#include "executor/instrument.h"
 #include "utils/plancache.h"
 #include "utils/guc.h"
 #include "utils/resowner.h"
@@ -53,15 +56,32 @@ bool stays_planned(const KeptPlan* kept) {
     return true;
 }
 
+int64 pages = 0;  // see pages_of_runs
+
+int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
+
+void plan(KeptPlan* kept, const Attachment& attachment, Order order) {
+    choose_index(&attachment, order);
+    PG_TRY();
+    {
+        CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
+        if (made != nullptr) ReleaseCachedPlan(made, CurrentResourceOwner);
+    }
+    PG_FINALLY();
+    {
+        choose_index(nullptr, Order::of_index);
+    }
+    PG_END_TRY();
+}
+
 // Only the planning is bent, not what triggers plan for themselves while the statement runs.
-void plan_by_index(KeptPlan* kept, Order order) {
+void plan_by_index(KeptPlan* kept, const Attachment& attachment, Order order) {
     static constexpr const char* off[] = {"enable_seqscan",  "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
                                           "enable_mergejoin", "enable_material",   "enable_memoize",          "jit"};
     const int level = NewGUCNestLevel();
     for (const char* name : off) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    if (order == Order::of_index) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    CachedPlan* plan = SPI_plan_get_cached_plan(kept->plan);
-    if (plan != nullptr) ReleaseCachedPlan(plan, CurrentResourceOwner);
+    if (order != Order::sorted) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    plan(kept, attachment, order);
     AtEOXact_GUC(true, level);
     kept->planned = true;
 }
@@ -71,11 +91,16 @@ void plan_by_index(KeptPlan* kept, Order order) {
 uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order) {
     KeptPlan* kept = find_plan(attachment, query);
     if (kept == nullptr) kept = prepare(attachment, query, parameters);
-    if (!stays_planned(kept)) plan_by_index(kept, order);
+    const bool first = !stays_planned(kept);
+    if (first) plan_by_index(kept, attachment, order);
+    const int64 before = pages_touched();
     const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
     if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+    if (!first) pages += pages_touched() - before;
     return SPI_processed;
 }
+
+int64 pages_of_runs() noexcept { return pages; }
 
 void free_plans(Attachment& attachment) noexcept {
     for (KeptPlan* kept = attachment.kept_plans; kept != nullptr; kept = kept->next) SPI_freeplan(kept->plan);

@@ -84,7 +84,7 @@ CREATE TABLE pawl_dag.steps (
     UNIQUE (task_uuid, name)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_dag.steps IS 'the steps of tasks';
-COMMENT ON COLUMN pawl_dag.steps.namespace IS 'the queue that workers claim the step from';
+COMMENT ON COLUMN pawl_dag.steps.namespace IS 'the queue that workers claim the step from: the namespace; ''sql:'' where the handler is a SQL function';
 COMMENT ON COLUMN pawl_dag.steps.unsatisfied_parents IS 'parents that are neither complete nor resolved_manually; kept by triggers';
 COMMENT ON COLUMN pawl_dag.steps.permanent IS 'the worker called the last error one that no retry mends';
 COMMENT ON COLUMN pawl_dag.steps.backoff_request IS 'the wait that the worker asked for with the last error (Retry-After)';

@@ -36,3 +36,15 @@ CREATE FUNCTION pawl_dag.may_be_retried(old pawl_dag.steps, new pawl_dag.steps) 
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$BEGIN RETURN new.retryable AND new.attempts OPERATOR(pg_catalog.<) new.max_attempts; END$function$;
 COMMENT ON FUNCTION pawl_dag.may_be_retried(pawl_dag.steps, pawl_dag.steps) IS 'guard: the step may be tried again, and attempts are left';
+
+-- A step that is reset has all of its attempts again.
+CREATE FUNCTION pawl_dag.forget_attempts(old pawl_dag.steps, new pawl_dag.steps) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+AS $function$
+BEGIN
+    UPDATE pawl_dag.steps s SET attempts = 0, permanent = false, backoff_request = NULL WHERE s.task_uuid = new.task_uuid AND s.step_uuid = new.step_uuid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag.forget_attempts(pawl_dag.steps, pawl_dag.steps) IS 'effect: the step has made no attempts';

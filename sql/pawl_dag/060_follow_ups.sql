@@ -13,9 +13,26 @@ RETURN CASE state
     ELSE 'in_flight' END;
 COMMENT ON FUNCTION pawl_dag._kind(text, integer, boolean) IS 'internal: the counter of its task that a step belongs to';
 
+-- The way back to work, in the transaction that repairs the last failed step. What the caller says of the step is not said of the task.
+CREATE FUNCTION pawl_dag._clear_failures(repaired uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = 'FailuresCleared'
+SET pawl.token = ''
+AS $function$
+BEGIN
+    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(), lease_until = 'infinity', evaluate = true
+     WHERE t.task_uuid = ANY (repaired) AND t.state = 'blocked_by_failures' AND t.steps_failed = 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS 'internal: puts blocked tasks without a failed step back to work';
+
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
 AS $function$
 BEGIN
     -- what workers do keeps a step in flight
@@ -23,16 +40,16 @@ BEGIN
                     WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
         RETURN NULL;
     END IF;
+    -- the task first, then its steps, as the orchestrator does; whoever draws edges or adds steps waits here
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
     -- a parent is satisfied, or is no longer
     UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
-      FROM (SELECT e.task_uuid, e.child_uuid,
-                   sum(CASE WHEN pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied' THEN 1 ELSE -1 END)::integer AS satisfied
-              FROM new_steps n
-              JOIN old_steps o ON o.task_uuid = n.task_uuid AND o.step_uuid = n.step_uuid
-              JOIN pawl_dag.edges e ON e.task_uuid = n.task_uuid AND e.parent_uuid = n.step_uuid
-             WHERE (pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied')
-                <> (pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied')
-             GROUP BY e.task_uuid, e.child_uuid ORDER BY e.task_uuid, e.child_uuid) w
+      FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
+              FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+                    UNION ALL
+                    SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
+              JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
+             GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
      WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
 
     UPDATE pawl_dag.tasks t
@@ -52,6 +69,9 @@ BEGIN
              GROUP BY m.task_uuid ORDER BY m.task_uuid) d
      WHERE t.task_uuid = d.task_uuid
        AND (d.blocked, d.ready, d.in_flight, d.waiting, d.failed, d.satisfied, d.cancelled) <> (0, 0, 0, 0, 0, 0, 0);
+    IF EXISTS (SELECT FROM old_steps o WHERE o.state = 'error') THEN
+        PERFORM pawl_dag._clear_failures(ARRAY(SELECT DISTINCT o.task_uuid FROM old_steps o WHERE o.state = 'error'));
+    END IF;
     RETURN NULL;
 END
 $function$;
@@ -66,6 +86,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    -- two who add steps to one task count one after the other
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
+      ORDER BY t.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t
        SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight, steps_waiting = c.waiting,
            steps_failed = c.failed, steps_satisfied = c.satisfied, steps_cancelled = c.cancelled, evaluate = true
@@ -119,6 +142,7 @@ BEGIN
     CASE NEW.state
         WHEN 'in_progress' THEN
             NEW.last_attempted_at := clock_timestamp();
+            NEW.lease_until := least(coalesce(NEW.lease_until, NEW.last_attempted_at + '60 s'), NEW.last_attempted_at + NEW.timeout);
             NEW.permanent := false;
             NEW.backoff_request := NULL;
         WHEN 'enqueued_as_error_for_orchestration' THEN
@@ -134,3 +158,19 @@ COMMENT ON FUNCTION pawl_dag._step_entered() IS 'internal: what a step remembers
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
     EXECUTE FUNCTION pawl_dag._step_entered();
+
+-- A lease does not outlive the time that the step may take: when it is over, pawl.reap takes the step back, however often its worker says
+-- that he is alive.
+CREATE FUNCTION pawl_dag._step_leased() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    NEW.lease_until := least(NEW.lease_until, NEW.last_attempted_at + NEW.timeout);
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_leased() IS 'internal: keeps the lease of a step within its timeout';
+CREATE TRIGGER leased BEFORE UPDATE OF lease_until ON pawl_dag.steps
+    FOR EACH ROW WHEN (OLD.state = 'in_progress' AND NEW.state = 'in_progress' AND NEW.timeout IS NOT NULL AND OLD.lease_until IS DISTINCT FROM NEW.lease_until)
+    EXECUTE FUNCTION pawl_dag._step_leased();

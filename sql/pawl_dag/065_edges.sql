@@ -3,12 +3,27 @@
 CREATE FUNCTION pawl_dag._edges_written() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
 AS $function$
 DECLARE
     suspect record;
 BEGIN
-    -- whoever draws in the same task waits here
-    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    -- Whoever draws in the same task waits here; the UPDATE tells those whose snapshot is older (40001). A task of this very
+    -- transaction is nobody else's yet.
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid
+      ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    UPDATE pawl_dag.tasks t SET evaluate = true
+     WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid;
+    SELECT c.task_uuid, c.name, c.state INTO suspect FROM changed_edges e
+      JOIN pawl_dag.steps c ON c.task_uuid = e.task_uuid AND c.step_uuid = e.child_uuid
+      JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
+     WHERE TG_OP = 'INSERT' AND c.state <> 'pending' AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
+    IF FOUND AND coalesce(current_setting('pawl.restoring', true), '') NOT IN ('on', 'true', '1') THEN
+        PERFORM pawl._raise('55000', format('step "%s" is too far to wait for another', suspect.name),
+            format('Task %s: it is in state "%s"; only a pending step can get a parent that is not satisfied.', suspect.task_uuid, suspect.state));
+    END IF;
     -- Levels rise along every edge; where they do not, they are lifted, and an edge that leads back to itself is found.
     FOR suspect IN
         SELECT e.task_uuid, e.parent_uuid, e.child_uuid FROM changed_edges e
@@ -40,11 +55,13 @@ AS $function$
 DECLARE
     frontier uuid[] := ARRAY[child];
     next_level integer := (SELECT s.level + 1 FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent);
+    hops integer := (SELECT count(*) FROM pawl_dag.steps s WHERE s.task_uuid = task);  -- no path is longer
 BEGIN
     WHILE frontier <> '{}' LOOP
-        IF parent = ANY (frontier) THEN
+        hops := hops - 1;
+        IF parent = ANY (frontier) OR hops < 0 THEN
             PERFORM pawl._raise('22023', 'the edge closes a cycle',
-                format('Task %s: step "%s" is reached from step "%s" already.', task,
+                format('Task %s: on or behind the cycle are step "%s" and step "%s".', task,
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent),
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = child)));
         END IF;
@@ -61,7 +78,18 @@ COMMENT ON FUNCTION pawl_dag._lift(uuid, uuid, uuid) IS 'internal: makes levels 
 
 CREATE TRIGGER checked_insert AFTER INSERT ON pawl_dag.edges REFERENCING NEW TABLE AS changed_edges
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();
-CREATE TRIGGER checked_update AFTER UPDATE ON pawl_dag.edges REFERENCING NEW TABLE AS changed_edges
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();
+
+CREATE FUNCTION pawl_dag._edges_fixed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl._raise('0A000', 'an edge is drawn or removed, not changed', NULL, 'delete it and insert the other one');
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._edges_fixed() IS 'internal: refuses changes of edges';
+CREATE TRIGGER fixed BEFORE UPDATE ON pawl_dag.edges FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_fixed();
+
 CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.edges REFERENCING OLD TABLE AS changed_edges
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_written();

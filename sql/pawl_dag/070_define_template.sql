@@ -92,10 +92,17 @@ BEGIN
         PERFORM pawl._raise('22023', 'a template is a JSON object', NULL, '{"name": "…", "steps": [{"name": "…", "handler": "…"}]}');
     END IF;
     SELECT k INTO problem FROM jsonb_object_keys(template) k
-     WHERE k NOT IN ('namespace', 'name', 'version', 'description', 'identity_strategy', 'failure_policy', 'max_duration_minutes', 'steps', 'metadata') LIMIT 1;
+     WHERE k NOT IN ('namespace', 'name', 'version', 'description', 'identity_strategy', 'failure_policy', 'max_duration_minutes', 'lifecycle', 'steps', 'metadata') LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('template has an unknown key "%s"', problem), NULL,
-            'namespace, name, version, description, identity_strategy, failure_policy, max_duration_minutes, metadata, steps');
+            'namespace, name, version, description, identity_strategy, failure_policy, max_duration_minutes, lifecycle, metadata, steps');
+    END IF;
+    SELECT k INTO problem FROM jsonb_each_text(coalesce(template -> 'lifecycle', '{}')) l(k, v)
+     WHERE CASE WHEN k ~ '^max_(waiting_for_dependencies|waiting_for_retry|steps_in_process)_minutes$' THEN v !~ '^[1-9][0-9]{0,6}$'
+                WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none') ELSE true END LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
+            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq"}');
     END IF;
     IF coalesce(template ->> 'name', '') = '' THEN
         PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "…", "steps": […]}');
@@ -151,9 +158,10 @@ BEGIN
     END IF;
     INSERT INTO pawl_dag.template_steps (template_uuid, name, ordinal, level, parents, description, handler, handler_options, retryable, max_attempts,
                                          backoff, timeout, optional)
-    SELECT made.template_uuid, s.name, s.ordinal, l.level, (SELECT count(*) FROM unnest(edge_children) c WHERE c = s.name), s.description, s.handler,
+    SELECT made.template_uuid, s.name, s.ordinal, l.level, coalesce(p.n, 0), s.description, s.handler,
            s.handler_options, s.retryable, s.max_attempts, s.backoff, s.timeout, s.optional
-      FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name;
+      FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name
+      LEFT JOIN (SELECT c.name, count(*) AS n FROM unnest(edge_children) c(name) GROUP BY c.name) p ON p.name = s.name;
     INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child FROM unnest(edge_parents, edge_children) e(parent, child);
     RETURN made.template_uuid;
 END

@@ -54,18 +54,24 @@ BEGIN
                template.steps_total, template.steps_ready, template.steps_total - template.steps_ready, clock_timestamp() + template.max_duration
           FROM unnest(contexts, identity_keys) c(context, key)
         RETURNING task_uuid, priority),
+    -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
+    numbered AS MATERIALIZED (
+        SELECT t.task_uuid, t.priority, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
+          FROM started t),
     made AS (
-        INSERT INTO pawl_dag.steps (task_uuid, name, namespace, priority, handler, handler_options, level, total_parents, unsatisfied_parents, optional,
-                                    retryable, max_attempts, backoff, timeout)
-        SELECT t.task_uuid, s.name, template.namespace, t.priority, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional, s.retryable,
-               s.max_attempts, s.backoff, s.timeout
-          FROM started t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid
-        RETURNING task_uuid, step_uuid, name),
+        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, handler, handler_options, level, total_parents, unsatisfied_parents,
+                                    optional, retryable, max_attempts, backoff, timeout)
+        SELECT t.task_uuid, t.ids[s.ordinal], s.name,
+               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional,
+               s.retryable, s.max_attempts, s.backoff, s.timeout
+          FROM numbered t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid),
     drawn AS (
         INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid)
-        SELECT p.task_uuid, p.step_uuid, c.step_uuid
-          FROM pawl_dag.template_edges e JOIN made p ON p.name = e.parent JOIN made c ON c.task_uuid = p.task_uuid AND c.name = e.child
-         WHERE e.template_uuid = template.template_uuid)
+        SELECT t.task_uuid, t.ids[p.ordinal], t.ids[c.ordinal]
+          FROM pawl_dag.template_edges e
+          JOIN pawl_dag.template_steps p ON p.template_uuid = e.template_uuid AND p.name = e.parent
+          JOIN pawl_dag.template_steps c ON c.template_uuid = e.template_uuid AND c.name = e.child
+          CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid)
     SELECT t.task_uuid FROM started t;
 END
 $function$;

@@ -134,7 +134,6 @@ BEGIN
         't.steps_in_flight = 0 AND NOT (t.steps_waiting > 0 AND t.steps_ready = 0 AND t.steps_failed = 0)');
     PERFORM pawl_dag._move_tasks(picked, 'StepFailed', '{steps_in_process}', 'waiting_for_retry', 't.steps_in_flight = 0');
     PERFORM pawl_dag._move_tasks(picked, 'DependenciesReady', '{waiting_for_dependencies}', 'evaluating_results', open_work);
-    PERFORM pawl_dag._move_tasks(picked, 'FailuresCleared', '{blocked_by_failures}', 'evaluating_results', 't.steps_failed = 0');
     PERFORM pawl_dag._move_tasks(picked, 'RetryReady', '{waiting_for_retry}', 'enqueuing_steps', 't.steps_ready > 0 AND t.steps_failed = 0');
     PERFORM pawl_dag._move_tasks(picked, 'StepCompleted', '{waiting_for_retry}', 'evaluating_results', 't.steps_waiting = 0 OR t.steps_failed > 0');
 

@@ -75,5 +75,11 @@ select is_empty(format('select differences(%L)', machine), machine || ' is enfor
 -- A lifecycle of a pack allows what its document drew.
 select is_empty(format('select from_state, to_state from pawl.transitions(%L) except select from_state, to_state from pawl.transitions(%L)', seed, pack),
                 format('%s has every arrow of %s', pack, seed))
-  from (values ('seed/bulk_operation', 'pawl_bulk/operation'), ('seed/bulk_row', 'pawl_bulk/row'), ('seed/tasker_task', 'pawl_dag/task'), ('seed/tasker_step', 'pawl_dag/step')) c(seed, pack);
+  from (values ('seed/bulk_operation', 'pawl_bulk/operation'), ('seed/bulk_row', 'pawl_bulk/row')) c(seed, pack);
+-- Those of pawl_dag have the database's names, and leave out what the document calls legacy.
+create function snake(name text) returns text language sql as $$ select lower(regexp_replace(name collate "default", '(?<!^)([A-Z])', '_\1', 'g')) $$;
+select results_eq(format('select snake(from_state) || '' '' || snake(to_state) from pawl.transitions(%L) where from_state is not null except select (from_state || '' '' || to_state) collate "default" from pawl.transitions(%L)', seed, pack),
+                  left_out, format('%s has every arrow of %s that is not deprecated', pack, seed))
+  from (values ('seed/tasker_task', 'pawl_dag/task', 'select null::text where false'),
+               ('seed/tasker_step', 'pawl_dag/step', $$values ('pending in_progress'::text)$$)) c(seed, pack, left_out);
 select * from finish();

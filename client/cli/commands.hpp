@@ -1,0 +1,34 @@
+// May throw. The commands of `pawl`: each adds itself to the program and says what to run when it is given.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <pawl/connection.hpp>
+
+#include "output.hpp"
+
+namespace pawl::cli {
+
+enum ExitCode { fine = 0, findings = 1, usage = 2, refused = 3, no_connection = 4 };
+
+struct Program {
+    CLI::App app{"state machines and workflows in PostgreSQL, from the command line", "pawl"};
+    Output output;
+    ConnectionSettings connection{.application_name = "pawl"};
+    std::function<int()> chosen;
+
+    // A command that needs the database.
+    void run(CLI::App* command, std::function<int(pqxx::connection&)> body);
+};
+
+void add_machine_commands(Program& program);   // define, check, diagram, history, audit, verify, health
+void add_task_commands(Program& program);      // start, list, show, follow, export, import
+void add_operator_commands(Program& program);  // retry, cancel, resolve
+
+// The whole of a file; - is standard input.
+std::string read_file(const std::string& name);
+
+}  // namespace pawl::cli

@@ -1,0 +1,28 @@
+// May throw. What the commands print: a table for people, JSON for programs.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+#include <pqxx/pqxx>
+
+namespace pawl::cli {
+
+struct Output {
+    bool json = false;
+    bool colours = false;
+};
+
+// An array of objects; columns that hold JSON, numbers or booleans come as such.
+nlohmann::ordered_json as_json(const pqxx::result& rows);
+
+void print(const Output& output, const pqxx::result& rows);
+void print(const Output& output, const nlohmann::ordered_json& value, const std::string& text);
+
+// A flowchart in Mermaid: {"name", "state", "parents": [...]} a step.
+std::string mermaid_of(const nlohmann::json& steps);
+
+// [#####.....] 12/24
+std::string progress_bar(int done, int total, int width);
+
+}  // namespace pawl::cli

@@ -1,0 +1,158 @@
+// May throw. Commands that start, import and look at workflows.
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include <pawl/tasks.hpp>
+
+#include "commands.hpp"
+#include "sql.hpp"
+#include "tree.hpp"
+#include "wfformat.hpp"
+
+namespace pawl::cli {
+namespace {
+
+constexpr const char* steps_statement =
+    "SELECT s.name, s.state, to_jsonb(ARRAY(SELECT p.name FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid"
+    "   WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid ORDER BY p.level, p.name)) AS parents,"
+    "  s.attempts, s.max_attempts, s.error, s.result"
+    " FROM pawl_dag.steps s WHERE s.task_uuid = $1::uuid ORDER BY s.level, s.name";
+
+TaskStatus status_of(pqxx::connection& connection, const std::string& task) {
+    pqxx::nontransaction transaction(connection);
+    const auto found = task_status(transaction, task);
+    if (!found) throw Error("PW008", "unknown task " + task);
+    return *found;
+}
+
+std::string note_of(const nlohmann::ordered_json& step) {
+    std::string note;
+    if (step["attempts"] > 1) note = "attempt " + step["attempts"].dump() + " of " + step["max_attempts"].dump();
+    if (step["error"].is_object() && step["error"].contains("message"))
+        note += (note.empty() ? "" : ", ") + step["error"]["message"].get<std::string>();
+    return note;
+}
+
+int show_task(const Program& program, pqxx::connection& connection, const std::string& task) {
+    const TaskStatus status = status_of(connection, task);
+    const auto steps = as_json(sql::run_alone(connection, steps_statement, task));
+    std::vector<TreeStep> tree;
+    for (const auto& step : steps) tree.push_back({step["name"], step["state"], step["parents"].get<std::vector<std::string>>(), note_of(step)});
+    std::string text = status.name + "  " + coloured(status.state, status.state, program.output.colours) + "  " +
+                       std::to_string(status.satisfied) + " of " + std::to_string(status.steps) + " steps\n" +
+                       draw_tree(tree, program.output.colours);
+    if (text.back() == '\n') text.pop_back();
+    print(program.output, {{"task", status.task}, {"name", status.name}, {"state", status.state}, {"steps", steps}}, text);
+    return fine;
+}
+
+// Until the task ends; a line on a terminal is written over.
+int follow_task(const Program& program, pqxx::connection& connection, const std::string& task) {
+    TaskStatus status;
+    for (std::string before, now;; std::this_thread::sleep_for(std::chrono::milliseconds(200))) {
+        status = status_of(connection, task);
+        now = progress_bar(status.satisfied, status.steps, 40) + "  " + status.state;
+        if (!program.output.json && now != before) std::cout << (program.output.colours ? "\r\033[K" : "") << now << (program.output.colours ? "" : "\n") << std::flush;
+        before = now;
+        // a failure that waits for a decision is where following ends, too
+        if (status.ended() || status.state == "blocked_by_failures") break;
+    }
+    if (program.output.json)
+        print(program.output, {{"task", status.task}, {"state", status.state}, {"steps", status.steps}, {"satisfied", status.satisfied}}, "");
+    else if (program.output.colours)
+        std::cout << '\n';
+    return status.state == "complete" || status.state == "resolved_manually" ? fine : findings;
+}
+
+void add_start(Program& program) {
+    auto request = std::make_shared<TaskRequest>();
+    auto context = std::make_shared<std::string>("{}");
+    auto follow = std::make_shared<bool>(false);
+    auto* command = program.app.add_subcommand("start", "start a task and print its id");
+    command->add_option("template", request->name, "name of the template")->required();
+    command->add_option("--context", *context, "a JSON object");
+    command->add_option("--namespace", request->name_space, "default: default");
+    command->add_option("--version", request->version, "default: the newest");
+    command->add_option("--priority", request->priority, "higher is earlier");
+    command->add_option("--key", request->identity_key, "the same key again is refused");
+    command->add_flag("--follow", *follow, "wait until it ends");
+    program.run(command, [&program, request, context, follow](pqxx::connection& connection) {
+        request->context = nlohmann::json::parse(*context);
+        pqxx::work transaction(connection);
+        const std::string task = start_task(transaction, *request);
+        sql::commit(transaction);
+        if (!*follow || !program.output.json) print(program.output, {{"task", task}}, task);
+        return *follow ? follow_task(program, connection, task) : fine;
+    });
+}
+
+void add_list(Program& program) {
+    auto state = std::make_shared<std::string>();
+    auto limit = std::make_shared<int>(20);
+    auto* command = program.app.add_subcommand("list", "tasks, the newest first");
+    command->add_option("--state", *state, "only those in this state");
+    command->add_option("--limit", *limit, "at most so many, default 20")->check(CLI::Range(1, 100'000));
+    program.run(command, [&program, state, limit](pqxx::connection& connection) {
+        print(program.output,
+              sql::run_alone(connection,
+                             "SELECT t.task_uuid AS task, t.namespace, t.name, t.version, t.state, t.steps_satisfied AS done, t.steps_total AS steps,"
+                             " t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE $1 = '' OR t.state = $1"
+                             " ORDER BY t.task_uuid DESC LIMIT $2::integer",
+                             *state, *limit));
+        return fine;
+    });
+}
+
+using TaskBody = int (*)(const Program&, pqxx::connection&, const std::string&);
+
+void add_task(Program& program, const char* name, const char* meaning, TaskBody body) {
+    auto task = std::make_shared<std::string>();
+    auto* command = program.app.add_subcommand(name, meaning);
+    command->add_option("task", *task, "its id")->required();
+    program.run(command, [&program, task, body](pqxx::connection& connection) { return body(program, connection, *task); });
+}
+
+int export_task(const Program& program, pqxx::connection& connection, const std::string& task) {
+    status_of(connection, task);
+    const auto steps = as_json(sql::run_alone(connection, steps_statement, task));
+    const std::string drawing = mermaid_of(nlohmann::json(steps));
+    print(program.output, {{"task", task}, {"mermaid", drawing}}, drawing);
+    return fine;
+}
+
+void add_import(Program& program) {
+    auto options = std::make_shared<ImportOptions>();
+    auto file = std::make_shared<std::string>();
+    auto* command = program.app.add_subcommand("import", "define a template from a WfFormat file and print its id");
+    command->add_option("file", *file, "WfFormat 1.4 or 1.5; - is standard input")->required();
+    command->add_option("--name", options->name, "default: the workflow's own");
+    command->add_option("--namespace", options->name_space, "default: default");
+    command->add_option("--version", options->version, "default: 1.0.0");
+    command->add_option("--handler", options->handler, "the handler of every step, default sleep");
+    program.run(command, [&program, options, file](pqxx::connection& connection) {
+        const nlohmann::json definition = import_wfformat(nlohmann::json::parse(read_file(*file)), *options);
+        pqxx::work transaction(connection);
+        const std::string id = define_template(transaction, definition);
+        sql::commit(transaction);
+        const auto steps = definition["steps"].size();
+        print(program.output,
+              {{"template", id}, {"name", definition["name"]}, {"steps", steps}, {"critical_path_seconds", critical_path(definition)}},
+              definition["name"].get<std::string>() + ": " + std::to_string(steps) + " steps, template " + id);
+        return fine;
+    });
+}
+
+}  // namespace
+
+void add_task_commands(Program& program) {
+    add_start(program);
+    add_list(program);
+    add_task(program, "show", "a task as a tree of its steps", show_task);
+    add_task(program, "follow", "watch a task until it ends; ends with 1 unless it is complete", follow_task);
+    add_task(program, "export", "a task as a Mermaid flowchart with its states", export_task);
+    add_import(program);
+}
+
+}  // namespace pawl::cli

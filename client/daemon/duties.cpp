@@ -1,0 +1,85 @@
+// May throw.
+#include "duties.hpp"
+
+#include "sql.hpp"
+
+namespace pawl::daemon {
+namespace {
+
+const std::string in_ms = "CASE WHEN isfinite(next_at) THEN extract(epoch FROM next_at - clock_timestamp()) * 1000 END";
+
+// What lifecycles need: lost leases and timers, each lifecycle in a transaction of its own.
+constexpr const char* of_lifecycles =
+    "SELECT d.duty, b.relation::regclass::text, b.relation::oid, b.state_column"
+    "  FROM pawl.binding b"
+    "  CROSS JOIN LATERAL (VALUES ('reap', b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL), ('fire_due', b.due_column IS NOT NULL))"
+    "       d(duty, wanted)"
+    " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
+    " ORDER BY d.duty DESC, b.relation, b.state_column";
+
+// A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract.
+constexpr const char* of_packs =
+    "SELECT p.proname, format('%I.%I', n.nspname, p.proname)"
+    "  FROM pg_extension x JOIN pg_namespace n ON n.oid = x.extnamespace OR n.nspname = x.extname"
+    "  JOIN pg_proc p ON p.pronamespace = n.oid"
+    " WHERE x.extname ^@ 'pawl_' AND p.proargnames = '{batch,done,next_at}' AND p.proargmodes = '{i,o,o}'"
+    "   AND p.proname !~ '^_' AND has_function_privilege(p.oid, 'EXECUTE') GROUP BY 1, 2 ORDER BY 2";
+
+bool there_is(pqxx::connection& connection, const std::string& function) {
+    return sql::run_alone(connection, "SELECT coalesce(has_function_privilege(to_regprocedure($1)::oid, 'EXECUTE'), false)", function)[0][0]
+        .as<bool>();
+}
+
+std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings& settings) {
+    std::vector<Duty> duties;
+    if (there_is(connection, "pawl.reap(regclass,integer,name)"))
+        for (const auto& row : sql::run_alone(connection, of_lifecycles)) {
+            const auto duty = row[0].as<std::string>();
+            duties.push_back({.name = duty + " " + row[1].as<std::string>(),
+                              .statement = "SELECT done, " + in_ms + " FROM pawl." + duty + "($2::oid::regclass, $1::integer, $3)",
+                              .oid = row[2].as<std::string>(),
+                              .state_column = row[3].as<std::string>()});
+        }
+    if (there_is(connection, "pawl_dag.orchestrate(integer)"))
+        duties.push_back({.name = "orchestrate", .statement = "SELECT tasks, NULL FROM pawl_dag.orchestrate($1::integer)"});
+    for (const auto& row : sql::run_alone(connection, of_packs))
+        duties.push_back({.name = row[0].as<std::string>(),
+                          .statement = "SELECT done, " + in_ms + " FROM " + row[1].as<std::string>() + "($1::integer)"});
+    if (there_is(connection, "pawl.prune_events(interval)"))
+        duties.push_back({.name = "prune_events",
+                          .statement = "SELECT pawl.prune_events(), NULL WHERE $1::integer IS NOT NULL",
+                          .once = true,
+                          .longest = std::chrono::minutes(1)});
+    for (const OwnDuty& own : settings.duties)
+        duties.push_back({.name = own.name, .statement = own.sql, .plain = true, .once = true, .longest = own.every});
+    return duties;
+}
+
+}  // namespace
+
+std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& settings, Kind kind) {
+    std::vector<Duty> duties;
+    if (kind == Kind::scheduling)
+        duties = scheduling_duties(connection, settings);
+    else if (there_is(connection, "pawl_dag.run_sql_steps(integer)"))
+        // one step a transaction: a long one holds up no other's result
+        duties.push_back({.name = "run_sql_steps", .statement = "SELECT done, NULL FROM pawl_dag.run_sql_steps(least(1, $1::integer))"});
+    std::erase_if(duties, [&](const Duty& duty) {
+        return settings.skip.contains(duty.name) || settings.skip.contains(duty.name.substr(0, duty.name.find(' ')));
+    });
+    return duties;
+}
+
+Report run_duty(pqxx::connection& connection, const Duty& duty, int batch) {
+    const pqxx::result rows = duty.plain       ? sql::run_alone(connection, duty.statement)
+                              : duty.oid.empty() ? sql::run_alone(connection, duty.statement, batch)
+                                                 : sql::run_alone(connection, duty.statement, batch, duty.oid, duty.state_column);
+    Report report;
+    if (rows.empty() || rows.columns() == 0) return report;
+    if (!rows[0][0].is_null()) report.done = static_cast<std::int64_t>(rows[0][0].as<double>());
+    if (!duty.plain && rows.columns() > 1 && !rows[0][1].is_null())
+        report.next = std::chrono::milliseconds(static_cast<std::int64_t>(std::max(rows[0][1].as<double>(), 0.0)) + 1);
+    return report;
+}
+
+}  // namespace pawl::daemon

@@ -1,0 +1,143 @@
+// May throw.
+#include "lane.hpp"
+
+#include <algorithm>
+
+#include <pawl/connection.hpp>
+
+namespace pawl::daemon {
+namespace {
+
+constexpr auto catalog_interval = std::chrono::seconds(15);
+
+}  // namespace
+
+Lane::Lane(std::string name, Kind kind, const Settings& settings, const Log& log, Metrics& metrics)
+    : name_(std::move(name)),
+      kind_(kind),
+      settings_(settings),
+      log_(log),
+      metrics_(metrics),
+      reconnect_(std::chrono::milliseconds(100), std::chrono::seconds(5)) {}
+
+void Lane::stop() noexcept {
+    stopping_ = true;
+    wake_up_.set();
+}
+
+// Also what is installed or attached while pawld runs is found.
+void Lane::connect_and_look() {
+    if (!connection_) {
+        connection_ = connect({.target = settings_.database, .application_name = "pawld " + name_, .role = settings_.role});
+        sleeper_ = Sleeper();
+        look_again_ = {};
+        reconnect_.found();
+        metrics_.connected(name_);
+        log_.info("connected", {{"lane", name_}});
+    }
+    if (Clock::now() < look_again_) return;
+    std::vector<Entry> found;
+    for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
+        const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.duty.name == duty.name; });
+        const auto longest = duty.longest.count() > 0 ? duty.longest : settings_.longest_poll;
+        const auto shortest = duty.once ? longest : settings_.shortest_poll;
+        if (known == entries_.end()) log_.info("duty found", {{"lane", name_}, {"duty", duty.name}});
+        const Entry as_before = known == entries_.end() ? Entry{duty, Pace(shortest, longest), Clock::now()} : *known;
+        found.push_back({std::move(duty), as_before.pace, as_before.due});
+    }
+    entries_ = std::move(found);
+    look_again_ = Clock::now() + catalog_interval;
+}
+
+bool Lane::look_after(Entry& entry) {
+    const auto began = Clock::now();
+    Report report;
+    try {
+        report = run_duty(*connection_, entry.duty, settings_.batch);
+    } catch (const ConnectionLost&) {
+        throw;
+    } catch (const TryAgain& problem) {
+        log_.debug("duty will be tried again", {{"duty", entry.duty.name}, {"problem", problem.what()}});
+        entry.due = Clock::now() + settings_.shortest_poll;
+        return false;
+    } catch (const Error& problem) {
+        failed_ = true;
+        metrics_.failed(entry.duty.name);
+        log_.error("duty failed", {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+        entry.due = Clock::now() + std::max(entry.pace.idle(), std::chrono::milliseconds(1'000));
+        look_again_ = {};
+        return false;
+    }
+    const auto now = Clock::now();
+    metrics_.ran(entry.duty.name, report.done, now - began);
+    if (report.done > 0) log_.debug("duty done", {{"duty", entry.duty.name}, {"rows", report.done}});
+    if (report.done > 0 && !entry.duty.once) {
+        entry.pace.found();
+        entry.due = now;
+        return true;
+    }
+    const auto wait = entry.pace.idle();
+    entry.due = now + (report.next ? std::min(wait, *report.next) : wait);
+    return false;
+}
+
+// Every duty that is due, one transaction each, so that none waits for all of another's work. True if there may be more.
+bool Lane::round() {
+    bool more = false;
+    for (Entry& entry : entries_) {
+        if (stopping_) return false;
+        if (entry.due <= Clock::now()) more |= look_after(entry);
+    }
+    return more;
+}
+
+void Lane::wait() {
+    auto until = Clock::now() + settings_.longest_poll;
+    for (const Entry& entry : entries_) until = std::min(until, entry.due);
+    const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    if (time.count() <= 0) return;
+    // going to sleep is a transaction too: not for a nap
+    if (settings_.wake && time >= std::chrono::milliseconds(50) && sleeper_.doze(*connection_, kind_ == Kind::sql_steps ? "pawl_dag.steps" : ""))
+        return;
+    if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_))
+        for (Entry& entry : entries_)
+            if (!entry.duty.once) {
+                entry.pace.found();
+                entry.due = Clock::now();
+            }
+}
+
+void Lane::lost(const std::string& why) {
+    connection_.reset();
+    metrics_.disconnected(name_, why);
+    log_.warn("no connection", {{"lane", name_}, {"problem", why}});
+}
+
+void Lane::run() {
+    while (!stopping_) {
+        try {
+            connect_and_look();
+            if (!round() && !stopping_) wait();
+        } catch (const Error& problem) {
+            // whatever it is, a new session is the way out
+            lost(problem.what());
+            if (!stopping_) wake_up_.wait(-1, reconnect_.idle());
+        }
+    }
+    connection_.reset();
+}
+
+bool Lane::run_once() {
+    connect_and_look();
+    const auto began = Clock::now();
+    for (bool more = true; more && !stopping_;) {
+        more = false;
+        for (Entry& entry : entries_) {
+            if (entry.duty.once && entry.due > began) continue;
+            more |= look_after(entry);
+        }
+    }
+    return !failed_;
+}
+
+}  // namespace pawl::daemon

@@ -1,0 +1,115 @@
+// pawld: runs the duties of what is installed in a database, until it is told to end. All it knows is in the database: with no
+// daemon, calling the same functions by hand gives the same result.
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include <pawl/errors.hpp>
+#include <pawl/worker.hpp>
+
+#include "http.hpp"
+#include "lane.hpp"
+#include "notify.hpp"
+
+namespace {
+
+using namespace pawl::daemon;
+
+std::string slurp(const std::string& file) {
+    std::ifstream in(file);
+    if (!in) throw SettingsError("cannot read " + file);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Options {
+    std::string config;
+    std::map<std::string, std::string> flags;
+    bool once = false;
+    bool check = false;
+};
+
+void add_options(CLI::App& app, Options& options) {
+    app.add_option("-c,--config", options.config, "TOML file")->envname("PAWLD_CONFIG");
+    for (const auto& [name, meaning] : setting_names()) {
+        std::string flag = "--" + name;
+        for (char& c : flag) c = c == '_' ? '-' : c;
+        app.add_option_function<std::string>(flag, [&options, name = name](const std::string& value) { options.flags[name] = value; }, meaning);
+    }
+    app.add_flag("--once", options.once, "do what there is to do now, then end (for cron)");
+    app.add_flag("--check", options.check, "read the settings, say what is wrong with them, and end");
+}
+
+Settings settings_of(const Options& options) {
+    Settings settings;
+    if (!options.config.empty()) read_toml(settings, slurp(options.config), options.config);
+    read_environment(settings, [](const char* name) -> const char* { return std::getenv(name); });
+    for (const auto& [name, value] : options.flags) set(settings, name, value);
+    return settings;
+}
+
+int run_once(const Settings& settings, const Log& log) {
+    Metrics metrics;
+    Lane scheduling("scheduling", Kind::scheduling, settings, log, metrics);
+    Lane sql_steps("sql", Kind::sql_steps, settings, log, metrics);
+    const pawl::StopOnSignals signals([&] { scheduling.stop(), sql_steps.stop(); });
+    // steps make work for the scheduler and the other way round
+    bool good = true;
+    std::uint64_t before = 0;
+    do {
+        before = metrics.rows();
+        good = scheduling.run_once() && (settings.sql_workers == 0 || sql_steps.run_once());
+    } while (good && metrics.rows() > before);
+    return good ? 0 : 1;
+}
+
+void run(const Settings& settings, const Log& log) {
+    Metrics metrics;
+    std::vector<std::unique_ptr<Lane>> lanes;
+    lanes.push_back(std::make_unique<Lane>("scheduling", Kind::scheduling, settings, log, metrics));
+    for (int i = 1; i <= settings.sql_workers; ++i)
+        lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
+    const pawl::StopOnSignals signals([&] {
+        notify_systemd("STOPPING=1");
+        log.info("draining");
+        for (const auto& lane : lanes) lane->stop();
+    });
+    std::optional<HttpServer> http;
+    if (!settings.http.empty()) {
+        http.emplace(settings.http, metrics);
+        log.info("listening", {{"port", http->port()}});
+    }
+    // what pawld needs to be of use is a database that comes back, not one that is there at this moment
+    notify_systemd("READY=1");
+    std::vector<std::jthread> threads;
+    for (const auto& lane : lanes) threads.emplace_back([&lane] { lane->run(); });
+    threads.clear();  // waits for them
+    log.info("ended");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app("runs the duties of pawl and its packs: lost leases, timers, workflows");
+    Options options;
+    add_options(app, options);
+    CLI11_PARSE(app, argc, argv);
+    try {
+        const Settings settings = settings_of(options);
+        if (options.check) return 0;
+        const Log log(settings.log_format, settings.log_level);
+        if (options.once) return run_once(settings, log);
+        run(settings, log);
+        return 0;
+    } catch (const SettingsError& problem) {
+        std::cerr << "pawld: " << problem.what() << '\n';
+        return 2;
+    } catch (const std::exception& problem) {
+        std::cerr << "pawld: " << problem.what() << '\n';
+        return 1;
+    }
+}

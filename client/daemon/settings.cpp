@@ -1,0 +1,163 @@
+// May throw SettingsError.
+#include "settings.hpp"
+
+#include <charconv>
+#include <sstream>
+
+#include <toml++/toml.h>
+
+namespace pawl::daemon {
+namespace {
+
+int whole_number(const std::string& name, const std::string& value, int least, int most) {
+    int number = 0;
+    const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (problem != std::errc() || end != value.data() + value.size() || number < least || number > most)
+        throw SettingsError(name + " must be a whole number from " + std::to_string(least) + " to " + std::to_string(most) + ", not \"" +
+                            value + "\"");
+    return number;
+}
+
+bool yes_or_no(const std::string& name, const std::string& value) {
+    if (value == "true" || value == "on" || value == "yes" || value == "1") return true;
+    if (value == "false" || value == "off" || value == "no" || value == "0") return false;
+    throw SettingsError(name + " must be true or false, not \"" + value + "\"");
+}
+
+std::string one_of(const std::string& name, const std::string& value, const std::set<std::string>& choices) {
+    if (choices.contains(value)) return value;
+    std::string list;
+    for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
+    throw SettingsError(name + " must be one of " + list + ", not \"" + value + "\"");
+}
+
+std::string address(const std::string& name, const std::string& value) {
+    const auto colon = value.rfind(':');
+    if (value.empty()) return value;
+    if (colon == std::string::npos || colon == 0) throw SettingsError(name + " must be host:port, not \"" + value + "\"");
+    whole_number(name + ", its port,", value.substr(colon + 1), 0, 65'535);
+    return value;
+}
+
+std::string where(const std::string& file, const toml::node& node) {
+    return file + ", line " + std::to_string(node.source().begin.line) + ": ";
+}
+
+std::string text_of(const std::string& name, const toml::node& node) {
+    if (const auto text = node.value_exact<std::string>()) return *text;
+    if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+    if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
+    if (const auto* list = node.as_array()) {
+        std::string joined;
+        for (const auto& entry : *list) joined += (joined.empty() ? "" : ",") + text_of(name, entry);
+        return joined;
+    }
+    throw SettingsError(name + " must be text, a whole number, true or false");
+}
+
+OwnDuty own_duty(const toml::table& table) {
+    OwnDuty duty;
+    for (const auto& [key, node] : table) {
+        const std::string name(key.str());
+        if (name == "name")
+            duty.name = text_of(name, node);
+        else if (name == "sql")
+            duty.sql = text_of(name, node);
+        else if (name == "every_ms")
+            duty.every = std::chrono::milliseconds(whole_number(name, text_of(name, node), 1, 86'400'000));
+        else
+            throw SettingsError("a duty has no setting \"" + name + "\"; it has name, sql, every_ms");
+    }
+    if (duty.name.empty() || duty.sql.empty()) throw SettingsError("a duty needs a name and its sql");
+    return duty;
+}
+
+}  // namespace
+
+const std::map<std::string, std::string>& setting_names() {
+    static const std::map<std::string, std::string> names{
+        {"database", "libpq connection string or URI; what it leaves out comes from PGHOST and its like"},
+        {"role", "role to act as after connecting"},
+        {"batch", "rows a transaction, 1 to 10000"},
+        {"sql_workers", "sessions that run steps which are SQL functions, 0 to 64"},
+        {"shortest_poll_ms", "the wait between two looks for work grows from this"},
+        {"longest_poll_ms", "to this"},
+        {"wake", "listen for notifications; false behind a pooler of transactions"},
+        {"http", "host:port of /healthz and /metrics; port 0: any free one"},
+        {"log_format", "text or json"},
+        {"log_level", "debug, info, warn or error"},
+        {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
+    };
+    return names;
+}
+
+void set(Settings& settings, const std::string& name, const std::string& value) {
+    if (name == "database")
+        settings.database = value;
+    else if (name == "role")
+        settings.role = value;
+    else if (name == "batch")
+        settings.batch = whole_number(name, value, 1, 10'000);
+    else if (name == "sql_workers")
+        settings.sql_workers = whole_number(name, value, 0, 64);
+    else if (name == "shortest_poll_ms")
+        settings.shortest_poll = std::chrono::milliseconds(whole_number(name, value, 1, 60'000));
+    else if (name == "longest_poll_ms")
+        settings.longest_poll = std::chrono::milliseconds(whole_number(name, value, 1, 3'600'000));
+    else if (name == "wake")
+        settings.wake = yes_or_no(name, value);
+    else if (name == "http")
+        settings.http = address(name, value);
+    else if (name == "log_format")
+        settings.log_format = one_of(name, value, {"text", "json"});
+    else if (name == "log_level")
+        settings.log_level = one_of(name, value, {"debug", "info", "warn", "error"});
+    else if (name == "skip") {
+        settings.skip.clear();
+        std::istringstream list(value);
+        for (std::string duty; std::getline(list, duty, ',');)
+            if (!duty.empty()) settings.skip.insert(duty);
+    } else {
+        std::string known;
+        for (const auto& [one, meaning] : setting_names()) known += (known.empty() ? "" : ", ") + one;
+        throw SettingsError("no setting \"" + name + "\"; there are " + known);
+    }
+}
+
+void read_toml(Settings& settings, const std::string& text, const std::string& file) {
+    toml::table table;
+    try {
+        table = toml::parse(text, file);
+    } catch (const toml::parse_error& problem) {
+        throw SettingsError(file + ", line " + std::to_string(problem.source().begin.line) + ": " + std::string(problem.description()));
+    }
+    for (const auto& [key, node] : table) {
+        const std::string name(key.str());
+        try {
+            if (name != "duty") {
+                set(settings, name, text_of(name, node));
+                continue;
+            }
+            if (!node.is_array_of_tables()) throw SettingsError("duties are written as [[duty]]");
+            for (const auto& duty : *node.as_array()) settings.duties.push_back(own_duty(*duty.as_table()));
+        } catch (const SettingsError& problem) {
+            throw SettingsError(where(file, node) + problem.what());
+        }
+    }
+}
+
+void read_environment(Settings& settings, const std::function<const char*(const char*)>& get) {
+    for (const auto& [name, meaning] : setting_names()) {
+        std::string variable = "PAWLD_" + name;
+        for (char& c : variable) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+        if (const char* value = get(variable.c_str())) {
+            try {
+                set(settings, name, value);
+            } catch (const SettingsError& problem) {
+                throw SettingsError(variable + ": " + problem.what());
+            }
+        }
+    }
+}
+
+}  // namespace pawl::daemon

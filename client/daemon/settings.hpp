@@ -1,0 +1,53 @@
+// May throw SettingsError. What pawld is told: by a TOML file, then by the environment, then by flags; the later wins.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace pawl::daemon {
+
+class SettingsError : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+// A duty of the user's own: a statement that returns how much it did, and optionally when to come back (timestamptz).
+struct OwnDuty {
+    std::string name;
+    std::string sql;
+    std::chrono::milliseconds every{1'000};
+};
+
+struct Settings {
+    std::string database;                        // a libpq string or URI
+    std::string role;                            // SET ROLE after connecting
+    int batch = 500;                             // rows a transaction
+    int sql_workers = 1;                         // sessions that run steps which are SQL functions; 0: none
+    std::chrono::milliseconds shortest_poll{10};
+    std::chrono::milliseconds longest_poll{1'000};
+    bool wake = true;                            // listen for notifications; off behind a pooler of transactions
+    std::string http;                            // host:port for /healthz and /metrics; port 0: any free one; empty: off
+    std::string log_format = "text";             // or json
+    std::string log_level = "info";              // debug, info, warn or error
+    std::set<std::string> skip;                  // duties that are left to others
+    std::vector<OwnDuty> duties;
+};
+
+// The names that `set` knows, with a sentence each: for --help and for errors.
+const std::map<std::string, std::string>& setting_names();
+
+// One setting from text, wherever it comes from.
+void set(Settings& settings, const std::string& name, const std::string& value);
+
+// A whole file. Every problem names the file and the line.
+void read_toml(Settings& settings, const std::string& text, const std::string& file);
+
+// PAWLD_<NAME>, for every setting; `get` returns null where there is none.
+void read_environment(Settings& settings, const std::function<const char*(const char*)>& get);
+
+}  // namespace pawl::daemon

@@ -1,0 +1,49 @@
+// What can go wrong, as types: one for every SQLSTATE that pawl gives, so that callers branch by `catch` and never by text.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace pawl {
+
+// Every error of this library. what() is the server's message with its DETAIL and HINT.
+class Error : public std::runtime_error {
+public:
+    Error(std::string sqlstate, const std::string& message) : std::runtime_error(message), sqlstate_(std::move(sqlstate)) {}
+
+    // Five characters; empty where the error is not the server's.
+    const std::string& sqlstate() const noexcept { return sqlstate_; }
+
+private:
+    std::string sqlstate_;
+};
+
+// The connection is gone, or the server is going down: connect again. Whether a commit that was under way happened is not known.
+class ConnectionLost : public Error {
+public:
+    using Error::Error;
+};
+
+// Two transactions stood in each other's way (40001, 40P01): the same transaction, done again, succeeds.
+class TryAgain : public Error {
+public:
+    using Error::Error;
+};
+
+// error::no_such_transition, error::not_the_owner, error::lease_lost and so on: the class PW of SQLSTATEs.
+namespace error {
+#define PAWL_SQLSTATE(code, name, meaning)  \
+    class name : public Error {             \
+    public:                                 \
+        using Error::Error;                 \
+        static constexpr const char* sqlstate_of_class = code; \
+    };
+#include <pawl/sqlstate.def>
+#undef PAWL_SQLSTATE
+}  // namespace error
+
+// Throws the type that belongs to the code; Error itself where none does.
+[[noreturn]] void throw_error(const std::string& sqlstate, const std::string& message);
+
+}  // namespace pawl

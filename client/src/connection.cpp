@@ -1,0 +1,34 @@
+// May throw.
+#include <pawl/connection.hpp>
+
+#include "sql.hpp"
+
+namespace pawl {
+namespace {
+
+// The settings as a libpq string; the user's own words come last, so they win. A URI takes them as parameters.
+std::string libpq_string(const ConnectionSettings& settings) {
+    const std::string timeout = settings.connect_timeout > 0 ? std::to_string(settings.connect_timeout) : "";
+    if (settings.target.rfind("postgresql://", 0) == 0 || settings.target.rfind("postgres://", 0) == 0) {
+        std::string uri = settings.target + (settings.target.find('?') == std::string::npos ? "?" : "&");
+        uri += "fallback_application_name=" + settings.application_name;
+        if (!timeout.empty()) uri += "&connect_timeout=" + timeout;
+        return uri;
+    }
+    std::string words = "fallback_application_name='" + settings.application_name + "'";
+    if (!timeout.empty()) words += " connect_timeout=" + timeout;
+    return words + " " + settings.target;
+}
+
+}  // namespace
+
+std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
+    return sql::translated([&] {
+        auto connection = std::make_unique<pqxx::connection>(libpq_string(settings));
+        sql::never_reconnect(*connection);
+        if (!settings.role.empty()) sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
+        return connection;
+    });
+}
+
+}  // namespace pawl

@@ -1,0 +1,102 @@
+// May throw (out of memory).
+#include "hand.hpp"
+
+#include <algorithm>
+
+namespace pawl {
+
+std::size_t Hand::add(std::vector<Job> jobs) {
+    std::size_t added = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        for (Job& job : jobs) {
+            const bool known = std::any_of(all_.begin(), all_.end(),
+                                           [&](const WorkPtr& work) { return work->job.key == job.key && work->job.token == job.token; });
+            if (known) continue;
+            auto work = std::make_shared<Work>();
+            work->job = std::move(job);
+            work->job.stop = work->cancel.get_token();
+            all_.insert(work);
+            waiting_.push_back(std::move(work));
+            ++added;
+        }
+    }
+    arrived_.notify_all();
+    return added;
+}
+
+WorkPtr Hand::take(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    if (!arrived_.wait(lock, stop, [&] { return !waiting_.empty(); })) return nullptr;
+    if (stop.stop_requested()) return nullptr;
+    WorkPtr work = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++running_;
+    return work;
+}
+
+void Hand::finish(Finished finished) {
+    {
+        const std::lock_guard lock(mutex_);
+        finished_.push_back(std::move(finished));
+        --running_;
+    }
+    ended_.set();
+}
+
+std::vector<Finished> Hand::finished() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(finished_, {});
+}
+
+void Hand::put_back(std::vector<Finished> finished) {
+    const std::lock_guard lock(mutex_);
+    std::move(finished.begin(), finished.end(), std::back_inserter(finished_));
+}
+
+void Hand::settle(const std::vector<Finished>& reported) {
+    const std::lock_guard lock(mutex_);
+    for (const Finished& one : reported) all_.erase(one.work);
+}
+
+void Hand::keep_only(const std::vector<WorkPtr>& known, const std::set<std::pair<std::string, std::int64_t>>& held) {
+    for (const WorkPtr& work : known) {
+        if (held.contains({work->job.key, work->job.token})) continue;
+        work->cancel.request_stop();
+        // what has not begun need not begin
+        const std::lock_guard lock(mutex_);
+        if (const auto found = std::find(waiting_.begin(), waiting_.end(), work); found != waiting_.end()) {
+            waiting_.erase(found);
+            all_.erase(work);
+        }
+    }
+}
+
+void Hand::stop_all() {
+    for (const WorkPtr& work : all()) work->cancel.request_stop();
+}
+
+std::size_t Hand::drop_waiting() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t dropped = waiting_.size();
+    for (const WorkPtr& work : waiting_) all_.erase(work);
+    waiting_.clear();
+    return dropped;
+}
+
+std::vector<WorkPtr> Hand::all() const {
+    const std::lock_guard lock(mutex_);
+    return {all_.begin(), all_.end()};
+}
+
+std::size_t Hand::size() const {
+    const std::lock_guard lock(mutex_);
+    return all_.size();
+}
+
+bool Hand::idle() const {
+    const std::lock_guard lock(mutex_);
+    return running_ == 0 && finished_.empty();
+}
+
+}  // namespace pawl

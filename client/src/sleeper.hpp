@@ -1,0 +1,39 @@
+// May throw. Waiting to be woken: pawl.sleep, where the lifecycle and the connection allow it; otherwise polling is all there is.
+#pragma once
+
+#include <string>
+
+#include "sql.hpp"
+
+namespace pawl {
+
+class Sleeper {
+public:
+    // Announces that this session goes to sleep; true if it has just begun to, so that work must be looked for once more.
+    bool doze(pqxx::connection& connection, const std::string& relation) {
+        if (dozing_ || !possible_) return false;
+        try {
+            sql::run_alone(connection, "SELECT pawl.sleep($1::regclass)", relation.empty() ? nullptr : relation.c_str());
+        } catch (const ConnectionLost&) {
+            throw;
+        } catch (const Error&) {
+            possible_ = false;  // attached without wake, or not allowed
+            return false;
+        }
+        dozing_ = true;
+        return true;
+    }
+
+    // The socket has something to say: true if it was a notification.
+    bool woken(pqxx::connection& connection) {
+        if (sql::take_notifications(connection) == 0) return false;
+        dozing_ = false;
+        return true;
+    }
+
+private:
+    bool dozing_ = false;
+    bool possible_ = true;
+};
+
+}  // namespace pawl

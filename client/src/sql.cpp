@@ -1,0 +1,47 @@
+// May throw. Errors of libpqxx as ours.
+#include "sql.hpp"
+
+namespace pawl {
+
+void throw_error(const std::string& sqlstate, const std::string& message) {
+#define PAWL_SQLSTATE(code, name, meaning) \
+    if (sqlstate == code) throw error::name(sqlstate, message);
+#include <pawl/sqlstate.def>
+#undef PAWL_SQLSTATE
+    if (sqlstate == "40001" || sqlstate == "40P01") throw TryAgain(sqlstate, message);
+    // 57P: the server is going down, or this session was ended
+    if (sqlstate.rfind("08", 0) == 0 || sqlstate.rfind("57P", 0) == 0) throw ConnectionLost(sqlstate, message);
+    throw Error(sqlstate, message);
+}
+
+}  // namespace pawl
+
+namespace pawl::sql {
+
+void rethrow() {
+    try {
+        throw;
+    } catch (const pqxx::deadlock_detected& caught) {  // before sql_error: in libpqxx 6 it is none
+        throw_error("40P01", caught.what());
+    } catch (const pqxx::transaction_rollback& caught) {
+        throw_error("40001", caught.what());
+    } catch (const pqxx::sql_error& caught) {
+        throw_error(caught.sqlstate(), caught.what());
+    } catch (const pqxx::broken_connection& caught) {
+        throw ConnectionLost("08006", caught.what());
+    } catch (const pqxx::in_doubt_error& caught) {
+        throw ConnectionLost("08007", caught.what());
+    } catch (const pqxx::failure& caught) {
+        throw Error("", caught.what());
+    }
+}
+
+void commit(pqxx::dbtransaction& transaction) {
+    translated([&] { transaction.commit(); });
+}
+
+int take_notifications(pqxx::connection& connection) {
+    return translated([&] { return connection.get_notifs(); });
+}
+
+}  // namespace pawl::sql

@@ -1,0 +1,76 @@
+// May throw. The only place that knows how libpqxx 6.4 and 7 differ; everything else runs its SQL through here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <pqxx/pqxx>
+
+#include <pawl/errors.hpp>
+
+namespace pawl::sql {
+
+// Throws our error for the one of libpqxx that is being handled.
+[[noreturn]] void rethrow();
+
+template <typename Call>
+auto translated(Call&& call) {
+    try {
+        return call();
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception&) {
+        rethrow();
+    }
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // each is deprecated in one version and the only way in another
+// One statement with parameters $1, $2, ...; a null is a null `const char*`.
+template <typename... Arguments>
+pqxx::result run(pqxx::transaction_base& transaction, const std::string& statement, const Arguments&... arguments) {
+    return translated([&] { return transaction.exec_params(statement, arguments...); });
+}
+
+// libpqxx 6 reconnects unasked, and the session's settings are gone.
+inline void never_reconnect([[maybe_unused]] pqxx::connection& connection) {
+#if !defined(PQXX_VERSION_MAJOR) || PQXX_VERSION_MAJOR < 7
+    connection.inhibit_reactivation(true);
+#endif
+}
+#pragma GCC diagnostic pop
+
+// One statement, committed at once.
+template <typename... Arguments>
+pqxx::result run_alone(pqxx::connection& connection, const std::string& statement, const Arguments&... arguments) {
+    return translated([&] {
+        pqxx::nontransaction transaction(connection);
+        return run(transaction, statement, arguments...);
+    });
+}
+
+void commit(pqxx::dbtransaction& transaction);
+
+// A parameter that may be null. The text must outlive the call.
+inline const char* or_null(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
+
+// How many notifications came. Throws ConnectionLost.
+int take_notifications(pqxx::connection& connection);
+
+// A text array as a literal that the server reads.
+template <typename Texts>
+std::string text_array(const Texts& texts) {
+    std::string literal = "{";
+    for (const std::string& text : texts) {
+        literal += literal.size() > 1 ? ",\"" : "\"";
+        for (const char c : text) {
+            if (c == '"' || c == '\\') literal += '\\';
+            literal += c;
+        }
+        literal += '"';
+    }
+    return literal + "}";
+}
+
+}  // namespace pawl::sql

@@ -1,0 +1,133 @@
+// May throw. The rows of any enforced table as work: taken by pawl.claim, reported by pawl.fire_many.
+#include "sql.hpp"
+#include "work_source.hpp"
+
+namespace pawl {
+namespace {
+
+using nlohmann::json;
+
+class TableSource final : public WorkSource {
+public:
+    TableSource(const WorkerSettings& settings, const std::string& processor)
+        : table_(*settings.table),
+          processor_(processor),
+          queue_(settings.name_space),
+          lease_(std::to_string(settings.lease.count()) + " ms") {}
+
+    void prepare(pqxx::connection& connection) override {
+        const pqxx::result found = sql::run_alone(
+            connection,
+            "SELECT $1::regclass::text, b.key_columns[1], cardinality(b.key_columns), b.owner_column, b.token_column, b.attempts_column,"
+            "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), quote_ident(b.token_column), b.queue_column IS NOT NULL"
+            "  FROM pawl.binding b WHERE b.relation = $1::regclass AND b.claim_events <> '{}'",
+            table_.relation);
+        if (found.size() != 1 || found[0][2].as<int>() != 1 || found[0][3].is_null() || found[0][4].is_null())
+            throw Error("55000", "table " + table_.relation + " must have one lifecycle with claims, an owner, a token and a key of one column");
+        const auto row = found[0];
+        quoted_table_ = row[0].as<std::string>();
+        key_ = row[1].as<std::string>();
+        token_ = row[4].as<std::string>();
+        attempts_ = row[5].is_null() ? "" : row[5].as<std::string>();
+        quoted_key_ = row[6].as<std::string>();
+        quoted_owner_ = row[7].as<std::string>();
+        quoted_token_ = row[8].as<std::string>();
+        has_queue_ = row[9].as<bool>();
+    }
+
+    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
+        return jobs(sql::run_alone(connection,
+                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim(null::" + quoted_table_ +
+                                       ", $1, $2, $3::interval, $4::integer, $5) c",
+                                   sql::or_null(table_.claim_event), processor_, lease_, batch, has_queue_ ? queue_.c_str() : nullptr));
+    }
+
+    std::vector<Job> recover(pqxx::connection& connection) override {
+        return jobs(sql::run_alone(connection, "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM " + quoted_table_ + " c WHERE c." +
+                                                   quoted_owner_ + "::text = $1",
+                                   processor_));
+    }
+
+    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) override {
+        std::set<std::string> counted;
+        for (const Outcome outcome : {Outcome::success, Outcome::failure, Outcome::permanent_failure}) {
+            std::vector<std::string> keys, tokens;
+            json notes = json::object();
+            for (const Finished& one : results) {
+                if (one.outcome != outcome) continue;
+                keys.push_back(one.work->job.key);
+                tokens.push_back(std::to_string(one.work->job.token));
+                if (results.size() == 1) notes = one.value;
+            }
+            if (keys.empty()) continue;
+            for (const auto& row : sql::run_alone(connection,
+                                                  "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
+                                                  " tokens => $5::bigint[], metadata => $6::jsonb) f",
+                                                  table_.relation, sql::text_array(keys), event_of(outcome), processor_,
+                                                  sql::text_array(tokens), notes.is_object() && !notes.empty() ? notes.dump() : "{}"))
+                if (row[1].as<bool>()) counted.insert(row[0].as<std::string>());
+        }
+        if (in_doubt && counted.size() < results.size()) note_counted(connection, results, counted);
+        return counted;
+    }
+
+    Held beat(pqxx::connection& connection) override {
+        sql::run_alone(connection, "SELECT pawl.heartbeat($1::regclass, $2, $3::interval)", table_.relation, processor_, lease_);
+        Held held;
+        for (const auto& row : sql::run_alone(connection, "SELECT c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " +
+                                                              quoted_table_ + " c WHERE c." + quoted_owner_ + "::text = $1",
+                                              processor_))
+            held.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
+        return held;
+    }
+
+    const std::string& relation() const noexcept override { return table_.relation; }
+
+    std::unique_ptr<WorkSource> copy() const override { return std::make_unique<TableSource>(*this); }
+
+private:
+    std::string event_of(Outcome outcome) const {
+        if (outcome == Outcome::success) return table_.success_event;
+        if (outcome == Outcome::failure) return table_.failure_event;
+        return table_.permanent_failure_event.value_or(table_.failure_event);
+    }
+
+    // Only a result leaves a row without a change of its token.
+    void note_counted(pqxx::connection& connection, const std::vector<Finished>& results, std::set<std::string>& counted) const {
+        for (const Finished& one : results)
+            if (!sql::run_alone(connection,
+                                "SELECT FROM " + quoted_table_ + " c WHERE c." + quoted_key_ + "::text = $1 AND c." + quoted_token_ +
+                                    " = $2::bigint AND c." + quoted_owner_ + " IS NULL",
+                                one.work->job.key, one.work->job.token)
+                     .empty())
+                counted.insert(one.work->job.key);
+    }
+
+    std::vector<Job> jobs(const pqxx::result& rows) const {
+        std::vector<Job> made;
+        for (const auto& row : rows) {
+            Job job;
+            job.handler = table_.handler;
+            job.context = json::parse(row[0].c_str());
+            job.key = job.name = row[1].as<std::string>();
+            job.token = job.context.at(token_).get<std::int64_t>();
+            job.attempt = attempts_.empty() ? 1 : job.context.at(attempts_).get<int>();
+            made.push_back(std::move(job));
+        }
+        return made;
+    }
+
+    JobTable table_;
+    std::string processor_, queue_, lease_;
+    std::string quoted_table_, quoted_key_, quoted_owner_, quoted_token_;
+    std::string key_, token_, attempts_;
+    bool has_queue_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkSource> make_table_source(const WorkerSettings& settings, const std::string& processor) {
+    return std::make_unique<TableSource>(settings, processor);
+}
+
+}  // namespace pawl

@@ -1,0 +1,52 @@
+// May throw. Where a worker's work comes from: the steps of workflows, or any enforced table. Knows SQL and nothing of threads.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pawl/worker.hpp>
+
+#include "hand.hpp"
+
+namespace pawl {
+
+using Held = std::set<std::pair<std::string, std::int64_t>>;  // keys with their tokens
+
+class WorkSource {
+public:
+    virtual ~WorkSource() = default;
+
+    // Once a connection: what only the database knows.
+    virtual void prepare(pqxx::connection& connection) = 0;
+
+    virtual std::vector<Job> claim(pqxx::connection& connection, int batch) = 0;
+
+    // What is ours already: after a loss of the connection nobody knows what the last claim did.
+    virtual std::vector<Job> recover(pqxx::connection& connection) = 0;
+
+    // Reports results in one statement; returns the keys whose results count. `in_doubt`: an earlier report of the same may have
+    // been committed.
+    virtual std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) = 0;
+
+    // Extends the leases and says what is ours.
+    virtual Held beat(pqxx::connection& connection) = 0;
+
+    // Moves on what depends on results, where somebody must; true if there was something.
+    virtual bool follow_up(pqxx::connection&) { return false; }
+
+    virtual const std::string& relation() const noexcept = 0;
+
+    // One for another thread and connection.
+    virtual std::unique_ptr<WorkSource> copy() const = 0;
+};
+
+std::unique_ptr<WorkSource> make_step_source(const WorkerSettings& settings, const std::string& processor);
+std::unique_ptr<WorkSource> make_table_source(const WorkerSettings& settings, const std::string& processor);
+
+// As text that is JSON whatever the handler put into it.
+std::string json_text(const nlohmann::json& value);
+
+}  // namespace pawl

@@ -1,0 +1,290 @@
+// May throw. The worker's own thread: reports what is finished, claims what there is room for, sleeps when there is neither.
+#include <pawl/worker.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "hand.hpp"
+#include "heart.hpp"
+#include "pace.hpp"
+#include "sleeper.hpp"
+#include "sql.hpp"
+#include "work_source.hpp"
+
+namespace pawl {
+namespace {
+
+std::string random_uuid() {
+    std::random_device random;
+    std::string uuid = "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx";
+    for (char& c : uuid)
+        if (c == 'x') c = "0123456789abcdef"[random() % 16];
+    return uuid;
+}
+
+// The database is busy, short of something or read-only for now; nobody has to mend a statement.
+bool passes(const Error& error) {
+    const std::string& code = error.sqlstate();
+    return dynamic_cast<const TryAgain*>(&error) || code.rfind("53", 0) == 0 || code == "57014" || code == "55P03" || code == "25006";
+}
+
+}  // namespace
+
+struct Worker::Impl {
+    explicit Impl(WorkerSettings given)
+        : settings(std::move(given)),
+          processor(random_uuid()),
+          source(settings.table ? make_table_source(settings, processor) : make_step_source(settings, processor)),
+          hand(wake_up),
+          pace(settings.shortest_poll, settings.longest_poll) {
+        settings.threads = std::max(settings.threads, 1);
+        if (settings.batch <= 0) settings.batch = 2 * settings.threads;
+        settings.batch = std::min(settings.batch, 10'000);
+    }
+
+    void run();
+    void run_handlers(std::stop_token stop);
+    Finished run_one(WorkPtr work) const;
+    bool turn();
+    bool connect_again();
+    bool report();
+    void report_batch(const std::vector<Finished>& batch);
+    std::set<std::string> report_each(const std::vector<Finished>& batch);
+    bool claim();
+    void drain();
+    void abandon();
+    void say(const std::string& message);
+
+    WorkerSettings settings;
+    std::string processor;
+    std::unique_ptr<WorkSource> source;
+    std::map<std::string, Handler> handlers;
+    SignalEvent wake_up;
+    Hand hand;
+    Pace pace;
+    std::atomic<bool> stopping{false};
+    std::unique_ptr<pqxx::connection> connection;
+    Sleeper sleeper;
+    bool was_connected = false;
+    bool in_doubt = false;
+    std::mutex saying;
+    mutable std::mutex counting;
+    WorkerCounts counts;
+};
+
+void Worker::Impl::say(const std::string& message) {
+    if (!settings.on_message) return;
+    const std::lock_guard lock(saying);
+    settings.on_message(message);
+}
+
+Finished Worker::Impl::run_one(WorkPtr work) const {
+    const auto began = std::chrono::steady_clock::now();
+    Finished finished;
+    finished.work = work;
+    const auto failed = [&](Outcome outcome, const std::string& message) {
+        finished.outcome = outcome;
+        finished.value = {{"message", message}};
+    };
+    try {
+        if (const auto handler = handlers.find(work->job.handler); handler != handlers.end())
+            finished.value = handler->second(work->job);
+        else
+            failed(Outcome::failure, "worker has no handler \"" + work->job.handler + "\"");
+    } catch (const PermanentFailure& caught) {
+        failed(Outcome::permanent_failure, caught.what());
+    } catch (const RetryLater& caught) {
+        failed(Outcome::failure, caught.what());
+        finished.asked = caught.after();
+    } catch (const std::exception& caught) {
+        failed(Outcome::failure, caught.what());
+    } catch (...) {
+        failed(Outcome::failure, "handler threw something that is no std::exception");
+    }
+    finished.took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+    return finished;
+}
+
+void Worker::Impl::run_handlers(std::stop_token stop) {
+    while (WorkPtr work = hand.take(stop)) hand.finish(run_one(std::move(work)));
+}
+
+// True when there is a connection. What the last session left in doubt is looked up.
+bool Worker::Impl::connect_again() {
+    if (connection) return true;
+    connection = connect(settings.connection);
+    source->prepare(*connection);
+    if (was_connected) {
+        const std::size_t found = hand.add(source->recover(*connection));
+        const std::lock_guard lock(counting);
+        counts.claimed += found;
+        ++counts.reconnects;
+    }
+    if (was_connected) say("connected again");
+    was_connected = true;
+    return true;
+}
+
+// A result that the server refuses must not hold up the others.
+std::set<std::string> Worker::Impl::report_each(const std::vector<Finished>& batch) {
+    std::set<std::string> counted;
+    for (const Finished& one : batch) {
+        try {
+            counted.merge(source->report(*connection, {one}, in_doubt));
+        } catch (const error::lease_lost&) {
+        } catch (const error::not_the_owner&) {
+        } catch (const ConnectionLost&) {
+            throw;
+        } catch (const TryAgain&) {
+            throw;
+        } catch (const Error& refused) {
+            Finished instead = one;
+            instead.outcome = Outcome::permanent_failure;
+            instead.value = {{"message", std::string("result refused: ") + refused.what()}};
+            counted.merge(source->report(*connection, {instead}, in_doubt));
+        }
+    }
+    return counted;
+}
+
+void Worker::Impl::report_batch(const std::vector<Finished>& batch) {
+    std::set<std::string> counted;
+    try {
+        counted = source->report(*connection, batch, in_doubt);
+    } catch (const Error& refused) {
+        if (dynamic_cast<const ConnectionLost*>(&refused) || passes(refused)) throw;
+        counted = report_each(batch);
+    }
+    in_doubt = false;
+    hand.settle(batch);
+    for (const Finished& one : batch) {
+        const bool counts_now = counted.contains(one.work->job.key);
+        {
+            const std::lock_guard lock(counting);
+            ++(!counts_now ? counts.dropped : one.outcome == Outcome::success ? counts.succeeded : counts.failed);
+        }
+        if (!counts_now && settings.on_dropped) settings.on_dropped(one.work->job);
+    }
+}
+
+bool Worker::Impl::report() {
+    std::vector<Finished> batch = hand.finished();
+    if (batch.empty()) return false;
+    try {
+        report_batch(batch);
+    } catch (const Error&) {
+        in_doubt = true;
+        hand.put_back(std::move(batch));
+        throw;
+    }
+    source->follow_up(*connection);
+    return true;
+}
+
+bool Worker::Impl::claim() {
+    const int room = settings.batch - static_cast<int>(hand.size());
+    // half a batch at a time, so that statements stay worth their round trip
+    if (room < std::max(settings.batch / 2, 1)) return false;
+    const std::size_t added = hand.add(source->claim(*connection, room));
+    const std::lock_guard lock(counting);
+    counts.claimed += added;
+    return added > 0;
+}
+
+// One turn: true if there was something to do.
+bool Worker::Impl::turn() {
+    connect_again();
+    bool worked = report();
+    if (!stopping) worked |= claim();
+    if (!worked && settings.orchestrate && !stopping) worked = source->follow_up(*connection);
+    return worked;
+}
+
+void Worker::Impl::abandon() {
+    const std::size_t waiting = hand.drop_waiting();
+    const auto given_up = sql::run_alone(*connection, "SELECT pawl.abandon($1::regclass, $2)", source->relation(), processor)[0][0].as<long>();
+    if (waiting > 0 || given_up > 0) say("gave back " + std::to_string(given_up) + " pieces of work");
+    const std::lock_guard lock(counting);
+    counts.abandoned += static_cast<std::uint64_t>(given_up);
+}
+
+// What runs may finish; after the grace it is asked to stop, and what does not stop is waited for all the same: a thread cannot be
+// taken off its handler, but its lease can run out.
+void Worker::Impl::drain() {
+    say("draining");
+    hand.drop_waiting();
+    const auto deadline = std::chrono::steady_clock::now() + settings.grace;
+    bool asked = false;
+    while (!hand.idle()) {
+        try {
+            connect_again();
+            report();
+        } catch (const Error& lost) {
+            if (!dynamic_cast<const ConnectionLost*>(&lost) && !passes(lost)) throw;
+            if (dynamic_cast<const ConnectionLost*>(&lost)) connection.reset();
+            // without a database nothing can be given back; leases see to it
+            if (std::chrono::steady_clock::now() > deadline) throw;
+            wake_up.wait(-1, pace.idle());
+        }
+        if (!asked && std::chrono::steady_clock::now() > deadline) {
+            hand.stop_all();
+            asked = true;
+        }
+        if (!hand.idle()) wake_up.wait(-1, std::chrono::milliseconds(100));
+    }
+    connect_again();
+    abandon();
+}
+
+void Worker::Impl::run() {
+    Heart heart(settings, *source, hand, [this](const std::string& message) { say(message); });
+    std::vector<std::jthread> pool;
+    for (int i = 0; i < settings.threads; ++i) pool.emplace_back([this](std::stop_token stop) { run_handlers(stop); });
+    while (!stopping) {
+        try {
+            if (turn()) {
+                pace.found();
+                continue;
+            }
+            if (settings.wake && pace.next() >= std::chrono::milliseconds(50) && sleeper.doze(*connection, source->relation())) continue;
+            if (wake_up.wait(connection->sock(), pace.idle()) && sleeper.woken(*connection)) pace.found();
+        } catch (const Error& problem) {
+            const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;
+            if (!lost && !passes(problem)) throw;
+            if (lost) {
+                connection.reset();
+                sleeper = Sleeper();
+            }
+            say(std::string(lost ? "connection lost: " : "will try again: ") + problem.what());
+            wake_up.wait(-1, std::max(pace.idle(), std::chrono::milliseconds(50)));
+        }
+    }
+    drain();
+}
+
+Worker::Worker(WorkerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
+Worker::~Worker() = default;
+
+Worker& Worker::on(const std::string& handler, Handler function) {
+    impl_->handlers[handler] = std::move(function);
+    return *this;
+}
+
+void Worker::run() { impl_->run(); }
+
+void Worker::stop() noexcept {
+    impl_->stopping = true;
+    impl_->wake_up.set();
+}
+
+const std::string& Worker::processor() const noexcept { return impl_->processor; }
+
+WorkerCounts Worker::counts() const {
+    const std::lock_guard lock(impl_->counting);
+    return impl_->counts;
+}
+
+}  // namespace pawl

@@ -1,0 +1,24 @@
+-- A plain table of jobs, owned by workers: what jobs.cpp works on.
+create table jobs (
+    id bigint generated always as identity primary key,
+    state text not null default 'queued',
+    payload jsonb not null default '{}',
+    worker text,
+    lease_until timestamptz,
+    token bigint not null default 0,
+    due timestamptz,
+    attempts int not null default 0,
+    max_attempts int not null default 3
+);
+select pawl.define('job', 'stateDiagram-v2
+    [*] --> queued
+    queued --> running : start
+    running --> done : finish
+    running --> queued : fail
+    running --> failed : give_up
+    done --> [*]
+    failed --> [*]
+    class running owned');
+select pawl.enforce('jobs', 'state', 'job', history => true, owner => 'worker', lease => 'lease_until', token => 'token', due => 'due',
+    attempts => 'attempts', max_attempts => 'max_attempts', claim => array['start'], claim_order => 'id', lapse => 'fail',
+    lapse_else => 'give_up', retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}', wake => true);

@@ -1,0 +1,41 @@
+// A worker for the workflows that `pawl import` makes: a step sleeps for as long as it says, times SCALE, and returns what it did.
+//
+//     worker [namespace] [threads] [scale] [lease in ms]        the database is libpq's: PGHOST, PGDATABASE, ...
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include <pawl/pawl.hpp>
+
+int main(int argc, char** argv) try {
+    const double scale = argc > 3 ? std::atof(argv[3]) : 0.001;
+    pawl::Worker worker({
+        .connection = {.application_name = "pawl worker"},
+        .name_space = argc > 1 ? argv[1] : "default",
+        .threads = argc > 2 ? std::atoi(argv[2]) : 4,
+        .lease = std::chrono::milliseconds(argc > 4 ? std::atoi(argv[4]) : 60'000),
+        .on_dropped = [](const pawl::Job& job) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", job.name.c_str()); },
+        .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
+    });
+    worker.on("sleep", [scale](const pawl::Job& job) {
+        const auto asked = std::chrono::duration<double>(job.options.value("seconds", 0.0) * scale);
+        // waits, but not longer than the step is ours
+        std::mutex mutex;
+        std::condition_variable_any stopped;
+        std::unique_lock lock(mutex);
+        if (stopped.wait_for(lock, job.stop, asked, [&] { return job.stop.stop_requested(); })) throw std::runtime_error("stopped");
+        return nlohmann::json{{"slept", asked.count()}, {"inputs", job.inputs.size()}, {"attempt", job.attempt}};
+    });
+    const pawl::StopOnSignals signals(worker);
+    worker.run();
+    const pawl::WorkerCounts counts = worker.counts();
+    std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),
+                static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped),
+                static_cast<unsigned long long>(counts.abandoned));
+    return 0;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "worker: %s\n", error.what());
+    return 1;
+}

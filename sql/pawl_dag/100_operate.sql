@@ -1,0 +1,288 @@
+-- What operators do. Each function is an UPDATE that could be written by hand, with the reason in the log's metadata; what follows from
+-- it hangs on the rows.
+
+CREATE TABLE pawl_dag.dlq (
+    task_uuid uuid NOT NULL REFERENCES pawl_dag.tasks ON DELETE CASCADE,
+    entry_uuid uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    original_state text COLLATE "C" NOT NULL,
+    reason text COLLATE "C" NOT NULL CHECK (reason = ANY ('{staleness_timeout,max_retries_exceeded,dependency_cycle_detected,worker_unavailable,manual_dlq}')),
+    dlq_timestamp timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    resolution_status text COLLATE "C" NOT NULL DEFAULT 'pending' CHECK (resolution_status = ANY ('{pending,manually_resolved,permanently_failed,cancelled}')),
+    resolution_timestamp timestamptz,
+    resolution_notes text,
+    resolved_by text,
+    task_snapshot jsonb NOT NULL,
+    metadata jsonb,
+    PRIMARY KEY (task_uuid, entry_uuid)
+);
+COMMENT ON TABLE pawl_dag.dlq IS 'tasks that need somebody: one pending row a task at most, closed when the task leaves blocked_by_failures';
+CREATE UNIQUE INDEX dlq_pending ON pawl_dag.dlq (task_uuid) WHERE resolution_status OPERATOR(pg_catalog.=) 'pending';
+SELECT pg_catalog.pg_extension_config_dump('pawl_dag.dlq', '');
+
+CREATE FUNCTION pawl_dag._task_snapshot(task uuid) RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT jsonb_build_object('task', to_jsonb(t), 'context', (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c),
+        'steps', (SELECT jsonb_agg(jsonb_build_object('name', s.name, 'state', s.state, 'attempts', s.attempts, 'error', s.error) ORDER BY s.level, s.name)
+                    FROM pawl_dag.steps s WHERE s.task_uuid = task),
+        'transitions', (SELECT jsonb_agg(to_jsonb(l) ORDER BY l.sort_key DESC)
+                          FROM (SELECT h.sort_key, h.from_state, h.to_state, h.event, h.created_at FROM pawl_dag.task_transitions_log h
+                                 WHERE h.task_uuid = task ORDER BY h.sort_key DESC LIMIT 10) l))
+      FROM pawl_dag.tasks t WHERE t.task_uuid = task
+$function$;
+COMMENT ON FUNCTION pawl_dag._task_snapshot(uuid) IS 'internal: a task, its steps, its context and its last ten transitions';
+
+-- Steps in error get their attempts back; enqueued ones can be claimed again.
+CREATE FUNCTION pawl_dag._reset_steps(task uuid) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = 'ResetForRetry'
+SET pawl.token = ''
+AS $function$
+DECLARE
+    reset bigint;
+BEGIN
+    UPDATE pawl_dag.steps s SET state = 'pending' WHERE s.task_uuid = task AND s.state = 'error' AND NOT s.optional;
+    GET DIAGNOSTICS reset = ROW_COUNT;
+    PERFORM set_config('pawl.event', '', true);
+    UPDATE pawl_dag.steps s SET next_retry_at = NULL WHERE s.task_uuid = task AND s.state = 'enqueued' AND s.next_retry_at = 'infinity';
+    RETURN reset;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._reset_steps(uuid) IS 'internal: resets the failed steps of a task and gives its enqueued ones back to the workers';
+
+-- What follows for the steps when their task ends or begins anew, and the record of those that need somebody.
+CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    IF OLD.state = 'blocked_by_failures' THEN
+        UPDATE pawl_dag.dlq d
+           SET resolution_status = CASE NEW.state WHEN 'error' THEN 'permanently_failed' WHEN 'cancelled' THEN 'cancelled' ELSE 'manually_resolved' END,
+               resolution_timestamp = clock_timestamp(), resolved_by = session_user,
+               resolution_notes = nullif(current_setting('pawl.metadata', true), '')::jsonb ->> 'reason'
+         WHERE d.task_uuid = NEW.task_uuid AND d.resolution_status = 'pending';
+    END IF;
+    CASE
+        WHEN NEW.state IN ('cancelled', 'resolved_manually') THEN
+            UPDATE pawl_dag.steps s SET state = NEW.state
+             WHERE s.task_uuid = NEW.task_uuid AND s.state NOT IN ('complete', 'error', 'cancelled', 'resolved_manually');
+        WHEN NEW.state = 'error' THEN
+            -- nobody claims what will be for ever due
+            UPDATE pawl_dag.steps s SET next_retry_at = 'infinity' WHERE s.task_uuid = NEW.task_uuid AND s.state = 'enqueued';
+        WHEN OLD.state = 'error' THEN
+            PERFORM pawl_dag._reset_steps(NEW.task_uuid);
+        WHEN NEW.state = 'blocked_by_failures' THEN
+            INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
+            VALUES (NEW.task_uuid, OLD.state, CASE WHEN OLD.state = 'evaluating_results' AND NEW.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
+                    pawl_dag._task_snapshot(NEW.task_uuid), nullif(current_setting('pawl.metadata', true), '')::jsonb)
+            ON CONFLICT DO NOTHING;
+        ELSE NULL;
+    END CASE;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._task_moved() IS 'internal: what the move of a task means for its steps and for the dead letters';
+CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}') OR OLD.state = ANY ('{error,blocked_by_failures}')))
+    EXECUTE FUNCTION pawl_dag._task_moved();
+
+-- An operator's event for tasks: every one must take it, or none does.
+CREATE FUNCTION pawl_dag._operate_tasks(tasks uuid[], event text, to_state text, reason text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    moved bigint;
+    unknown uuid;
+BEGIN
+    SELECT u INTO unknown FROM unnest(tasks) u WHERE NOT EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = u) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no task %s', unknown));
+    END IF;
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (tasks) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    PERFORM set_config('pawl.event', event, true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_dag.tasks t SET state = to_state WHERE t.task_uuid = ANY (tasks) AND t.state <> to_state;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._operate_tasks(uuid[], text, text, text) IS 'internal: an operator''s event for tasks; P0002: no such task';
+
+CREATE FUNCTION pawl_dag.cancel_tasks(tasks uuid[], reason text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_tasks(tasks, 'Cancel', 'cancelled', reason); END;
+COMMENT ON FUNCTION pawl_dag.cancel_tasks(uuid[], text) IS
+'cancels tasks and every step of theirs that is not settled; returns how many were not cancelled before. All or none: PW001: a task has ended otherwise; P0002: there is no such task; 42501: the caller is no pawl_operator';
+
+CREATE FUNCTION pawl_dag.cancel_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'Cancel', 'cancelled', reason) = 1; END;
+COMMENT ON FUNCTION pawl_dag.cancel_task(uuid, text) IS 'cancels one task; false: it is cancelled already. See pawl_dag.cancel_tasks';
+
+CREATE FUNCTION pawl_dag.resolve_task(task uuid, reason text) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'ResolveManually', 'resolved_manually', reason) = 1; END;
+COMMENT ON FUNCTION pawl_dag.resolve_task(uuid, text) IS
+'closes a task that was dealt with otherwise, and its unsettled steps; false: it is closed already. PW001: it has ended otherwise';
+
+CREATE FUNCTION pawl_dag.give_up(task uuid, reason text) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'GiveUp', 'error', reason) = 1; END;
+COMMENT ON FUNCTION pawl_dag.give_up(uuid, text) IS
+'ends a blocked task in error: nobody claims its steps any more, running ones may still be settled; false: it is in error already. PW001: it is not blocked_by_failures';
+
+CREATE FUNCTION pawl_dag.reset_task(task uuid, reason text) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1; END;
+COMMENT ON FUNCTION pawl_dag.reset_task(uuid, text) IS
+'begins a task in error anew: failed steps get their attempts back, finished ones keep their results; false: it is pending already. PW001: it is not in error';
+
+CREATE FUNCTION pawl_dag.retry_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.metadata = ''
+AS $function$
+DECLARE
+    current text;
+BEGIN
+    SELECT t.state INTO current FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
+    IF current IS DISTINCT FROM 'blocked_by_failures' THEN
+        RETURN pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1;
+    END IF;
+    PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    -- whoever asks for a retry gives the task its time again
+    UPDATE pawl_dag.tasks t SET deadline_at = clock_timestamp() + coalesce((SELECT x.max_duration FROM pawl_dag.templates x WHERE x.template_uuid = t.template_uuid), '24 hours')
+     WHERE t.task_uuid = task AND t.deadline_at <= clock_timestamp();
+    IF pawl_dag._reset_steps(task) = 0 THEN
+        PERFORM pawl_dag._clear_failures(ARRAY[task]);  -- what timed out has no failed step
+    END IF;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag.retry_task(uuid, text) IS
+'goes on from the failed steps of a task that is blocked, timed out, or in error, and keeps finished results. PW001: it is in another state; P0002: there is no such task';
+
+-- An operator's event for one step; its task is locked first, as everybody does.
+CREATE FUNCTION pawl_dag._operate_step(task uuid, step uuid, event text, to_state text, reason text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
+    IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
+        PERFORM pawl._raise('P0002', format('there is no step %s in task %s', step, task));
+    END IF;
+    PERFORM set_config('pawl.event', event, true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_dag.steps s SET state = to_state WHERE s.task_uuid = task AND s.step_uuid = step AND s.state <> to_state;
+    RETURN FOUND;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._operate_step(uuid, uuid, text, text, text) IS 'internal: an operator''s event for a step; P0002: no such step';
+
+CREATE FUNCTION pawl_dag.resolve_step(task uuid, step uuid, reason text) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResolveManually', 'resolved_manually', reason); END;
+COMMENT ON FUNCTION pawl_dag.resolve_step(uuid, uuid, text) IS
+'settles a step without a result: those who wait for it go on; false: it is already. PW001: it has ended otherwise';
+
+CREATE FUNCTION pawl_dag.reset_step(task uuid, step uuid, reason text) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResetForRetry', 'pending', reason); END;
+COMMENT ON FUNCTION pawl_dag.reset_step(uuid, uuid, text) IS 'gives a failed step its attempts back; false: it is pending already. PW001: it has not failed';
+
+CREATE FUNCTION pawl_dag.complete_step_manually(task uuid, step uuid, result jsonb, reason text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    IF coalesce(reason, '') = '' THEN
+        PERFORM pawl._raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''…''');
+    END IF;
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
+    PERFORM set_config('pawl.event', 'CompleteManually', true),
+            set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user, 'result', complete_step_manually.result)::text, true);
+    -- a complete step is no step of this UPDATE's: its result stays
+    IF EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step AND s.state = 'complete') THEN
+        RETURN false;
+    END IF;
+    UPDATE pawl_dag.steps s SET state = 'complete', result = complete_step_manually.result WHERE s.task_uuid = task AND s.step_uuid = step;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no step %s in task %s', step, task));
+    END IF;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag.complete_step_manually(uuid, uuid, jsonb, text) IS
+'completes a step with a result that those who wait for it can read; false: it is complete already. PW001: it has ended otherwise';
+
+CREATE FUNCTION pawl_dag._descendants(task uuid, step uuid) RETURNS SETOF uuid
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH RECURSIVE below AS (
+        SELECT e.child_uuid FROM pawl_dag.edges e WHERE e.task_uuid = task AND e.parent_uuid = step
+        UNION
+        SELECT e.child_uuid FROM below b JOIN pawl_dag.edges e ON e.task_uuid = task AND e.parent_uuid = b.child_uuid)
+    SELECT b.child_uuid FROM below b
+$function$;
+COMMENT ON FUNCTION pawl_dag._descendants(uuid, uuid) IS 'internal: the steps behind a step';
+
+CREATE FUNCTION pawl_dag.cancel_step(task uuid, step uuid, reason text DEFAULT NULL, descendants text DEFAULT 'cancel') RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    behind uuid[];
+    cancelled bigint;
+BEGIN
+    IF descendants IS NULL OR descendants NOT IN ('cancel', 'refuse') THEN
+        PERFORM pawl._raise('22023', 'descendants are to be cancelled or refused', NULL, 'descendants => ''cancel''');
+    END IF;
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
+    IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
+        PERFORM pawl._raise('P0002', format('there is no step %s in task %s', step, task));
+    END IF;
+    behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
+                     WHERE s.state NOT IN ('complete', 'cancelled', 'resolved_manually'));
+    IF descendants = 'refuse' AND behind <> '{}' THEN
+        PERFORM pawl._raise('55000', format('%s steps would be stranded', cardinality(behind)),
+            format('They wait for step %s of task %s, and a cancelled step satisfies nobody.', step, task), 'descendants => ''cancel''');
+    END IF;
+    PERFORM set_config('pawl.event', 'Cancel', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_dag.steps s SET state = 'cancelled' WHERE s.task_uuid = task AND s.step_uuid = ANY (behind || step) AND s.state <> 'cancelled';
+    GET DIAGNOSTICS cancelled = ROW_COUNT;
+    RETURN cancelled;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag.cancel_step(uuid, uuid, text, text) IS
+'cancels a step and those behind it (descendants => refuse: only if nobody waits for it); returns how many. 55000: somebody waits for it; PW001: it has ended';
+
+CREATE VIEW pawl_dag.stranded_steps AS
+WITH RECURSIVE behind AS (
+    SELECT e.task_uuid, e.child_uuid, p.name AS cancelled_ancestor
+      FROM pawl_dag.steps p JOIN pawl_dag.edges e ON e.task_uuid = p.task_uuid AND e.parent_uuid = p.step_uuid WHERE p.state = 'cancelled'
+    UNION
+    SELECT e.task_uuid, e.child_uuid, b.cancelled_ancestor
+      FROM behind b JOIN pawl_dag.steps s ON s.task_uuid = b.task_uuid AND s.step_uuid = b.child_uuid AND s.state = 'pending'
+      JOIN pawl_dag.edges e ON e.task_uuid = b.task_uuid AND e.parent_uuid = b.child_uuid)
+SELECT s.task_uuid, s.step_uuid, s.name, b.cancelled_ancestor FROM behind b JOIN pawl_dag.steps s ON s.task_uuid = b.task_uuid AND s.step_uuid = b.child_uuid
+ WHERE s.state = 'pending';
+COMMENT ON VIEW pawl_dag.stranded_steps IS 'pending steps that can never be ready, because a step that they wait for was cancelled';

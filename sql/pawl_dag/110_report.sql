@@ -1,0 +1,79 @@
+-- What workers say: with pawl.claim one of the few calls that they need.
+
+CREATE FUNCTION pawl_dag.step_inputs(tasks uuid[], steps uuid[])
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}'), t.correlation_id
+      FROM unnest(tasks, steps) x(task, step)
+      JOIN pawl_dag.steps s ON s.task_uuid = x.task AND s.step_uuid = x.step
+      JOIN pawl_dag.tasks t ON t.task_uuid = s.task_uuid
+      CROSS JOIN LATERAL (SELECT jsonb_object_agg(p.name, jsonb_build_object('state', p.state, 'result', p.result)) AS parents
+                            FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
+                           WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid) p
+$function$;
+COMMENT ON FUNCTION pawl_dag.step_inputs(uuid[], uuid[]) IS
+'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result';
+
+-- Seconds, or a date as HTTP writes it.
+CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT CASE WHEN asked #>> '{}' ~ '^[0-9]+(\.[0-9]+)?$' THEN make_interval(secs => least((asked #>> '{}')::double precision, 3e9))
+                ELSE greatest((asked #>> '{}')::timestamptz - now(), '0') END
+$function$;
+COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0';
+
+CREATE FUNCTION pawl_dag.report(results jsonb, processor text DEFAULT NULL)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller text := coalesce(current_setting('pawl.processor', true), '');
+    worker text := coalesce(report.processor, nullif(caller, ''));
+    seen jsonb[];
+BEGIN
+    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+            '[{"task_uuid": "…", "step_uuid": "…", "fence": 1, "result": {…}}, {"task_uuid": "…", "step_uuid": "…", "fence": 1, "error": {"message": "…"}}]');
+    END IF;
+    IF worker IS NULL THEN
+        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''…''');
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    -- locked in the order of keys; a claim that came later has another fence
+    SELECT array_agg(r.report || jsonb_build_object('verdict', CASE
+               WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
+               WHEN s.fence IS DISTINCT FROM (r.report ->> 'fence')::bigint THEN 'PW005 another has the step, or nobody any more'
+               WHEN s.state <> 'in_progress' THEN 'again'
+               WHEN s.worker_uuid::text IS DISTINCT FROM worker THEN 'PW004 the step belongs to somebody else'
+               WHEN s.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out'
+               WHEN r.report ? 'error' THEN 'error' ELSE 'result' END)) INTO seen
+      FROM (SELECT DISTINCT ON (e ->> 'task_uuid', e ->> 'step_uuid') e AS report FROM jsonb_array_elements(results) e
+             ORDER BY e ->> 'task_uuid', e ->> 'step_uuid') r
+      LEFT JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x
+                          WHERE x.task_uuid = (r.report ->> 'task_uuid')::uuid AND x.step_uuid = (r.report ->> 'step_uuid')::uuid FOR NO KEY UPDATE) s ON true;
+    UPDATE pawl_dag.steps s SET state = 'enqueued_for_orchestration', result = v -> 'result', error = NULL
+      FROM unnest(seen) v
+     WHERE v ->> 'verdict' = 'result' AND s.task_uuid = (v ->> 'task_uuid')::uuid AND s.step_uuid = (v ->> 'step_uuid')::uuid;
+    UPDATE pawl_dag.steps s
+       SET state = 'enqueued_as_error_for_orchestration', error = v -> 'error', permanent = coalesce((v #>> '{error,permanent}')::boolean, false),
+           backoff_request = pawl_dag._retry_after(v #> '{error,retry_after}')
+      FROM unnest(seen) v
+     WHERE v ->> 'verdict' = 'error' AND s.task_uuid = (v ->> 'task_uuid')::uuid AND s.step_uuid = (v ->> 'step_uuid')::uuid;
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN QUERY SELECT (v ->> 'task_uuid')::uuid, (v ->> 'step_uuid')::uuid, v ->> 'verdict' IN ('again', 'result', 'error'), s.state,
+                        CASE WHEN v ->> 'verdict' NOT IN ('again', 'result', 'error') THEN v ->> 'verdict' END
+      FROM unnest(seen) v LEFT JOIN pawl_dag.steps s ON s.task_uuid = (v ->> 'task_uuid')::uuid AND s.step_uuid = (v ->> 'step_uuid')::uuid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS
+'a worker''s results, any number at once: [{"task_uuid", "step_uuid", "fence": as claimed, "result": …} or {…, "error": {"message", "type", "permanent", "retry_after": seconds or a date}}]. One row a step: ok, the state it is in, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once';

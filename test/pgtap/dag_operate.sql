@@ -1,0 +1,152 @@
+-- What operators do to tasks and steps, what follows from it, and what workers report.
+\set QUIET 1
+set client_min_messages = warning;
+select no_plan();
+\ir shared/dag.psql
+
+-- a run without trouble
+select pawl_dag.start_task('diamond') as task \gset
+select work();
+select is(state_of(:'task'), 'complete: a complete, b complete, c complete, d complete', 'a diamond runs');
+select is((select parents from pawl_dag.step_inputs(array[:'task'::uuid], array[step_of(:'task', 'd')])),
+          '{"b": {"state": "complete", "result": {"from": "b"}}, "c": {"state": "complete", "result": {"from": "c"}}}', 'a step reads the results of its parents');
+select throws_ok(format('select pawl_dag.cancel_task(%L)', :'task'), 'PW001', null, 'what is complete is not cancelled');
+select throws_ok($$select pawl_dag.cancel_task('00000000-0000-7000-8000-000000000000')$$, 'P0002', null, 'nor what is not there');
+
+-- cancelled in the middle, by plain SQL and by the function
+select pawl_dag.start_task('diamond') as task \gset
+select from pawl_dag.orchestrate();
+select task_uuid, step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default') \gset
+update pawl_dag.tasks set state = 'cancelled' where task_uuid = :'task';
+select is(state_of(:'task'), 'cancelled: a cancelled, b cancelled, c cancelled, d cancelled', 'a cancelled task cancels its steps');
+select is_rows(format($$select ok, left(problem, 5) from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', %L, 'step_uuid', %L, 'fence', %s, 'result', 1)), '00000000-0000-7000-8000-00000000000b')$$,
+    :'task_uuid', :'step_uuid', :'fence'), $$values (false, 'PW005')$$, 'its worker is fenced');
+select pawl_dag.start_task('diamond') as task \gset
+select is(pawl_dag.cancel_tasks(array[:'task'::uuid, :'task_uuid'::uuid], 'no longer wanted'), 1::bigint, 'what is cancelled already is not counted');
+select is((select metadata ->> 'reason' from pawl_dag.task_transitions where task_uuid = :'task' and to_state = 'cancelled'), 'no longer wanted', 'the reason is in the log of the task');
+select is((select min(metadata ->> 'reason') || count(*) from pawl_dag.step_transitions where task_uuid = :'task' and to_state = 'cancelled'), 'no longer wanted4', 'and of its steps');
+select is(pawl_dag.cancel_task(:'task'), false, 'once is enough');
+
+-- failed, repaired, in one transaction
+select pawl_dag.start_task('diamond') as task \gset
+select work('{b}');
+select is(state_of(:'task'), 'blocked_by_failures: a complete, b error, c complete, d pending', 'a permanent error blocks');
+select is_rows(format('select reason, resolution_status, original_state from pawl_dag.dlq where task_uuid = %L', :'task'),
+                  $$values ('max_retries_exceeded'::text, 'pending'::text, 'evaluating_results'::text)$$, 'and is recorded');
+select is((select task_snapshot #>> '{context,execution_status}' from pawl_dag.dlq where task_uuid = :'task'), 'blocked_by_failures', 'with a snapshot');
+select ok(pawl_dag.retry_task(:'task', 'mended'), 'retried');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'evaluating_results', 'the last repaired step puts the task back to work');
+select is((select attempts from pawl_dag.steps where step_uuid = step_of(:'task', 'b')), 0, 'with all attempts');
+select is((select resolution_status || ' ' || resolution_notes from pawl_dag.dlq where task_uuid = :'task'), 'manually_resolved mended', 'the record is closed');
+select work();
+select is(state_of(:'task'), 'complete: a complete, b complete, c complete, d complete', 'and it completes');
+select is((select count(*) from pawl_dag.step_transitions where step_uuid = step_of(:'task', 'c') and to_state = 'complete'), 1::bigint, 'finished steps kept their results');
+
+select pawl_dag.start_task('diamond') as task \gset
+select work('{b}');
+select ok(pawl_dag.complete_step_manually(:'task', step_of(:'task', 'b'), '{"by": "hand"}', 'known anyhow'), 'completed by hand');
+select work();
+select is((select parents #> '{b,result}' from pawl_dag.step_inputs(array[:'task'::uuid], array[step_of(:'task', 'd')])), '{"by": "hand"}', 'its result is read');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'the task completes');
+select is(pawl_dag.complete_step_manually(:'task', step_of(:'task', 'b'), '{}', 'again'), false, 'a complete step stays as it is');
+select is((select result from pawl_dag.steps where step_uuid = step_of(:'task', 'b')), '{"by": "hand"}', 'its result too');
+select throws_ok(format('select pawl_dag.complete_step_manually(%L, %L, %L, null)', :'task', step_of(:'task', 'b'), '{}'), '22004', null, 'a reason is needed');
+
+select pawl_dag.start_task('diamond') as task \gset
+select work('{b,c}');
+select pawl_dag.resolve_step(:'task', step_of(:'task', 'b'), 'done elsewhere') \g /dev/null
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), case when (select steps_failed from pawl_dag.tasks where task_uuid = :'task') > 0
+          then 'blocked_by_failures' else 'evaluating_results' end, 'a task is blocked as long as one step is in error');
+update pawl_dag.steps set state = 'resolved_manually' where task_uuid = :'task' and state = 'error';
+select work();
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'plain SQL repairs as well');
+
+-- given up, and reset
+select pawl_dag.start_task('diamond') as task \gset
+select work('{a}');
+select ok(pawl_dag.give_up(:'task', 'hopeless'), 'given up');
+select is(state_of(:'task'), 'error: a error, b pending, c pending, d pending', 'steps stay as they are');
+select is((select resolution_status from pawl_dag.dlq where task_uuid = :'task'), 'permanently_failed', 'the record says so');
+select ok(pawl_dag.reset_task(:'task', 'hope again'), 'reset');
+select work();
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'it runs again');
+
+-- steps cancelled by choice
+select pawl_dag.start_task('diamond') as task \gset
+select throws_ok(format('select pawl_dag.cancel_step(%L, %L, null, %L)', :'task', step_of(:'task', 'b'), 'refuse'), '55000', null, 'somebody waits for it');
+select is(pawl_dag.cancel_step(:'task', step_of(:'task', 'b')), 2::bigint, 'it and what is behind it');
+select work();
+select is(state_of(:'task'), 'complete: a complete, b cancelled, c complete, d cancelled', 'the rest completes');
+select pawl_dag.start_task('diamond') as task \gset
+update pawl_dag.steps set state = 'cancelled' where task_uuid = :'task' and name = 'a';
+select is_rows(format('select name, cancelled_ancestor from pawl_dag.stranded_steps where task_uuid = %L order by 1', :'task'),
+                  $$values ('b'::text, 'a'::text), ('c', 'a'), ('d', 'a')$$, 'stranded steps are told');
+select pawl_dag.resolve_task(:'task', 'enough') \g /dev/null
+select is(state_of(:'task'), 'resolved_manually: a cancelled, b resolved_manually, c resolved_manually, d resolved_manually', 'a task resolved by hand resolves its steps');
+
+-- withdrawn from the workers, and given back
+select pawl_dag.start_task('diamond') as task \gset
+select from pawl_dag.orchestrate();
+update pawl_dag.tasks set state = 'blocked_by_failures' where task_uuid = :'task';
+select is_rows(format('select reason from pawl_dag.dlq where task_uuid = %L', :'task'), $$values ('staleness_timeout'::text)$$, 'a timeout is recorded');
+select pawl_dag.give_up(:'task', 'x') \g /dev/null
+select is((select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default')), 0::bigint, 'steps of a task in error are not claimed');
+select pawl_dag.reset_task(:'task', 'x') \g /dev/null
+select work();
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'given back they are');
+
+-- reports
+select pawl_dag.start_task('diamond') as task \gset
+select from pawl_dag.orchestrate();
+select step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default') \gset
+select jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', :'step_uuid', 'fence', :fence, 'error', '{"message": "busy", "retry_after": 30}'::jsonb)) as said \gset
+select is_rows(format('select ok, left(problem, 5) from pawl_dag.report(%L, %L)', :'said', '00000000-0000-7000-8000-00000000000c'), $$values (false, 'PW004')$$, 'another''s step');
+select is_rows(format('select ok, state from pawl_dag.report(%L, %L)', :'said', '00000000-0000-7000-8000-00000000000b'), $$values (true, 'enqueued_as_error_for_orchestration'::text)$$, 'an error');
+select from pawl_dag.orchestrate();
+select is_rows(format('select ok, state from pawl_dag.report(%L, %L)', :'said', '00000000-0000-7000-8000-00000000000b'), $$values (true, 'waiting_for_retry'::text)$$, 'said twice it counts once');
+select ok(next_retry_at between now() + '25 s' and clock_timestamp() + '30 s', 'the wait is what the worker asked for') from pawl_dag.steps where step_uuid = :'step_uuid';
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'waiting_for_retry', 'the task waits');
+update pawl_dag.steps set next_retry_at = clock_timestamp() - interval '1 second' where step_uuid = :'step_uuid';
+select is((select done from pawl.fire_due('pawl_dag.steps')), 1::bigint, 'the wait is over');
+select work();
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'and the second attempt does it');
+select throws_ok($$select pawl_dag.report('{}', 'x')$$, '22023', null, 'a report is an array');
+select throws_ok($$select pawl_dag.report('[]')$$, 'PW004', null, 'of somebody');
+
+-- too long
+select pawl_dag.start_task('diamond') as task \gset
+select from pawl_dag.orchestrate();
+select is((select done from pawl_dag.time_out_tasks()), 0::bigint, 'nothing is stale');
+update pawl_dag.tasks set deadline_at = now() - interval '1 second' where task_uuid = :'task';
+select is((select done from pawl_dag.time_out_tasks()), 1::bigint, 'a deadline has passed');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'blocked_by_failures', 'the task waits for somebody');
+select is((select count(*) from pawl_dag.dlq_queue), 1::bigint, 'in the queue of dead letters');
+select pawl_dag.requeue(:'task', 'let it') \g /dev/null
+select work();
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'requeued it completes');
+
+-- a step's timeout bounds its lease
+select pawl_dag.define_template('{"name": "slow", "steps": [{"name": "a", "timeout_seconds": 10}]}') \g /dev/null
+select pawl_dag.start_task('slow') as task \gset
+select from pawl_dag.orchestrate();
+select is((select lease_until - last_attempted_at from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default', lease => '1 hour')), interval '10 s', 'a lease ends with the timeout');
+select pawl.heartbeat('pawl_dag.steps', '00000000-0000-7000-8000-00000000000b', '1 hour') \g /dev/null
+select is((select lease_until - last_attempted_at from pawl_dag.steps where task_uuid = :'task'), interval '10 s', 'however alive the worker is');
+select is((select count(*) from pawl_dag.steps s where s.task_uuid = :'task' and s.worker_uuid is not null), 1::bigint, 'he still has it');
+
+-- edges
+select pawl_dag.start_task('diamond') as task \gset
+select throws_ok(format('insert into pawl_dag.edges values (%L, %L, %L)', :'task', step_of(:'task', 'd'), step_of(:'task', 'a')), '22023', null, 'no cycle');
+select throws_ok(format('insert into pawl_dag.edges values (%1$L, %2$L, %2$L)', :'task', step_of(:'task', 'd')), '23514', null, 'no edge to itself');
+insert into pawl_dag.steps (task_uuid, name, namespace, handler) select :'task', x, 'default', 'noop' from unnest(array['x', 'y']) x;
+select throws_ok(format('insert into pawl_dag.edges values (%1$L, %2$L, %3$L), (%1$L, %3$L, %4$L), (%1$L, %4$L, %3$L)', :'task', step_of(:'task', 'a'), step_of(:'task', 'x'), step_of(:'task', 'y')),
+                 '22023', null, 'nor a cycle that one statement draws behind another edge');
+select throws_ok(format('update pawl_dag.edges set child_uuid = parent_uuid where task_uuid = %L', :'task'), '0A000', null, 'edges are not changed');
+select from pawl_dag.orchestrate();
+select throws_ok(format('insert into pawl_dag.edges values (%L, %L, %L)', :'task', step_of(:'task', 'b'), step_of(:'task', 'x')), '55000', null, 'nor drawn to a step that has begun');
+insert into pawl_dag.edges select :'task', step_of(:'task', 'b'), step_uuid from pawl_dag.steps where task_uuid = :'task' and name = 'c';
+select is((select level from pawl_dag.steps where task_uuid = :'task' and name = 'd'), 3, 'levels follow');
+select work();
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'also with steps and edges of one''s own');
+select is_empty('select wrong()', 'everything is as it must be');
+select * from finish();

@@ -1,0 +1,107 @@
+# The daemon and workers as real programs: killed, drained, cut off from the database. Every task ends, every result counts once.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use PawlTest;
+use PawlPrograms;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', 'create extension pawl_dag');
+
+# a -> (b, c, d: SQL) -> e; attempts enough for everything that is done to the workers
+my $retry = '"retry": {"max_attempts": 50, "backoff_base_ms": 20, "max_backoff_ms": 100}';
+sub step
+{
+	my ($name, $handler, @parents) = @_;
+	my $list = join(', ', map { qq("$_") } @parents);
+	return qq({"name": "$name", "handler": "$handler", "handler_options": {"seconds": 20}, "dependencies": [$list], $retry});
+}
+define_template($node, '{"name": "diamond", "steps": [' . join(', ', step('a', 'sleep'), step('b', 'sleep', 'a'), step('c', 'sleep', 'a'),
+	step('d', 'sql:public.twice', 'a'), step('e', 'sleep', 'b', 'c', 'd')) . ']}');
+$node->safe_psql('postgres', <<'SQL');
+create table called (task int);
+create function twice(context jsonb, inputs jsonb) returns jsonb language plpgsql as $$
+begin
+    insert into public.called values ((context ->> 'n')::int);
+    return jsonb_build_object('twice', 2 * (context ->> 'n')::int, 'parents', (select jsonb_agg(k) from jsonb_object_keys(inputs) k));
+end $$;
+SQL
+start_tasks($node, 'diamond', 40);
+
+my $daemon = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-format', 'json', '--longest-poll-ms', '200');
+my @workers = map { begin_program($node, 'example_worker', 'default', 4, 0.001, 600) } 1 .. 2;
+wait_until(sub { $daemon->{harness}->pump_nb; $daemon->{err} =~ /"port":(\d+)/ }, 'the port of pawld');
+my ($port) = $daemon->{err} =~ /"port":(\d+)/;
+wait_until(sub { (http_get($port, '/healthz'))[0] == 200 }, 'a healthy pawld');
+pass('/healthz says ok');
+
+sub results { return one($node, "select count(*) from pawl_dag.step_transitions where to_state = 'enqueued_for_orchestration'") }
+wait_until(sub { results() >= 20 }, 'the first results');
+kill_program($workers[0]);
+my $at_kill = results();
+push @workers, begin_program($node, 'example_worker', 'default', 4, 0.001, 600);
+wait_until(sub { results() >= $at_kill + 20 }, 'results after the kill');
+
+$node->stop('immediate');
+wait_until(sub { (http_get($port, '/healthz'))[0] == 503 }, 'pawld noticing that the database is gone');
+pass('/healthz says no while the database is down');
+$node->start;
+ok(all_ended($node, 'diamond'), 'every task ends, with one worker killed and the database gone for a while');
+wait_until(sub { (http_get($port, '/healthz'))[0] == 200 }, 'pawld healthy again');
+
+is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete', 'all complete');
+is(one($node, "select count(*) from pawl_dag.steps where result is null"), '0', 'every step has a result');
+is(one($node, "select count(*) from (select from pawl_dag.step_transitions where to_state = 'complete' group by task_uuid, step_uuid having count(*) <> 1) x"),
+	'0', 'no result is counted twice');
+is(one($node, "select count(*) from called") , '40', 'what a SQL step writes is written once');
+is(one($node, "select count(*) from pawl_dag.steps where name = 'd' and result <> jsonb_build_object('twice', (result -> 'twice'), 'parents', '[\"a\"]'::jsonb)"),
+	'0', 'a SQL step reads the results of its parents');
+is(one($node, <<'SQL'), '0', 'no step begins before its parents are complete');
+select count(*) from pawl_dag.edges e
+  join pawl_dag.step_transitions p on p.task_uuid = e.task_uuid and p.step_uuid = e.parent_uuid and p.to_state = 'complete'
+  join pawl_dag.step_transitions c on c.task_uuid = e.task_uuid and c.step_uuid = e.child_uuid and c.to_state = 'in_progress'
+ where c.created_at < p.created_at
+SQL
+my ($status, $metrics) = http_get($port, '/metrics');
+is($status, 200, '/metrics answers');
+like($metrics, qr/^pawld_duty_rows_total\{duty="run_sql_steps"\} [1-9]/m, 'and counts what duties did');
+like($metrics, qr/^pawld_connects_total\{lane="scheduling"\} [2-9]/m, 'and connections');
+is((http_get($port, '/nothing'))[0], 404, 'and has nothing else');
+is(end_program($workers[$_], 'TERM'), 0, "worker $_ drains and ends well") for 1, 2;
+
+# A drain: what runs is finished, what only waits is given back.
+define_template($node, qq({"name": "slow", "steps": [{"name": "s", "handler": "sleep", "handler_options": {"seconds": 700}, $retry}]}));
+start_tasks($node, 'slow', 8);
+my $worker = begin_program($node, 'example_worker', 'default', 2, 0.001, 60000);
+ok($node->poll_query_until('postgres', "select count(*) >= 3 from pawl_dag.steps where state = 'in_progress'"), 'a worker has more than it runs');
+is(end_program($worker, 'TERM'), 0, 'it is told to end, and does');
+my ($done, $failed) = $worker->{out} =~ /^(\d+) succeeded, (\d+) failed, 0 dropped/m;
+cmp_ok($done // 0, '>=', 1, 'what ran is finished');
+is($failed, 0, 'nothing is cut off');
+is(one($node, "select count(*) from pawl_dag.steps where state = 'in_progress'"), '0', 'nothing stays behind with an owner who is gone');
+is(one($node, "select count(*) from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid) where t.name = 'slow' and s.result is not null"),
+	$done, 'the results are in the database');
+
+is(end_program($daemon, 'TERM'), 0, 'pawld drains and ends well');
+like($daemon->{err}, qr/"event":"no connection".*"event":"connected"/s, 'its log tells of the loss and the return');
+is(scalar(grep { !/^\{.*\}$/ } split /\n/, $daemon->{err}), 0, 'every line of the log is a JSON object');
+
+# For cron: what there is to do now, and nothing is waited for.
+define_template($node, '{"name": "sql", "steps": [{"name": "one", "handler": "sql:public.twice"}, '
+	  . '{"name": "two", "handler": "sql:public.twice", "dependencies": ["one"]}, '
+	  . '{"name": "three", "handler": "sql:public.nothing", "dependencies": ["two"]}]}');
+start_tasks($node, 'sql', 5);
+is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld --once ends well');
+is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks where name = 'sql'"), 'blocked_by_failures', 'the tasks went as far as they can');
+is(one($node, "select distinct error ->> 'sqlstate' from pawl_dag.steps where name = 'three'"), '42883', 'a function that is not there is a permanent error');
+is(one($node, "select distinct attempts from pawl_dag.steps where name = 'three'"), '1', 'and not tried again');
+
+my $bad = begin_program($node, 'pawld', '--batch', 'many', '--check');
+is(end_program($bad), 2, 'settings that make no sense are refused');
+like($bad->{err}, qr/batch must be a whole number from 1 to 10000, not "many"/, 'with a reason');
+
+sound($node, 'after all of it');
+no_crash($node);
+done_testing();

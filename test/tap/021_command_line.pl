@@ -1,0 +1,86 @@
+# The command line: what it prints for people and for programs, and its exit codes; a real workflow imported and run.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use JSON::PP;
+use PawlTest;
+use PawlPrograms;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', 'create extension pawl_dag');
+
+# What a command printed, decoded where it is JSON; its status.
+sub pawl
+{
+	my (@arguments) = @_;
+	my $run = begin_program($node, 'pawl', @arguments);
+	my $status = end_program($run);
+	diag($run->{err}) if $status == 139 || $run->{err} =~ /terminate/;
+	my $out = (grep { $_ eq '--json' } @arguments) && $status < 2 ? decode_json($run->{out}) : $run->{out};
+	return wantarray ? ($out, $status, $run->{err}) : $out;
+}
+
+my $montage = "$FindBin::Bin/../../examples/workflows/montage.json";
+my $made = pawl('--json', 'import', $montage);
+is($made->{steps}, 103, 'Montage is imported, all of its 103 steps');
+cmp_ok($made->{critical_path_seconds}, '>', 0, 'its critical path is known');
+is(pawl('--json', 'import', $montage)->{template}, $made->{template}, 'the same file again is the same template');
+
+my $task = pawl('--json', 'start', 'montage')->{task};
+like($task, qr/^[0-9a-f-]{36}$/, 'start gives the id of the task');
+my $worker = begin_program($node, 'example_worker', 'default', 8, 0.0001);
+my ($followed, $status) = pawl('follow', $task);
+is($status, 0, 'follow ends well when the task is complete');
+like($followed, qr/\[#{40}\] 103\/103  complete$/m, 'and its bar is full');
+unlike($followed, qr/\033/, 'no colours where there is no terminal');
+is(end_program($worker, 'TERM'), 0, 'the worker alone ran all of it, with no daemon');
+is(one($node, 'select count(*) from pawl_dag.steps where attempts <> 1'), '0', 'every step ran exactly once');
+
+my $list = pawl('--json', 'list', '--state', 'complete');
+is($list->[0]{done}, 103, 'list knows it');
+my $shown = pawl('show', $task);
+like($shown, qr/^montage  complete  103 of 103 steps\n/, 'show begins with the task');
+is(scalar(() = $shown =~ /  complete(?:  |$)/mg), 104, 'and has a line for each step');
+my $drawn = pawl('export', $task);
+like($drawn, qr/^flowchart TD\n/, 'export draws a flowchart');
+is(scalar(() = $drawn =~ / --> /g), one($node, 'select count(*) from pawl_dag.edges'), 'with every edge');
+is(scalar @{ pawl('--json', 'history', $task) }, one($node, 'select count(*) from pawl_dag.task_transitions'), 'history has every move');
+
+# What operators do
+define_template($node, '{"name": "fails", "identity_strategy": "always_unique", "steps": [{"name": "one", "handler": "sql:public.missing"}, {"name": "two", "dependencies": ["one"]}]}');
+my $failed = pawl('--json', 'start', 'fails')->{task};
+is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld runs it');
+is((pawl('follow', $failed))[1], 1, 'follow ends with 1 when the task is blocked');
+like(scalar pawl('show', $failed), qr/^\S+ one  error  no function public\.missing/m, 'show says why')
+  or diag(scalar pawl('show', $failed));
+is(pawl('--json', 'retry', $failed, '--reason', 'the function is there now')->{moved}, 1, 'retry begins the failed step again');
+is(one($node, "select metadata ->> 'reason' from pawl_dag.step_transitions where event = 'ResetForRetry'"), 'the function is there now', 'its reason is logged');
+is(pawl('--json', 'resolve', $failed, 'one', '--result', '{"by": "hand"}')->{moved}, 1, 'a step is completed by hand');
+is(one($node, "select state || result::text from pawl_dag.steps where task_uuid = '$failed' and name = 'one'"), 'complete{"by": "hand"}', 'with its result');
+is((pawl('cancel', $failed))[1], 0, 'cancel');
+is(one($node, "select t.state || ' ' || string_agg(s.state, ',' order by s.name) from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid) where task_uuid = '$failed' group by t.state"),
+	'cancelled complete,cancelled', 'the task and what is open of it');
+is((pawl('cancel', $failed))[1], 1, 'twice finds nothing to cancel');
+
+# Machines
+my $file = PostgreSQL::Test::Utils::tempdir() . '/door.mmd';
+PostgreSQL::Test::Utils::append_to_file($file, "stateDiagram-v2\n    [*] --> open\n    open --> shut : close\n    shut --> open : open\n    shut --> [*]\n");
+is((pawl('check', $file))[1], 0, 'check finds no error');
+is(pawl('--json', 'define', 'door', $file)->{version}, 1, 'define gives the version');
+like(scalar pawl('diagram', 'door'), qr/open --> shut : close/, 'diagram prints it');
+PostgreSQL::Test::Utils::append_to_file($file, "    shut -- nonsense\n");
+is((pawl('check', $file))[1], 1, 'check ends with 1 where there is an error');
+my (undef, $refused, $why) = pawl('define', 'door', $file);
+is($refused, 3, 'what the database refuses ends with 3');
+like($why, qr/\[PW007\]/, 'and its code');
+is((pawl('show', '00000000-0000-0000-0000-000000000000'))[1], 3, 'a task that is not there');
+is((pawl('nonsense'))[1], 2, 'a command that is not there');
+is((pawl('--database', 'host=/nowhere', 'list'))[1], 4, 'a server that is not there');
+is((pawl('verify'))[1], 0, 'verify finds nothing');
+is((pawl('health'))[1], 0, 'health has no complaint');
+like(scalar pawl('completion'), qr/^complete -W '.*\bimport\b.*' .* pawl$/, 'completion knows the commands');
+
+no_crash($node);
+done_testing();

@@ -1,0 +1,35 @@
+# The examples of the client library do what they say.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use PawlTest;
+use PawlPrograms;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', 'create extension pawl_dag');
+
+# A table of one's own
+$node->safe_psql('postgres', fixture('../../examples/jobs/jobs.sql'));
+$node->safe_psql('postgres', q{insert into jobs (payload) select jsonb_build_object('n', g) from generate_series(1, 60) g});
+my @jobs = map { begin_program($node, 'example_jobs') } 1 .. 2;
+is(end_program($_), 0, 'a worker on a table ends well') or diag($_->{err}) for @jobs;
+is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state) from (select state, count(*) n from jobs group by state) x}),
+	'done 54, failed 6', 'every job is done but each tenth, which failed for good');
+is(one($node, q{select count(*) from jobs where attempts <> case when (payload ->> 'n')::int % 3 = 0 and (payload ->> 'n')::int % 10 <> 0 then 2 else 1 end}),
+	'0', 'each third was tried twice, the others once');
+my ($succeeded, $failed) = (0, 0);
+for (@jobs) { my @n = $_->{out} =~ /(\d+) succeeded, (\d+) failed, 0 dropped/; $succeeded += $n[0]; $failed += $n[1] }
+is("$succeeded $failed", '54 24', 'the workers counted the same');
+
+# Tasks in the caller's transaction, errors as types
+my $orders = begin_program($node, 'example_orders');
+is(end_program($orders), 0, 'the orders example ends well') or diag($orders->{err});
+like($orders->{out}, qr/^order 1 is task [0-9a-f-]{36}\na second task for order 1: 23505\nno template sip_order\n$/, 'and says what it should');
+is(one($node, 'select count(*) from pawl_dag.tasks t join orders o on o.task = t.task_uuid'), '1', 'one order, one task');
+is(one($node, 'select count(*) from pawl_dag.tasks'), '1', 'what was not committed never began');
+
+sound($node, 'after the examples');
+no_crash($node);
+done_testing();
