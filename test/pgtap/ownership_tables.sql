@@ -9,6 +9,7 @@ select pawl.define('story', $$stateDiagram-v2
     running --> done : finish
     running --> running : lapse
     running --> ready : back
+    running --> ready : seize
     ready --> late : expire after 1 hour
     late --> done : drop
     done --> [*]
@@ -50,7 +51,7 @@ begin
         alter table s_child add primary key (id);
     end case;
     perform pawl.enforce('s', 'state', 'story', history => true, key => '{id}', owner => 'owner', lease => 'lease', token => 'token', due => 'due', claim => '{start}',
-        claim_order => 'rank desc', lapse => 'lapse');
+        claim_order => 'rank desc', lapse => 'lapse', operator_events => '{seize}');
     execute format('insert into %s (id, rank) select g, g / 10 from generate_series(1, 49) g', case kind when 'inherited' then 's_child' else 's' end);
     insert into s (id, rank) select g, g / 10 from generate_series(50, 99) g;
     update s set due = null;  -- claimable at once
@@ -149,6 +150,10 @@ begin
     return next is((select r.done from pawl.fire_due('s') r), 2::bigint, 'timers are fired' || about);
     return next is(now_is(92), 'late - 1', 'as drawn' || about);
     return next is(pawl.fire('s', 92, 'drop'), 'done', 'and it ends' || about);
+    execute format('update s set state = ''running'', owner = %L where id = 93', one);
+    return next is(pawl.fire('s', 93, 'seize'), 'ready', 'a row is seized' || about);
+    return next is((select l.metadata ->> 'lost_owner' from s_transitions l where l.subject_id = 93 order by sort_key desc limit 1), one, 'the record names from whom' || about);
+    update s set due = null where id = 93;
     return next is((select string_agg(l.event, ' ' order by sort_key) from s_transitions l where l.subject_id = 91), 'start lapse finish', 'the record has it all' || about);
     return next is((select string_agg(concat(v.key, ' ', v.problem), ', ') from pawl.verify('s') v where v.problem <> 'timer_missing'), null, 'and agrees' || about);
     -- the tables were never analyzed
