@@ -284,8 +284,8 @@ insert into bell values ('a'), ('b');
 select is((select string_agg(id || state, ' ' order by id) from jobs where owner = 'bell'), '4running 7running', 'by a trigger');
 select is((with c as (select * from pawl.claim(null::jobs, processor => 'cte', queue => 'a', batch => 2)) select string_agg(id || owner, ' ') from c), '3cte 8cte', 'in a CTE');
 begin;
-declare some cursor for select id from pawl.claim(null::jobs, processor => 'cursor', queue => 'a', batch => 2);
-fetch 1 from some \gset
+declare these cursor for select id from pawl.claim(null::jobs, processor => 'cursor', queue => 'a', batch => 2);
+fetch 1 from these \gset
 commit;
 select is((select string_agg(id::text, ' ' order by id) from jobs where owner = 'cursor'), '1 2', 'through a cursor, all at once');
 select is((select count(*) from pawl.verify('"My ""Jobs"""')), 0::bigint, 'the records agree');
