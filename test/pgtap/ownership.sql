@@ -170,6 +170,19 @@ select holds($$set pawl.processor = 'w1'; update job set note = 'lease' where id
 select holds($$update job set state = 'running', note = 'owner' where id = 22$$, 22, 'running w2 1 1 60', 'a trigger that names who takes the row');
 drop trigger zz_meddle on job;
 
+-- A trigger that has the last word, because no name sorts after its own: what it moves has not been asked who moves it, and is refused.
+create function late_move() returns trigger language plpgsql as $$
+begin
+    if new.note = 'late' then new.state := 'done'; end if;
+    return new;
+end $$;
+select take(23, 'w1');
+select format('create trigger %I before update on job for each row execute function late_move()', repeat('~', 63)) \gexec
+select refused($$update job set note = 'late' where id = 23$$, '55000', 'a row that a later trigger moves for nobody');
+select refused($$set pawl.processor = 'w1'; update job set state = 'reviewing', note = 'late' where id = 23$$, '55000', 'or elsewhere than its owner meant');
+select holds($$set pawl.processor = 'w1'; update job set state = 'done' where id = 23$$, 23, 'done - 1 1 -', 'its owner moves it as before, although it is judged late');
+select format('drop trigger %I on job', repeat('~', 63)) \gexec
+
 -- Nobody is asked in the replica role: rows come as they were kept elsewhere.
 set session_replication_role = replica;
 update job set owner = 'elsewhere', token = 77 where id = 16;
