@@ -235,8 +235,12 @@ void Worker::Impl::drain() {
         }
         if (!hand.idle()) wake_up.wait(-1, std::chrono::milliseconds(100));
     }
-    connect_again();
-    abandon();
+    try {
+        connect_again();
+        abandon();
+    } catch (const Error& problem) {
+        say(std::string("nothing is given back, the leases will run out: ") + problem.what());
+    }
 }
 
 void Worker::Impl::run() {

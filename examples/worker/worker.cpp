@@ -1,6 +1,6 @@
 // A worker for the workflows that `pawl import` makes: a step sleeps for as long as it says, times SCALE, and returns what it did.
 //
-//     worker [namespace] [threads] [scale] [lease in ms]        the database is libpq's: PGHOST, PGDATABASE, ...
+//     worker [namespace] [threads] [scale] [lease in ms] [batch]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +15,7 @@ int main(int argc, char** argv) try {
         .connection = {.application_name = "pawl worker"},
         .name_space = argc > 1 ? argv[1] : "default",
         .threads = argc > 2 ? std::atoi(argv[2]) : 4,
+        .batch = argc > 5 ? std::atoi(argv[5]) : 0,
         .lease = std::chrono::milliseconds(argc > 4 ? std::atoi(argv[4]) : 60'000),
         .on_dropped = [](const pawl::Job& job) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", job.name.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },

@@ -11,9 +11,10 @@ my $node = new_cluster('main');
 $node->safe_psql('postgres', 'create extension pawl_dag');
 
 # A table of one's own
-$node->safe_psql('postgres', fixture('../../examples/jobs/jobs.sql'));
+$node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
 $node->safe_psql('postgres', q{insert into jobs (payload) select jsonb_build_object('n', g) from generate_series(1, 60) g});
-my @jobs = map { begin_program($node, 'example_jobs') } 1 .. 2;
+my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', '100');  # retries wait for their time
+my @jobs = map { begin_program($node, 'example_table_worker') } 1 .. 2;
 is(end_program($_), 0, 'a worker on a table ends well') or diag($_->{err}) for @jobs;
 is(one($node, q{select string_agg(state || ' ' || n, ', ' order by state) from (select state, count(*) n from jobs group by state) x}),
 	'done 54, failed 6', 'every job is done but each tenth, which failed for good');
@@ -22,6 +23,7 @@ is(one($node, q{select count(*) from jobs where attempts <> case when (payload -
 my ($succeeded, $failed) = (0, 0);
 for (@jobs) { my @n = $_->{out} =~ /(\d+) succeeded, (\d+) failed, 0 dropped/; $succeeded += $n[0]; $failed += $n[1] }
 is("$succeeded $failed", '54 24', 'the workers counted the same');
+is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 
 # Tasks in the caller's transaction, errors as types
 my $orders = begin_program($node, 'example_orders');

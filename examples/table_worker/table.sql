@@ -1,4 +1,4 @@
--- A plain table of jobs, owned by workers: what jobs.cpp works on.
+-- A plain table of jobs, owned by workers: what table_worker.cpp works on.
 create table jobs (
     id bigint generated always as identity primary key,
     state text not null default 'queued',

@@ -1,4 +1,4 @@
-// A worker on a table of one's own (jobs.sql), until nothing has been there for a second: every third job fails once, every tenth for good.
+// A worker on a table of one's own (table.sql), until nothing has been there for a second: every third job fails once, every tenth for good.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -35,6 +35,6 @@ int main() try {
                 static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped));
     return 0;
 } catch (const std::exception& error) {
-    std::fprintf(stderr, "jobs: %s\n", error.what());
+    std::fprintf(stderr, "table_worker: %s\n", error.what());
     return 1;
 }
