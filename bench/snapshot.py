@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 import jobs
-from pgbench import RUN, script
+from pgbench import script
 from report import at_least, table
 from server import Session, query
 

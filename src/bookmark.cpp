@@ -16,7 +16,7 @@ struct Bookmark {
 namespace {
 
 // What a scan of the head may touch before it counts as full of dead rows: a tenth of a millisecond, and what the rows need themselves.
-constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{4} * rows; }
+constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{2} * rows; }
 uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the bookmark again
 
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
@@ -128,7 +128,7 @@ Bookmark* claim_bookmark(Attachment& attachment, const text* event, const text* 
 
 Bookmark* timer_bookmark(Attachment& attachment) { return find_bookmark(attachment, nullptr, nullptr); }
 
-TimestampTz head_again(const Bookmark& bookmark) { return head_is_left_out(bookmark) ? bookmark.head_again : DT_NOEND; }
+TimestampTz head_again(const Bookmark& bookmark) { return GetCurrentTimestamp() < bookmark.head_before ? bookmark.head_before : DT_NOEND; }
 
 HeadScan begin_head_scan() { return {pages_of_runs(), GetCurrentTimestamp()}; }
 

@@ -53,7 +53,7 @@ CREATE INDEX tasks_parent_correlation ON pawl_dag.tasks (parent_correlation_id) 
 CREATE TABLE pawl_dag.steps (
     task_uuid uuid NOT NULL REFERENCES pawl_dag.tasks ON DELETE CASCADE,
     step_uuid uuid NOT NULL DEFAULT pawl.uuid_v7(),
-    name text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL CHECK (name OPERATOR(pg_catalog.<>) ''),
     state text COLLATE "C" NOT NULL DEFAULT 'pending',
     namespace text COLLATE "C" NOT NULL,
     priority integer NOT NULL DEFAULT 0,
@@ -80,8 +80,7 @@ CREATE TABLE pawl_dag.steps (
     last_attempted_at timestamptz,
     last_failure_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    PRIMARY KEY (task_uuid, step_uuid),
-    UNIQUE (task_uuid, name)
+    PRIMARY KEY (task_uuid, step_uuid)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_dag.steps IS 'the steps of tasks';
 COMMENT ON COLUMN pawl_dag.steps.namespace IS 'the queue that workers claim the step from: the namespace; ''sql:'' where the handler is a SQL function';
@@ -90,6 +89,9 @@ COMMENT ON COLUMN pawl_dag.steps.permanent IS 'the worker called the last error 
 COMMENT ON COLUMN pawl_dag.steps.backoff_request IS 'the wait that the worker asked for with the last error (Retry-After)';
 COMMENT ON COLUMN pawl_dag.steps.optional IS 'an error satisfies those who wait for the step';
 
+-- Every row is in it; the condition keeps the planner, as long as it has no statistics, from reading whole tasks through it where the
+-- primary key finds one step.
+CREATE UNIQUE INDEX steps_names ON pawl_dag.steps (task_uuid, name) WHERE name OPERATOR(pg_catalog.<>) '';
 CREATE INDEX steps_results ON pawl_dag.steps (task_uuid)
     WHERE state OPERATOR(pg_catalog.=) 'enqueued_for_orchestration' OR state OPERATOR(pg_catalog.=) 'enqueued_as_error_for_orchestration';
 
@@ -103,7 +105,8 @@ CREATE TABLE pawl_dag.edges (
     CHECK (parent_uuid OPERATOR(pg_catalog.<>) child_uuid)
 );
 COMMENT ON TABLE pawl_dag.edges IS 'which step of a task waits for which';
-CREATE INDEX edges_of_child ON pawl_dag.edges (task_uuid, child_uuid);
+-- The child first: so that nothing else than children is looked up in it, also without statistics.
+CREATE INDEX edges_of_child ON pawl_dag.edges (child_uuid, task_uuid);
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.namespaces', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.templates', '');

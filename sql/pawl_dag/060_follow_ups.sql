@@ -142,7 +142,6 @@ BEGIN
     CASE NEW.state
         WHEN 'in_progress' THEN
             NEW.last_attempted_at := clock_timestamp();
-            NEW.lease_until := least(coalesce(NEW.lease_until, NEW.last_attempted_at + '60 s'), NEW.last_attempted_at + NEW.timeout);
             NEW.permanent := false;
             NEW.backoff_request := NULL;
         WHEN 'enqueued_as_error_for_orchestration' THEN
@@ -174,3 +173,22 @@ COMMENT ON FUNCTION pawl_dag._step_leased() IS 'internal: keeps the lease of a s
 CREATE TRIGGER leased BEFORE UPDATE OF lease_until ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.state = 'in_progress' AND NEW.state = 'in_progress' AND NEW.timeout IS NOT NULL AND OLD.lease_until IS DISTINCT FROM NEW.lease_until)
     EXECUTE FUNCTION pawl_dag._step_leased();
+
+-- A lease that a claim gives is seen only when the step is claimed, so it is cut afterwards; few steps have a timeout that is shorter.
+CREATE FUNCTION pawl_dag._step_claimed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET pawl.processor = ''
+AS $function$
+BEGIN
+    PERFORM set_config('pawl.processor', NEW.worker_uuid::text, true);
+    UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_claimed() IS 'internal: cuts the lease of a step that is claimed for longer than its timeout';
+CREATE TRIGGER claimed AFTER UPDATE ON pawl_dag.steps
+    FOR EACH ROW WHEN (NEW.state = 'in_progress' AND OLD.state <> 'in_progress' AND NEW.lease_until > NEW.last_attempted_at + NEW.timeout)
+    EXECUTE FUNCTION pawl_dag._step_claimed();

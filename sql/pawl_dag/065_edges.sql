@@ -17,18 +17,19 @@ BEGIN
     UPDATE pawl_dag.tasks t SET evaluate = true
      WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid;
     SELECT c.task_uuid, c.name, c.state INTO suspect FROM changed_edges e
-      JOIN pawl_dag.steps c ON c.task_uuid = e.task_uuid AND c.step_uuid = e.child_uuid
-      JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
+      JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
+      JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
      WHERE TG_OP = 'INSERT' AND c.state <> 'pending' AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
     IF FOUND AND coalesce(current_setting('pawl.restoring', true), '') NOT IN ('on', 'true', '1') THEN
         PERFORM pawl._raise('55000', format('step "%s" is too far to wait for another', suspect.name),
             format('Task %s: it is in state "%s"; only a pending step can get a parent that is not satisfied.', suspect.task_uuid, suspect.state));
     END IF;
+    -- (OFFSET 0: each step is looked up by its whole key, whatever the planner thinks of tables without statistics.)
     -- Levels rise along every edge; where they do not, they are lifted, and an edge that leads back to itself is found.
     FOR suspect IN
         SELECT e.task_uuid, e.parent_uuid, e.child_uuid FROM changed_edges e
-          JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
-          JOIN pawl_dag.steps c ON c.task_uuid = e.task_uuid AND c.step_uuid = e.child_uuid
+          JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
+          JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
          WHERE c.level <= p.level ORDER BY p.level, e.task_uuid, e.parent_uuid, e.child_uuid
     LOOP
         PERFORM pawl_dag._lift(suspect.task_uuid, suspect.parent_uuid, suspect.child_uuid);

@@ -129,7 +129,8 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 select pawl_dag.define_template('{"name": "slow", "steps": [{"name": "a", "timeout_seconds": 10}]}') \g /dev/null
 select pawl_dag.start_task('slow') as task \gset
 select from pawl_dag.orchestrate();
-select is((select lease_until - last_attempted_at from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default', lease => '1 hour')), interval '10 s', 'a lease ends with the timeout');
+select task_uuid from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7000-8000-00000000000b', queue => 'default', lease => '1 hour') \gset
+select is((select lease_until - last_attempted_at from pawl_dag.steps where task_uuid = :'task'), interval '10 s', 'a lease ends with the timeout');
 select pawl.heartbeat('pawl_dag.steps', '00000000-0000-7000-8000-00000000000b', '1 hour') \g /dev/null
 select is((select lease_until - last_attempted_at from pawl_dag.steps where task_uuid = :'task'), interval '10 s', 'however alive the worker is');
 select is((select count(*) from pawl_dag.steps s where s.task_uuid = :'task' and s.worker_uuid is not null), 1::bigint, 'he still has it');
