@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $seconds = $ENV{PAWL_LONG} ? 120 : 20;
-my $jobs = $ENV{PAWL_LONG} ? 18_000 : 3000;
+my $jobs = $ENV{PAWL_LONG} ? 28_000 : 3000;
 my $seed = $ENV{PAWL_SEED} // 20;
 srand($seed);
 
