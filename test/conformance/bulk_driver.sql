@@ -21,6 +21,7 @@ $$ select case when isfinite(at) then is_now + make_interval(secs => round(extra
 create procedure conf.pass(seconds int default 0) language plpgsql as $$
 declare t timestamptz := clock_timestamp(); was timestamptz := (select looked from conf.it);
 begin
+    if seconds = 0 and t - was < interval '0.2 s' then return; end if;
     set local session_replication_role = replica;
     update pawl_bulk.work w set lease_until = conf.moved(lease_until, was, t, seconds), due = conf.moved(due, was, t, seconds),
            held_due = conf.moved(held_due, was, t, seconds), deadline_at = conf.moved(deadline_at, was, t, seconds)
@@ -165,7 +166,6 @@ begin
     -- a turn does one thing; a case that never ends is one that fails
     for turn in 1 .. 3000 loop
         call conf.pass();
-        perform conf.look();
         perform from pawl.reap('pawl_bulk.work');
         select * into p from conf.planned where at_second <= (select clock from conf.it) order by at_second, n limit 1;
         if found then
@@ -255,6 +255,7 @@ begin
         if turns > 2000 then insert into conf.broken (what) values ('does not end'); exit; end if;
         perform conf.now();
         seconds := conf.until_next();
+        perform conf.look();
         if seconds is not null then
             call conf.pass(seconds);
             continue;

@@ -12,7 +12,7 @@ begin
     for i in 1 .. 3 loop perform from pawl_bulk.advance(1); end loop;
     if status = 'Cancelled' then perform pawl_bulk.cancel(op); end if;
     if status = 'Failed' then perform pawl_bulk.abort(op, 'x'); end if;
-    if done then
+    if done and status not in ('Cancelled', 'Failed') then
         perform pawl_bulk.report((select jsonb_agg(to_jsonb(c) || '{"result": "ok"}') from pawl_bulk.claim('w', 'pairs', 1) c), 'w');
         perform pawl_bulk.signal(op, 's0-r1', case when failing then 'fail' else 'complete' end, 'no');
     end if;
@@ -33,7 +33,7 @@ declare p jsonb; op uuid; answer text; logged bigint; told bigint;
 begin
     for p in select jsonb_array_elements(pairs) loop
         op := conf.operation_in(p ->> 0, p ->> 0 in ('Completed', 'CompletedWithErrors', 'Retrying') or p ->> 1 in ('Completed', 'CompletedWithErrors'),
-                                p ->> 0 in ('CompletedWithErrors', 'Retrying') or p ->> 1 = 'CompletedWithErrors');
+                                p ->> 0 in ('CompletedWithErrors', 'Retrying') or p ->> 0 <> 'Completed' and p ->> 1 = 'CompletedWithErrors');
         if (select status from pawl_bulk.operations where operation = op) <> p ->> 0 then return next format('could not make %s', p); continue; end if;
         select count(*) into logged from pawl_bulk.operation_transitions where operation = op;
         select count(*) into told from pawl_bulk.events where operation = op;
