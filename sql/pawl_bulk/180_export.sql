@@ -57,8 +57,8 @@ BEGIN
         fields := pawl_bulk._data_fields(o);
     END IF;
     filter := pg_catalog.format('l.operation = %L', operation)
-        || coalesce(pg_catalog.format(' AND l.state = ANY (%L)', states), '') || coalesce(pg_catalog.format(' AND l.error_type = ANY (%L)', error_types), '')
-        || coalesce(pg_catalog.format(' AND l.step_name = ANY (%L)', steps), '') || coalesce(pg_catalog.format(' AND l.row_number = ANY (%L)', rows), '');
+        || coalesce(' AND l.state = ANY (' || quote_literal(states) || ')', '') || coalesce(' AND l.error_type = ANY (' || quote_literal(error_types) || ')', '')
+        || coalesce(' AND l.step_name = ANY (' || quote_literal(steps) || ')', '') || coalesce(' AND l.row_number = ANY (' || quote_literal(rows) || ')', '');
     IF format = 'json' THEN
         query := CASE mode
             WHEN 'data' THEN 'coalesce(' || data || ', pg_catalog.to_jsonb(l.raw))'

@@ -150,6 +150,7 @@ create role bulk_worker in role pawl_worker;
 create role bulk_operator in role pawl_operator;
 create role bulk_reader in role pawl_reader;
 grant usage on schema public to bulk_worker;
+grant insert on activated to bulk_worker;
 set role bulk_reader;
 select lives_ok('select * from pawl_bulk.status', 'readers look');
 select throws_ok('select * from pawl_bulk.claim(''w'')', '42501', null, 'and do not claim');
