@@ -35,6 +35,7 @@ struct Verdict {
     bool may_wait;  // the old version of the row was made by this transaction
     const text* processor;  // who acts; null: as the intent and the settings say
     Jsonb* remark;          // joined to the metadata; null: nothing
+    bool waits = false;     // for a due time: nobody can claim the row yet
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.
