@@ -35,7 +35,10 @@ Tail find_tail(LogWriter* writer, const Hop& hop);
 
 // The row for a hop after this tail.
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail);
-const LogEntry& last_entry(const LogWriter* writer);  // that was formed
+const LogEntry& last_entry(const LogWriter* writer);
+
+// Whether a trigger of the log sees this row because the writer stores it, and not because somebody inserts it.
+bool is_stored_now(const TupleTableSlot* slot) noexcept;  // that was formed
 void retire_tail(LogWriter* writer, const Tail& tail);
 
 // Adds a hop after its tail. A second hop of a subject needs the first one's row: call flush_log before asking for its tail.
