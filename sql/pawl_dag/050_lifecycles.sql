@@ -9,7 +9,7 @@ SELECT pawl.enforce('pawl_dag.tasks', 'state', 'pawl_dag.task', history => true,
 
 SELECT pawl.enforce('pawl_dag.steps', 'state', 'pawl_dag.step', history => true, most_recent => 'derived', log_name => 'step_transitions',
     owner => 'worker_uuid', lease => 'lease_until', token => 'fence', due => 'next_retry_at', attempts => 'attempts', max_attempts => 'max_attempts',
-    queue => 'namespace', claim => ARRAY['Start'], claim_order => 'priority desc, task_uuid', lease_time => '60 s',
+    queue => 'namespace', claim => ARRAY['Start'], claim_order => 'rank desc, task_uuid', lease_time => '60 s',
     lapse => 'WaitForRetry', lapse_else => 'Fail', retry => ARRAY['WaitForRetry'],
     backoff => '{"strategy": "exponential", "base": "1 s", "multiplier": 2, "cap": "60 s", "jitter": 0.1}', backoff_column => 'backoff',
     operator_events => ARRAY['Cancel', 'ResolveManually', 'CompleteManually', 'ResetForRetry'], wake => true);

@@ -99,10 +99,11 @@ BEGIN
     END IF;
     SELECT k INTO problem FROM jsonb_each_text(coalesce(template -> 'lifecycle', '{}')) l(k, v)
      WHERE CASE WHEN k ~ '^max_(waiting_for_dependencies|waiting_for_retry|steps_in_process)_minutes$' THEN v !~ '^[1-9][0-9]{0,6}$'
-                WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none') ELSE true END LIMIT 1;
+                WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none')
+                WHEN k IN ('auto_fail_on_timeout', 'auto_dlq_on_timeout') THEN v NOT IN ('true', 'false') ELSE true END LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
-            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq"}');
+            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, "auto_dlq_on_timeout": true}');
     END IF;
     IF coalesce(template ->> 'name', '') = '' THEN
         PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "…", "steps": […]}');
@@ -118,6 +119,8 @@ BEGIN
     made.identity_strategy := coalesce(template ->> 'identity_strategy', 'strict');
     made.failure_policy := coalesce(template ->> 'failure_policy', 'block');
     made.max_duration := make_interval(secs => 60 * coalesce((template ->> 'max_duration_minutes')::double precision, 1440));
+    made.stale_after := (SELECT min(pawl_dag._threshold(x.state, template -> 'lifecycle'))
+                           FROM unnest(ARRAY['waiting_for_dependencies', 'waiting_for_retry', 'steps_in_process', 'initializing']) x(state));
     made.configuration := template;
     made.content_hash := sha256(convert_to(template::text, 'UTF8'));
     made.created_at := clock_timestamp();

@@ -44,25 +44,26 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH started AS (
-        INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, context, identity_key, correlation_id, parent_correlation_id,
-                                    failure_policy, steps_total, steps_ready, steps_blocked, deadline_at)
-        SELECT template.template_uuid, template.namespace, template.name, template.version, start_tasks.priority, coalesce(c.context, '{}'),
+        INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, rank, context, identity_key, correlation_id, parent_correlation_id,
+                                    failure_policy, steps_total, steps_ready, steps_blocked, deadline_at, stale_after)
+        SELECT template.template_uuid, template.namespace, template.name, template.version, start_tasks.priority,
+               pawl_dag._rank(start_tasks.priority, clock_timestamp()), coalesce(c.context, '{}'),
                coalesce(c.key, CASE template.identity_strategy
                    WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')
                    ELSE pawl.uuid_v7()::text END),
                coalesce(start_tasks.correlation_id, pawl.uuid_v7()), start_tasks.parent_correlation_id, template.failure_policy,
-               template.steps_total, template.steps_ready, template.steps_total - template.steps_ready, clock_timestamp() + template.max_duration
+               template.steps_total, template.steps_ready, template.steps_total - template.steps_ready, clock_timestamp() + template.max_duration, template.stale_after
           FROM unnest(contexts, identity_keys) c(context, key)
-        RETURNING task_uuid, priority),
+        RETURNING task_uuid, priority, rank),
     -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
     numbered AS MATERIALIZED (
-        SELECT t.task_uuid, t.priority, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
+        SELECT t.task_uuid, t.priority, t.rank, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
           FROM started t),
     made AS (
-        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, handler, handler_options, level, total_parents, unsatisfied_parents,
+        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options, level, total_parents, unsatisfied_parents,
                                     optional, retryable, max_attempts, backoff, timeout)
         SELECT t.task_uuid, t.ids[s.ordinal], s.name,
-               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional,
+               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, t.rank, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional,
                s.retryable, s.max_attempts, s.backoff, s.timeout
           FROM numbered t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid),
     drawn AS (
