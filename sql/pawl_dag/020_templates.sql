@@ -52,9 +52,11 @@ CREATE TABLE pawl_dag.template_steps (
     backoff jsonb NOT NULL,
     timeout interval CHECK (timeout OPERATOR(pg_catalog.>) '0'),
     optional boolean NOT NULL,
+    map_over text[] CHECK (map_over OPERATOR(pg_catalog.<>) '{}'),
     PRIMARY KEY (template_uuid, name)
 );
 COMMENT ON TABLE pawl_dag.template_steps IS 'the steps of a template';
+COMMENT ON COLUMN pawl_dag.template_steps.map_over IS 'path of an array in the context: the step becomes one for each of its elements';
 COMMENT ON COLUMN pawl_dag.template_steps.level IS 'length of the longest path from a step without parents, which has 0';
 
 CREATE TABLE pawl_dag.template_edges (

@@ -74,6 +74,8 @@ CREATE TABLE pawl_dag.steps (
     rank double precision NOT NULL,
     handler text NOT NULL,
     handler_options jsonb NOT NULL DEFAULT '{}',
+    map_of text COLLATE "C",
+    map_index integer,
     level integer NOT NULL DEFAULT 0,
     total_parents integer NOT NULL DEFAULT 0,
     unsatisfied_parents integer NOT NULL DEFAULT 0,
@@ -95,10 +97,13 @@ CREATE TABLE pawl_dag.steps (
     last_attempted_at timestamptz,
     last_failure_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    PRIMARY KEY (task_uuid, step_uuid)
+    PRIMARY KEY (task_uuid, step_uuid),
+    CHECK ((map_of IS NULL) OPERATOR(pg_catalog.=) (map_index IS NULL))
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_dag.steps IS 'the steps of tasks';
 COMMENT ON COLUMN pawl_dag.steps.namespace IS 'the queue that workers claim the step from: the namespace; ''sql:'' where the handler is a SQL function';
+COMMENT ON COLUMN pawl_dag.steps.map_of IS 'the mapped step of the template that this is one of; its element is in handler_options, as "item" and "index"';
+COMMENT ON COLUMN pawl_dag.steps.map_index IS 'which element, from 0';
 COMMENT ON COLUMN pawl_dag.steps.rank IS 'place in the queue, the highest first: by the step''s priority and the age of its task';
 COMMENT ON COLUMN pawl_dag.steps.unsatisfied_parents IS 'parents that are neither complete nor resolved_manually; kept by triggers';
 COMMENT ON COLUMN pawl_dag.steps.permanent IS 'the worker called the last error one that no retry mends';

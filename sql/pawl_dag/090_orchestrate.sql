@@ -39,8 +39,16 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $function$
 DECLARE
+    reported tid[];
     settled bigint;
 BEGIN
+    -- Who moves a step by hand has its row and waits for the task, which is ours: nobody waits for him here. He says when he is done.
+    reported := ARRAY(SELECT s.ctid FROM pawl_dag.steps s
+                       WHERE s.task_uuid = ANY (picked) AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration')
+                         FOR NO KEY UPDATE SKIP LOCKED);
+    IF reported = '{}' THEN
+        RETURN 0;
+    END IF;
     UPDATE pawl_dag.steps s
        SET state = CASE WHEN s.state = 'enqueued_for_orchestration' THEN 'complete'
                         WHEN s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts THEN 'waiting_for_retry'
@@ -49,7 +57,7 @@ BEGIN
            next_retry_at = CASE WHEN s.backoff_request IS NOT NULL AND s.state = 'enqueued_as_error_for_orchestration'
                                  AND s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts
                                 THEN clock_timestamp() + pawl.backoff(s.attempts, coalesce(s.backoff, '{}'), s.backoff_request) ELSE s.next_retry_at END
-     WHERE s.task_uuid = ANY (picked) AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration');
+     WHERE s.ctid = ANY (reported) AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration');
     GET DIAGNOSTICS settled = ROW_COUNT;
     RETURN settled;
 END
@@ -141,16 +149,19 @@ SET jit = off
 AS $function$
 DECLARE
     waiting uuid[] := ARRAY(SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (picked) AND t.state = 'enqueuing_steps');
+    ready tid[];
     counts bigint[];
     enqueued bigint;
 BEGIN
     IF waiting = '{}' THEN
         RETURN 0;
     END IF;
+    ready := ARRAY(SELECT s.ctid FROM pawl_dag.steps s
+                    WHERE s.task_uuid = ANY (waiting) AND s.state = 'pending' AND s.unsatisfied_parents = 0 FOR NO KEY UPDATE SKIP LOCKED);
     -- that they are no longer ready, but in flight, is written below with the move of the task
     PERFORM set_config('pawl_dag.counted', pg_trigger_depth()::text, true);
     WITH moved AS (
-        UPDATE pawl_dag.steps s SET state = 'enqueued' WHERE s.task_uuid = ANY (waiting) AND s.state = 'pending' AND s.unsatisfied_parents = 0
+        UPDATE pawl_dag.steps s SET state = 'enqueued' WHERE s.ctid = ANY (ready) AND s.state = 'pending' AND s.unsatisfied_parents = 0
         RETURNING s.task_uuid),
     counted AS (SELECT m.task_uuid, count(*) AS n FROM moved m GROUP BY m.task_uuid)
     SELECT array_agg(coalesce(c.n, 0) ORDER BY w.n), sum(c.n) INTO counts, enqueued
