@@ -381,6 +381,8 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
 
 bool is_stored_now(const TupleTableSlot* slot) noexcept { return slot == stored; }
 
+bool keeps_all_rows(const LogWriter* writer) { return writer->many; }
+
 const LogEntry& last_entry(const LogWriter* writer) { return writer->entry; }
 
 void retire_tail(LogWriter* writer, const Tail& tail) {

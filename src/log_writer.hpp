@@ -35,16 +35,17 @@ Tail find_tail(LogWriter* writer, const Hop& hop);
 
 // The row for a hop after this tail.
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail);
-const LogEntry& last_entry(const LogWriter* writer);
-
-// Whether a trigger of the log sees this row because the writer stores it, and not because somebody inserts it.
-bool is_stored_now(const TupleTableSlot* slot) noexcept;  // that was formed
+bool keeps_all_rows(const LogWriter* writer);  // no trigger of the owner's may drop one
+const LogEntry& last_entry(const LogWriter* writer);  // that was formed
 void retire_tail(LogWriter* writer, const Tail& tail);
 
 // Adds a hop after its tail. A second hop of a subject needs the first one's row: call flush_log before asking for its tail.
 void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail);
 void flush_log(LogWriter* writer);
 void finish_log(LogWriter* writer);
+
+// Whether a trigger of the log sees this row because the writer stores it, and not because somebody inserts it.
+bool is_stored_now(const TupleTableSlot* slot) noexcept;
 
 // A new UUID, version 7: ordered by time.
 void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid);
