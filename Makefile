@@ -43,7 +43,7 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
-demo: build ## a real help desk of 21,348 events, replayed; then four workers and 5,000 jobs (ACT=1 or ACT=2: one of them)
+demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows (ACT=1, 2 or 3: one of them)
 	@scripts/private-postgres run examples/demo $(ACT)
 
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed

@@ -185,9 +185,10 @@ bool Worker::Impl::report() {
 }
 
 bool Worker::Impl::claim() {
-    const int room = settings.batch - static_cast<int>(hand.size());
-    // half a batch at a time, so that statements stay worth their round trip
-    if (room < std::max(settings.batch / 2, 1)) return false;
+    const int in_hand = static_cast<int>(hand.size());
+    const int room = settings.batch - in_hand;
+    // half a batch at a time, so that statements stay worth their round trip; but no thread is left idle for that
+    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) return false;
     const std::size_t added = hand.add(source->claim(*connection, room));
     const std::lock_guard lock(counting);
     counts.claimed += added;
