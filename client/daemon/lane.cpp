@@ -96,8 +96,8 @@ void Lane::wait() {
     for (const Entry& entry : entries_) until = std::min(until, entry.due);
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (time.count() <= 0) return;
-    // going to sleep is a transaction too: not for a nap
-    if (settings_.wake && time >= std::chrono::milliseconds(50) && sleeper_.doze(*connection_, kind_ == Kind::sql_steps ? "pawl_dag.steps" : ""))
+    // going to sleep is a transaction too: not for the first nap
+    if (settings_.wake && time > settings_.shortest_poll && sleeper_.doze(*connection_, kind_ == Kind::sql_steps ? "pawl_dag.steps" : ""))
         return;
     if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_))
         for (Entry& entry : entries_)
