@@ -8,6 +8,7 @@
 #include "moves.hpp"
 #include "outbox.hpp"
 #include "pg/bridge.hpp"
+#include "tail_memory.hpp"
 #include "wake.hpp"
 
 extern "C" {
@@ -122,7 +123,10 @@ void transaction_event(XactEvent event, void*) {
         case XACT_EVENT_COMMIT:
         case XACT_EVENT_ABORT:
         case XACT_EVENT_PREPARE:
-            if (event == XACT_EVENT_ABORT) distrust_bookmarks();
+            if (event == XACT_EVENT_ABORT) {
+                distrust_bookmarks();
+                forget_tails();
+            }
             forget_everything();
             break;
         default:

@@ -360,6 +360,8 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     return heap_form_tuple(descriptor, values, nulls);
 }
 
+bool keeps_all_rows(const LogWriter* writer) { return writer->many; }
+
 const LogEntry& last_entry(const LogWriter* writer) { return writer->entry; }
 
 void retire_tail(LogWriter* writer, const Tail& tail) {

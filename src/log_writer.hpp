@@ -35,6 +35,7 @@ Tail find_tail(LogWriter* writer, const Hop& hop);
 
 // The row for a hop after this tail.
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail);
+bool keeps_all_rows(const LogWriter* writer);  // no trigger of the owner's may drop one
 const LogEntry& last_entry(const LogWriter* writer);  // that was formed
 void retire_tail(LogWriter* writer, const Tail& tail);
 

@@ -76,7 +76,9 @@ BEGIN
             UPDATE pawl_dag.steps s SET next_retry_at = 'infinity' WHERE s.task_uuid = NEW.task_uuid AND s.state = 'enqueued';
         WHEN OLD.state = 'error' THEN
             PERFORM pawl_dag._reset_steps(NEW.task_uuid);
-        WHEN NEW.state = 'blocked_by_failures' THEN
+        WHEN NEW.state = 'blocked_by_failures'
+             AND (OLD.state = 'evaluating_results' AND NEW.steps_failed > 0
+                  OR (SELECT coalesce((x.configuration #>> '{lifecycle,auto_dlq_on_timeout}')::boolean, true) FROM pawl_dag.templates x WHERE x.template_uuid = NEW.template_uuid) IS NOT FALSE) THEN
             INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
             VALUES (NEW.task_uuid, OLD.state, CASE WHEN OLD.state = 'evaluating_results' AND NEW.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
                     pawl_dag._task_snapshot(NEW.task_uuid), nullif(current_setting('pawl.metadata', true), '')::jsonb)

@@ -125,7 +125,10 @@ CREATE INDEX outbox_commit_3_txid ON pawl.outbox_commit_3 (txid);
 CREATE INDEX outbox_commit_1_place ON pawl.outbox_commit_1 (place, txid);
 CREATE INDEX outbox_commit_2_place ON pawl.outbox_commit_2 (place, txid);
 CREATE INDEX outbox_commit_3_place ON pawl.outbox_commit_3 (place, txid);
-CREATE TABLE pawl.outbox_slot (current integer NOT NULL CHECK (current BETWEEN 1 AND 3)) USING heap;
+CREATE TABLE pawl.outbox_slot (
+    current integer NOT NULL CHECK (current BETWEEN 1 AND 3),
+    pruned_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) USING heap;
 CREATE TABLE pawl.outbox_era (era integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
 CREATE TABLE pawl.consumer (
     consumer text COLLATE "C" PRIMARY KEY CHECK (consumer <> ''),

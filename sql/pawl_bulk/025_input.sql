@@ -1,0 +1,17 @@
+-- Lines of CSV, in C++, and the numbers of rows that are copied in.
+
+CREATE FUNCTION pawl_bulk.csv_row(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS jsonb
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_row';
+COMMENT ON FUNCTION pawl_bulk.csv_row(text, text[], text, text) IS 'a record of CSV as a JSON object of its columns; null where it is malformed';
+
+CREATE FUNCTION pawl_bulk.csv_problem(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS text
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_problem';
+COMMENT ON FUNCTION pawl_bulk.csv_problem(text, text[], text, text) IS 'why a record of CSV is malformed; null where it is not';
+
+CREATE FUNCTION pawl_bulk.csv_fields(record text, delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS text[]
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_fields';
+COMMENT ON FUNCTION pawl_bulk.csv_fields(text, text, text) IS 'the fields of a record of CSV; 22P04: it is malformed';
+
+CREATE FUNCTION pawl_bulk.next_row() RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_next_row';
+COMMENT ON FUNCTION pawl_bulk.next_row() IS 'the number of the next row that is copied into the operation of this transaction (setting pawl_bulk.operation); a header has 0';

@@ -1,0 +1,99 @@
+-- What follows from a record's move, whoever moved it and however, set-based, once a statement: its work, the next step, the counters.
+
+-- What a record remembers of the state it enters, where the statement does not say.
+CREATE FUNCTION pawl_bulk._record_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    CASE NEW.state
+        WHEN 'Pending' THEN
+            NEW.retry_attempt := OLD.retry_attempt + 1;
+            NEW.tries := 0;
+            NEW.error_type := NULL;
+            NEW.error_message := NULL;
+            NEW.completed_at := NULL;
+            NEW.started_at := NULL;
+        WHEN 'Running' THEN
+            NEW.started_at := coalesce(NEW.started_at, clock_timestamp());
+        ELSE
+            NEW.completed_at := coalesce(NEW.completed_at, clock_timestamp());
+            NEW.error_type := CASE WHEN NEW.state IN ('Completed', 'Cancelled') THEN NULL
+                                   ELSE coalesce(NEW.error_type, CASE NEW.state WHEN 'TimedOut' THEN 'Timeout' ELSE 'StepFailure' END) END;
+            NEW.error_message := CASE WHEN NEW.error_type IS NOT NULL THEN NEW.error_message END;
+    END CASE;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._record_entered() IS 'internal: what a record remembers of the state it enters';
+-- The condition spares those who say all of it the call.
+CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
+    WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state <> 'WaitingForCompletion'
+          AND (NEW.state = 'Pending' OR NEW.state = 'Running' AND NEW.started_at IS NULL
+               OR NEW.state <> 'Running' AND (NEW.completed_at IS NULL OR (NEW.state = ANY ('{Failed,TimedOut}')) <> (NEW.error_type IS NOT NULL)
+                                              OR NEW.error_type IS NULL AND NEW.error_message IS NOT NULL)))
+    EXECUTE FUNCTION pawl_bulk._record_entered();
+
+CREATE FUNCTION pawl_bulk._signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    key text := replace(replace(coalesce(pattern, 's{step}-r{row}'), '{step}', step_index::text), '{row}', row_number::text);
+    field text;
+BEGIN
+    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(key, '\{data\.([^}]*)\}', 'g') m LOOP
+        key := replace(key, '{data.' || field || '}', coalesce(data ->> field, ''));
+    END LOOP;
+    RETURN key;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS 'internal: the signal key that a step computes for a row';
+
+-- Records that come: each gets its work, and the key by which it is signalled.
+CREATE FUNCTION pawl_bulk._records_began() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    refused record;
+BEGIN
+    PERFORM pawl_bulk._hold(ARRAY(SELECT DISTINCT n.operation FROM new_records n));
+    SELECT n.operation, n.step_index, o.status INTO refused
+      FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n
+      LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
+     WHERE o.status IS DISTINCT FROM 'Running' OR n.step_index > o.last_step LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', format('operation %s takes no record of step %s', refused.operation, refused.step_index),
+            CASE WHEN refused.status IS NULL THEN 'There is no such operation.'
+                 ELSE format('It is %s; records are made while it is Running, for the steps it has.', refused.status) END);
+    END IF;
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
+    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, x.held, CASE WHEN x.held THEN 'infinity'::timestamptz END
+      FROM new_records n
+      JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout, o.paused_at IS NOT NULL AS held
+              FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation AND x.step_index = n.step_index
+     WHERE n.state = 'Pending';
+    IF EXISTS (SELECT FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n JOIN pawl_bulk.operations o ON o.operation = n.operation
+                 JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index WHERE s.kind = 'signal') THEN
+        INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)
+        SELECT DISTINCT ON (1, 2) n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,
+                   CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END), n.row_number, n.step_index
+          FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
+         WHERE s.kind = 'signal' ORDER BY 1, 2, 3
+        ON CONFLICT (operation, key) DO UPDATE SET row_number = excluded.row_number, step_index = excluded.step_index WHERE k.row_number IS NULL;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._records_began() IS 'internal: the work and the signal keys of new records';
+CREATE TRIGGER began AFTER INSERT ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_began();

@@ -1,0 +1,191 @@
+-- Records that move. Functions of the moved rows as sets: transition tables are seen by the trigger's own function alone.
+
+-- Records that begin to wait: a check to be made, or a signal to come, which may have come already.
+CREATE FUNCTION pawl_bulk._records_wait() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    now_at timestamptz;
+    refused bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'WaitingForCompletion') THEN
+        RETURN NULL;
+    END IF;
+    SELECT n.row_number INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
+     WHERE n.state = 'WaitingForCompletion' AND s.kind = 'sync' LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', format('row %s cannot wait: its step is synchronous', refused));
+    END IF;
+    -- the keys before the work: the order of those who send signals
+    PERFORM FROM pawl_bulk.signal_keys k
+      WHERE (k.operation, k.key) IN (SELECT x.operation, x.key FROM new_records n
+                 JOIN pawl_bulk.signal_keys x ON x.row_number = n.row_number AND x.operation = n.operation AND x.step_index = n.step_index
+                WHERE n.state = 'WaitingForCompletion')
+      ORDER BY k.operation, k.key FOR UPDATE;
+    now_at := clock_timestamp();
+    WITH gone AS (
+        DELETE FROM pawl_bulk.work w USING new_records n
+         WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+           AND n.state = 'WaitingForCompletion' AND w.kind = 'start'
+        RETURNING w.*)
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, state, queue, priority, takeovers, deadline_at, fence)
+    SELECT g.operation, g.row_number, g.step_index, CASE s.kind WHEN 'poll' THEN 'check' ELSE 'signal' END,
+           CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers, now_at + s.timeout, g.fence
+      FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
+      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
+    -- who computes a key that another row has is never signalled; who was signalled early waits no longer
+    UPDATE pawl_bulk.records r
+       SET state = CASE WHEN w.key IS NULL OR w.early_result = 'fail' THEN 'Failed' ELSE 'Completed' END,
+           error_type = CASE WHEN w.key IS NULL THEN 'StepFailure' WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
+           error_message = CASE WHEN w.key IS NULL THEN 'its signal key belongs to another row' WHEN w.early_result = 'fail' THEN w.early_message END,
+           completed_at = now_at
+      FROM (SELECT n.operation, n.row_number, n.step_index, k.key, k.early_message,
+                   CASE WHEN k.early_attempt IS NULL OR k.early_attempt = n.retry_attempt THEN k.early_result END AS early_result
+              FROM new_records n JOIN pawl_bulk.work x ON x.operation = n.operation AND x.row_number = n.row_number AND x.step_index = n.step_index
+              LEFT JOIN pawl_bulk.signal_keys k ON k.row_number = n.row_number AND k.operation = n.operation AND k.step_index = n.step_index
+             WHERE n.state = 'WaitingForCompletion' AND x.kind = 'signal') w
+     WHERE r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
+       AND r.state = 'WaitingForCompletion' AND (w.key IS NULL OR w.early_result IS NOT NULL);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._records_wait() IS 'internal: what records wait for that begin to wait';
+
+-- Failed records that are reset by a retry: what they were is kept, and they are work again.
+CREATE FUNCTION pawl_bulk._records_reset() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET work_mem = '64MB'
+SET jit = off
+AS $function$
+DECLARE
+    refused record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending') OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
+        RETURN NULL;
+    END IF;
+    SELECT n.operation, o.status INTO refused FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
+      LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation WHERE o.status IS DISTINCT FROM 'Retrying' LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', 'a record is reset by a retry of its operation only',
+            format('Operation %s is %s.', refused.operation, coalesce(refused.status, 'gone')), format('select * from pawl_bulk.retry(%L)', refused.operation));
+    END IF;
+    INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
+    SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
+           pawl_bulk.row_data(r.operation, r.row_number), r.started_at, r.tries
+      FROM old_records r
+     WHERE r.state IN ('Failed', 'TimedOut')
+       AND (r.operation, r.row_number, r.step_index) NOT IN (SELECT n.operation, n.row_number, n.step_index FROM new_records n WHERE n.state <> 'Pending');
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout)
+    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout
+      FROM new_records n
+      JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout
+              FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+             WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation AND x.step_index = n.step_index
+     WHERE n.state = 'Pending'
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._records_reset() IS 'internal: the history and the work of records that a retry resets';
+
+-- Records that come to rest: their work goes, the next step begins, the counters move.
+CREATE FUNCTION pawl_bulk._records_rest() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET work_mem = '64MB'
+SET jit = off
+AS $function$
+DECLARE
+    actor constant text := coalesce(current_setting('pawl.processor', true), '');
+    other record;
+    rests boolean;
+    failed boolean;
+    had_failed boolean;
+BEGIN
+    SELECT bool_or(n.state NOT IN ('Pending', 'Running')), bool_or(n.state IN ('Failed', 'TimedOut')) INTO rests, failed FROM new_records n;
+    had_failed := EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut'));
+    IF NOT coalesce(rests OR had_failed, false) THEN
+        RETURN NULL;
+    END IF;
+    SELECT w.worker, w.row_number, w.step_index INTO other FROM new_records n
+      JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+     WHERE n.state IN ('Completed', 'Failed', 'WaitingForCompletion') AND w.state = 'leased' AND w.worker <> actor AND w.lease_until > clock_timestamp() LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW004', format('row %s at step %s is worked on by "%s"', other.row_number, other.step_index, other.worker),
+            format('The processor that acts is "%s".', actor));
+    END IF;
+    DELETE FROM pawl_bulk.work w USING new_records n
+     WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+       AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled');
+
+    INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
+    SELECT c.operation, 0, c.successful, c.failed
+      FROM (SELECT m.operation, sum(m.d) FILTER (WHERE m.state = 'Completed' AND m.step_index = o.last_step) AS successful,
+                   sum(m.d) FILTER (WHERE m.state <> 'Completed') AS failed
+              FROM (SELECT n.operation, n.step_index, n.state, count(*) AS d FROM new_records n GROUP BY 1, 2, 3
+                    UNION ALL SELECT r.operation, r.step_index, r.state, -count(*) FROM old_records r GROUP BY 1, 2, 3
+                    UNION ALL SELECT r.operation, x.step_index, s.state, 0 FROM (SELECT DISTINCT operation FROM new_records) r
+                     CROSS JOIN LATERAL (SELECT o.last_step AS step_index FROM pawl_bulk.operations o WHERE o.operation = r.operation) x
+                     CROSS JOIN (VALUES ('Completed'), ('Failed')) s(state)) m
+              JOIN pawl_bulk.operations o ON o.operation = m.operation
+             WHERE m.state IN ('Completed', 'Failed', 'TimedOut') GROUP BY m.operation) c
+     WHERE c.successful <> 0 OR c.failed <> 0;
+
+    IF failed THEN
+        INSERT INTO pawl_bulk.events (operation, type, severity, row_number, step_index, message, detail)
+        SELECT n.operation, 'RowFailed', 'Warning', n.row_number, n.step_index, n.error_message, jsonb_build_object('error_type', n.error_type)
+          FROM new_records n
+         WHERE n.state IN ('Failed', 'TimedOut')
+           AND (NOT had_failed OR (n.operation, n.row_number, n.step_index)
+                NOT IN (SELECT r.operation, r.row_number, r.step_index FROM old_records r WHERE r.state IN ('Failed', 'TimedOut')))
+         ORDER BY n.operation, n.row_number;
+    END IF;
+    INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+    SELECT n.operation, n.row_number, n.step_index + 1
+      FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+     WHERE n.state = 'Completed' AND n.step_index < o.last_step AND o.status = 'Running'
+     ORDER BY n.operation, n.row_number
+    ON CONFLICT DO NOTHING;
+    DELETE FROM pawl_bulk.input i USING new_records n, pawl_bulk.operations o
+     WHERE o.operation = n.operation AND NOT o.track_row_data AND i.operation = n.operation AND i.row_number = n.row_number
+       AND (n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = o.last_step);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._records_rest() IS 'internal: what follows when records come to rest, or do so no longer';
+
+CREATE TRIGGER follow_1_rest AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE AS new_records
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_rest();
+CREATE TRIGGER follow_2_reset AFTER UPDATE ON pawl_bulk.records REFERENCING OLD TABLE AS old_records NEW TABLE AS new_records
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_reset();
+CREATE TRIGGER follow_3_wait AFTER UPDATE ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._records_wait();
+
+-- A record that is deleted alone would leave the counters wrong.
+CREATE FUNCTION pawl_bulk._record_kept() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
+        PERFORM pawl._raise('55000', 'records are deleted with their operation only', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
+    END IF;
+    RETURN OLD;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._record_kept() IS 'internal: refuses to delete a record of an operation that is there';
+CREATE TRIGGER kept BEFORE DELETE ON pawl_bulk.records FOR EACH ROW EXECUTE FUNCTION pawl_bulk._record_kept();

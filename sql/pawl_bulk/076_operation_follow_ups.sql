@@ -1,0 +1,126 @@
+-- What follows when an operation moves, is paused or goes on.
+
+CREATE FUNCTION pawl_bulk._operation_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    now_at timestamptz;
+BEGIN
+    -- whoever is giving it records finishes first
+    PERFORM pg_advisory_xact_lock(pawl_bulk._lock_key(NEW.operation));
+    now_at := clock_timestamp();
+    IF NEW.status IS DISTINCT FROM OLD.status THEN
+        NEW.started_at := coalesce(NEW.started_at, CASE NEW.status WHEN 'Validating' THEN now_at END);
+        NEW.completed_at := CASE WHEN NEW.status IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled') THEN now_at END;
+        NEW.retry_count := OLD.retry_count + (NEW.status = 'Retrying')::integer;
+        IF OLD.status IN ('Pending', 'Validating') AND NEW.status <> 'Validating' THEN
+            NEW.total_rows := (pawl_bulk._sums(NEW.operation)).validated;
+        END IF;
+    END IF;
+    IF NEW.completed_at IS NOT NULL THEN
+        IF NEW.paused_at IS NOT NULL AND OLD.paused_at IS NULL THEN
+            PERFORM pawl._raise('55000', format('operation %s cannot be paused', NEW.operation), format('It is %s.', NEW.status));
+        END IF;
+        NEW.paused_at := NULL;
+    END IF;
+    NEW.paused_by := CASE WHEN NEW.paused_at IS NOT NULL THEN coalesce(NEW.paused_by, session_user) END;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_entered() IS 'internal: locks an operation that moves, and stamps it';
+CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
+    EXECUTE FUNCTION pawl_bulk._operation_entered();
+
+CREATE FUNCTION pawl_bulk._operation_moved() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+BEGIN
+    IF OLD.status IS DISTINCT FROM NEW.status THEN
+        INSERT INTO pawl_bulk.events (operation, type, from_status, to_status) VALUES (NEW.operation, 'StatusChanged', OLD.status, NEW.status);
+        IF NEW.completed_at IS NOT NULL THEN
+            INSERT INTO pawl_bulk.events (operation, type, severity, to_status, message)
+            VALUES (NEW.operation, NEW.status, CASE NEW.status WHEN 'Failed' THEN 'Error' WHEN 'CompletedWithErrors' THEN 'Warning' ELSE 'Info' END,
+                    NEW.status, NEW.error_message);
+        END IF;
+        IF NEW.status IN ('Cancelled', 'Failed') THEN
+            -- work before records, as workers lock them
+            PERFORM FROM pawl_bulk.work w WHERE w.operation = NEW.operation ORDER BY w.row_number, w.step_index FOR UPDATE;
+            UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL FROM pawl_bulk.work w
+             WHERE w.operation = NEW.operation AND r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
+               AND r.state IN ('Pending', 'Running', 'WaitingForCompletion');
+        END IF;
+    END IF;
+    IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) AND NEW.completed_at IS NULL THEN
+        INSERT INTO pawl_bulk.events (operation, type, message)
+        VALUES (NEW.operation, CASE WHEN NEW.paused_at IS NULL THEN 'Resumed' ELSE 'Paused' END, NEW.paused_by);
+        IF NEW.paused_at IS NOT NULL THEN
+            UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
+             WHERE w.operation = NEW.operation AND w.kind = 'start' AND w.state IN ('ready', 'lost') AND NOT w.held;
+        ELSE
+            UPDATE pawl_bulk.work w SET held = false, held_due = NULL, due = CASE WHEN w.held_due > clock_timestamp() THEN w.held_due END
+             WHERE w.operation = NEW.operation AND w.held;
+        END IF;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_moved() IS 'internal: the events of an operation, and what its end or a pause means for its records';
+CREATE TRIGGER moved AFTER UPDATE ON pawl_bulk.operations FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
+    EXECUTE FUNCTION pawl_bulk._operation_moved();
+
+CREATE FUNCTION pawl_bulk._operation_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    INSERT INTO pawl_bulk.events (operation, type, to_status, message) VALUES (NEW.operation, 'Created', NEW.status, NEW.definition);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_came() IS 'internal: the event of a new operation';
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW EXECUTE FUNCTION pawl_bulk._operation_came();
+
+-- An operation is deleted with all that it has.
+CREATE FUNCTION pawl_bulk._operation_gone() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.validations x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.input x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.tallies x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.retry_history x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.signal_keys x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.signals x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.events x WHERE x.operation = OLD.operation;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_gone() IS 'internal: deletes what belongs to a deleted operation';
+CREATE TRIGGER gone AFTER DELETE ON pawl_bulk.operations FOR EACH ROW EXECUTE FUNCTION pawl_bulk._operation_gone();
+
+CREATE FUNCTION pawl_bulk._operation_may_go() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl._raise('55000', format('operation %s is not at rest', OLD.operation), format('It is %s.', OLD.status),
+        format('select pawl_bulk.cancel(%L)', OLD.operation));
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_may_go() IS 'internal: refuses to delete an operation that is not at rest';
+CREATE TRIGGER may_go BEFORE DELETE ON pawl_bulk.operations FOR EACH ROW
+    WHEN (OLD.status = ANY ('{Pending,Validating,Running,Retrying}')) EXECUTE FUNCTION pawl_bulk._operation_may_go();

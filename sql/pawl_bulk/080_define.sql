@@ -1,0 +1,120 @@
+-- Definitions by one JSON value, so that they can be kept in a file.
+
+CREATE FUNCTION pawl_bulk._known_fields(given jsonb, known text[], what text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    strange text;
+BEGIN
+    IF jsonb_typeof(given) IS DISTINCT FROM 'object' THEN
+        PERFORM pawl._raise('22023', format('%s must be a JSON object', what));
+    END IF;
+    SELECT k INTO strange FROM jsonb_object_keys(given) k WHERE k <> ALL (known) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('%s has no field "%s"', what, strange), 'Its fields are ' || array_to_string(known, ', ') || '.');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._known_fields(jsonb, text[], text) IS 'internal: refuses fields that mean nothing; 22023';
+
+CREATE FUNCTION pawl_bulk._texts(given jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(array_agg(x ORDER BY n), '{}') FROM jsonb_array_elements_text(CASE jsonb_typeof(given) WHEN 'array' THEN given ELSE '[]' END) WITH ORDINALITY e(x, n)
+$function$;
+COMMENT ON FUNCTION pawl_bulk._texts(jsonb) IS 'internal: a JSON array of texts';
+
+CREATE FUNCTION pawl_bulk._define_step(definition text, version integer, step_index integer, step jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    what text := format('step %s', step_index);
+    kind text := coalesce(step ->> 'kind', 'sync');
+    handler text := step ->> 'handler';
+    checker text := step ->> 'check';
+BEGIN
+    PERFORM pawl_bulk._known_fields(step, '{name,kind,handler,check,max_retries,backoff,poll_interval,poll_jitter,timeout,run_timeout,allow_operation_retry,signal_key}', what);
+    IF coalesce(step ->> 'name', '') = '' THEN
+        PERFORM pawl._raise('22023', format('%s has no name', what));
+    ELSIF kind NOT IN ('sync', 'poll', 'signal') THEN
+        PERFORM pawl._raise('22023', format('unknown kind "%s" of step "%s"', kind, step ->> 'name'), NULL, 'sync, poll or signal');
+    ELSIF kind <> 'sync' AND step ->> 'timeout' IS NULL THEN
+        PERFORM pawl._raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'What polls or waits for a signal must end some time.');
+    ELSIF kind = 'poll' AND step ->> 'poll_interval' IS NULL THEN
+        PERFORM pawl._raise('22023', format('step "%s" needs a poll_interval', step ->> 'name'));
+    ELSIF kind = 'sync' AND handler = 'none' THEN
+        PERFORM pawl._raise('22023', format('step "%s" has nothing to do', step ->> 'name'));
+    END IF;
+    PERFORM pawl_bulk._known_fields(coalesce(step -> 'backoff', '{}'), '{base,cap,jitter}', what || ', backoff');
+    INSERT INTO pawl_bulk.steps (name, version, step_index, step_name, kind, queue, handler, check_queue, check_handler, max_retries, backoff_base, backoff_cap,
+                                 backoff_jitter, poll_interval, poll_jitter, timeout, run_timeout, allow_operation_retry, signal_key)
+    VALUES (definition, version, step_index, step ->> 'name', kind,
+            CASE WHEN handler ^@ 'sql:' OR handler = 'none' THEN 'sql:' ELSE coalesce(handler, definition) END, CASE WHEN handler ^@ 'sql:' THEN substr(handler, 5) END,
+            CASE WHEN checker ^@ 'sql:' THEN 'sql:' ELSE coalesce(checker, CASE WHEN NOT handler ^@ 'sql:' AND handler <> 'none' THEN handler END, definition) END,
+            CASE WHEN checker ^@ 'sql:' THEN substr(checker, 5) END,
+            coalesce((step ->> 'max_retries')::integer, 0), coalesce((step #>> '{backoff,base}')::interval, '1 s'), coalesce((step #>> '{backoff,cap}')::interval, '30 s'),
+            coalesce((step #>> '{backoff,jitter}')::double precision, 0.5), (step ->> 'poll_interval')::interval,
+            coalesce((step ->> 'poll_jitter')::double precision, 0.2), (step ->> 'timeout')::interval, (step ->> 'run_timeout')::interval,
+            coalesce((step ->> 'allow_operation_retry')::boolean, true), step ->> 'signal_key');
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._define_step(text, integer, integer, jsonb) IS 'internal: stores a step of a definition; 22023';
+
+CREATE FUNCTION pawl_bulk.define(configuration jsonb) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    name text := configuration ->> 'name';
+    newest pawl_bulk.definitions;
+    next_version integer;
+BEGIN
+    PERFORM pawl_bulk._known_fields(configuration, '{name,description,metadata,metadata_validators,row,validators,row_id,is_retryable,track_row_data,max_retry_attempts,max_takeovers,max_input_bytes,steps}', 'a definition');
+    IF coalesce(name, '') = '' OR length(name) > 100 THEN
+        PERFORM pawl._raise('22023', 'a definition needs a name of 1 to 100 characters');
+    ELSIF jsonb_typeof(configuration -> 'steps') IS DISTINCT FROM 'array' OR jsonb_array_length(configuration -> 'steps') = 0 THEN
+        PERFORM pawl._raise('22023', format('definition "%s" has no steps', name));
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(configuration -> 'steps') s GROUP BY lower(s ->> 'name') HAVING count(*) > 1) THEN
+        PERFORM pawl._raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.define ' || name, 0));
+    SELECT d.* INTO newest FROM pawl_bulk.definitions d WHERE d.name = configuration ->> 'name' ORDER BY d.version DESC LIMIT 1;
+    IF newest.configuration = configuration AND newest.dropped_at IS NULL THEN
+        RETURN newest.version;
+    END IF;
+    next_version := coalesce(newest.version, 0) + 1;
+    INSERT INTO pawl_bulk.definitions (name, version, description, metadata_schema, metadata_validators, row_schema, row_validators, row_id, is_retryable, track_row_data,
+                                       max_retry_attempts, max_takeovers, max_input_bytes, configuration)
+    VALUES (name, next_version, configuration ->> 'description', coalesce(configuration -> 'metadata', '{}'), pawl_bulk._texts(configuration -> 'metadata_validators'),
+            coalesce(configuration -> 'row', '{}'), pawl_bulk._texts(configuration -> 'validators'), configuration ->> 'row_id',
+            coalesce((configuration ->> 'is_retryable')::boolean, false), coalesce((configuration ->> 'track_row_data')::boolean, false),
+            coalesce((configuration ->> 'max_retry_attempts')::integer, 10), coalesce((configuration ->> 'max_takeovers')::integer, 5),
+            coalesce((configuration ->> 'max_input_bytes')::bigint, 104857600), configuration);
+    PERFORM pawl_bulk._define_step(name, next_version, (n - 1)::integer, s) FROM jsonb_array_elements(configuration -> 'steps') WITH ORDINALITY e(s, n);
+    RETURN next_version;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.define(jsonb) IS
+'stores a definition as the next version of its name and returns that; the newest version again where it says the same. {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field, "is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes", "steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>" or the queue of its workers (default: the name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter": 0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key": "carrier-{row}"}]}. 22023: what is wrong with it';
+
+CREATE FUNCTION pawl_bulk.drop_definition(name text, version integer DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    dropped integer;
+BEGIN
+    UPDATE pawl_bulk.definitions d SET dropped_at = clock_timestamp()
+     WHERE d.name = drop_definition.name AND (drop_definition.version IS NULL OR d.version = drop_definition.version) AND d.dropped_at IS NULL;
+    GET DIAGNOSTICS dropped = ROW_COUNT;
+    RETURN dropped;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.drop_definition(text, integer) IS 'drops a version of a definition, or all of them; returns how many. Operations that wait to be picked up fail, running ones go on, nothing is retried';

@@ -1,0 +1,116 @@
+-- How operations and their rows come in.
+
+CREATE FUNCTION pawl_bulk.submit(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL, format text DEFAULT 'ndjson',
+    columns text[] DEFAULT NULL, dialect jsonb DEFAULT '{}', idempotency_key text DEFAULT NULL, checksum text DEFAULT NULL, file_name text DEFAULT NULL,
+    source text DEFAULT NULL, created_by text DEFAULT NULL, priority integer DEFAULT 0, version integer DEFAULT NULL, notifications jsonb DEFAULT NULL,
+    OUT operation uuid, OUT created boolean)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    d pawl_bulk.definitions;
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x
+     WHERE x.name = submit.definition AND x.dropped_at IS NULL AND (submit.version IS NULL OR x.version = submit.version) ORDER BY x.version DESC LIMIT 1;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition));
+    ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'rows must be a JSON array');
+    END IF;
+    PERFORM pawl_bulk._known_fields(coalesce(submit.dialect, '{}'), '{delimiter,quote,header,map}', 'a dialect');
+    INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
+                                           notifications, last_step, track_row_data, sealed)
+    SELECT d.name, d.version, coalesce(submit.metadata, '{}'), submit.format, submit.columns, coalesce(submit.dialect, '{}'), submit.idempotency_key, submit.checksum,
+           submit.file_name, submit.source, coalesce(submit.created_by, session_user), coalesce(submit.priority, 0), submit.notifications,
+           (SELECT max(s.step_index) FROM pawl_bulk.steps s WHERE s.name = d.name AND s.version = d.version), d.track_row_data, rows IS NOT NULL
+    ON CONFLICT ON CONSTRAINT operations_definition_idempotency_key_key DO NOTHING
+    RETURNING o.operation INTO submit.operation;
+    created := FOUND;
+    IF NOT created THEN
+        SELECT o.operation INTO submit.operation FROM pawl_bulk.operations o WHERE o.definition = d.name AND o.idempotency_key = submit.idempotency_key;
+        RETURN;
+    END IF;
+    INSERT INTO pawl_bulk.input (operation, row_number, data, problem)
+    SELECT submit.operation, e.n, e.x, CASE WHEN jsonb_typeof(e.x) <> 'object' THEN 'the row is no JSON object' END
+      FROM jsonb_array_elements(coalesce(rows, '[]')) WITH ORDINALITY e(x, n);
+    PERFORM set_config('pawl_bulk.operation', submit.operation::text, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
+'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. P0002: no such definition';
+
+CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    stored record;
+    allowed bigint;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = seal.operation FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no operation %s', seal.operation));
+    ELSIF o.sealed OR o.status <> 'Pending' THEN
+        PERFORM pawl._raise('55000', format('the input of operation %s is complete', seal.operation));
+    END IF;
+    o.columns := coalesce(o.columns, pawl_bulk._read_header(o));
+    SELECT count(*) FILTER (WHERE i.row_number > 0) AS rows, sum(coalesce(octet_length(i.raw) + 1, pg_column_size(i.data))) AS bytes INTO stored
+      FROM pawl_bulk.input i WHERE i.operation = seal.operation;
+    SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
+    IF allowed > 0 AND stored.bytes > allowed THEN
+        PERFORM pawl._raise('54000', format('the input has %s bytes', stored.bytes), format('Definition "%s" allows %s.', o.definition, allowed));
+    END IF;
+    UPDATE pawl_bulk.operations x SET sealed = true, input_error = seal.input_error, columns = o.columns, input_bytes = stored.bytes,
+           checksum = coalesce(seal.checksum, x.checksum)
+     WHERE x.operation = seal.operation;
+    RETURN stored.rows;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text) IS
+'says that the input of an operation is complete, or with input_error why it could not be read further; returns the number of rows. P0002: no such operation; 55000: it is sealed; 54000: more bytes than the definition allows';
+
+-- The first line of a file names its columns; the dialect may give them other names.
+CREATE FUNCTION pawl_bulk._read_header(o pawl_bulk.operations) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    line text;
+BEGIN
+    IF o.format <> 'csv' THEN
+        RETURN NULL;
+    END IF;
+    SELECT i.raw INTO line FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = 0;
+    IF line IS NULL THEN
+        PERFORM pawl._raise('22023', 'the columns of the CSV are not known', 'It has no header and none were given.');
+    END IF;
+    RETURN (SELECT array_agg(coalesce(o.dialect -> 'map' ->> f, f) ORDER BY n)
+              FROM unnest(pawl_bulk.csv_fields(ltrim(line, U&'\FEFF'), coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))) WITH ORDINALITY h(f, n));
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS 'internal: the columns that a CSV names in its first line; 22023: none';
+
+-- Rows come while the operation waits for them.
+CREATE FUNCTION pawl_bulk._input_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    refused uuid;
+BEGIN
+    SELECT n.operation INTO refused FROM (SELECT DISTINCT x.operation FROM new_rows x) n
+      LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
+     WHERE o.status IS DISTINCT FROM 'Pending' OR o.sealed AND o.xmin <> pg_current_xact_id()::xid LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('55000', format('operation %s takes no rows', refused), 'Its input is complete, or there is no such operation.');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._input_came();

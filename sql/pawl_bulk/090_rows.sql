@@ -1,0 +1,86 @@
+-- Rows as JSON, whatever they came as, and functions of users over many of them.
+
+CREATE FUNCTION pawl_bulk._json(raw text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    RETURN raw::jsonb;
+EXCEPTION WHEN data_exception OR syntax_error OR statement_too_complex OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._json(text) IS 'internal: a JSON text as jsonb; null where it is none';
+
+CREATE FUNCTION pawl_bulk.row_data(operation uuid, row_number bigint) RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    SELECT coalesce(i.data, CASE o.format WHEN 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
+                                          ELSE pawl_bulk._json(i.raw) END)
+      FROM pawl_bulk.input i JOIN pawl_bulk.operations o ON o.operation = i.operation
+     WHERE i.operation = row_data.operation AND i.row_number = row_data.row_number AND i.problem IS NULL
+$function$;
+COMMENT ON FUNCTION pawl_bulk.row_data(uuid, bigint) IS 'a row of an operation as JSON; null where it was malformed, or its data is not kept any more';
+
+-- The data of many rows in their order.
+CREATE FUNCTION pawl_bulk._data_of(operation uuid, row_numbers bigint[], OUT numbers bigint[], OUT datas jsonb[])
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    delimiter text;
+    quote text;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _data_of.operation;
+    delimiter := coalesce(o.dialect ->> 'delimiter', ',');
+    quote := coalesce(o.dialect ->> 'quote', '"');
+    SELECT array_agg(u.n ORDER BY u.n),
+           array_agg(CASE WHEN i.data IS NOT NULL THEN i.data WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
+                          ELSE i.raw::jsonb END ORDER BY u.n)
+      INTO numbers, datas
+      FROM unnest(row_numbers) u(n) LEFT JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number = u.n;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._data_of(uuid, bigint[]) IS 'internal: rows of an operation as JSON';
+
+-- Calls a user's function for many rows. Where it raises an error, the rows are halved until the error belongs to one of them: what it
+-- did for the others is done again without it.
+CREATE FUNCTION pawl_bulk._call_for_rows(function_name text, operation uuid, metadata jsonb, numbers bigint[], datas jsonb[]) RETURNS jsonb[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    called regprocedure := to_regprocedure(function_name || '(uuid,jsonb,bigint[],jsonb[])');
+    found_rows jsonb[];
+    half integer := cardinality(numbers) / 2;
+BEGIN
+    IF called IS NULL THEN
+        PERFORM pawl._raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name), 'It is named with its schema.');
+    END IF;
+    BEGIN
+        EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x', called::oid::regproc)
+          INTO found_rows USING operation, metadata, numbers, datas;
+        RETURN found_rows;
+    EXCEPTION WHEN OTHERS THEN
+        -- what the server asks of everybody is not the rows' failure
+        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' OR SQLSTATE = '42501' THEN
+            RAISE;
+        END IF;
+        IF half = 0 THEN
+            RETURN ARRAY[jsonb_build_object('row_number', numbers[1], 'code', 'exception', 'answer', 'failed', 'message', SQLERRM, 'sqlstate', SQLSTATE)];
+        END IF;
+    END;
+    RETURN pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[:half], datas[:half])
+        || pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[half + 1:], datas[half + 1:]);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._call_for_rows(text, uuid, jsonb, bigint[], jsonb[]) IS 'internal: what a function says of rows, as JSON; 42883: there is no such function';

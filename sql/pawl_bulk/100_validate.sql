@@ -1,0 +1,188 @@
+-- The validation phase: metadata once, rows in batches, every error kept.
+
+CREATE FUNCTION pawl_bulk._schema_errors(schema jsonb, data jsonb) RETURNS TABLE (code text, message text, field text)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    rule record;
+    given jsonb;
+    said text;
+BEGIN
+    FOR field IN SELECT jsonb_array_elements_text(coalesce(schema -> 'required', '[]')) LOOP
+        IF coalesce(data -> field, 'null') = 'null' OR data ->> field = '' THEN
+            code := 'required';
+            message := format('"%s" is missing', field);
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+    FOR rule IN SELECT p.key AS name, p.value AS is FROM jsonb_each(coalesce(schema -> 'properties', '{}')) p LOOP
+        given := data -> rule.name;
+        field := rule.name;
+        CONTINUE WHEN given IS NULL OR given = 'null' OR given = '""';
+        said := given #>> '{}';
+        message := NULL;
+        IF rule.is ->> 'type' = 'string' AND jsonb_typeof(given) <> 'string' OR rule.is ->> 'type' = 'boolean' AND said NOT IN ('true', 'false')
+           OR rule.is ->> 'type' = 'number' AND said !~ '^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$' OR rule.is ->> 'type' = 'integer' AND said !~ '^\s*[-+]?\d+\s*$' THEN
+            code := 'type';
+            message := format('"%s" is no %s', field, rule.is ->> 'type');
+        ELSIF length(said) < (rule.is ->> 'minLength')::integer OR length(said) > (rule.is ->> 'maxLength')::integer THEN
+            code := 'length';
+            message := format('"%s" has %s characters', field, length(said));
+        ELSIF said !~ (rule.is ->> 'pattern') THEN
+            code := 'pattern';
+            message := format('"%s" does not match %s', field, rule.is ->> 'pattern');
+        ELSIF rule.is -> 'enum' IS NOT NULL AND NOT rule.is -> 'enum' @> to_jsonb(said) AND NOT rule.is -> 'enum' @> given THEN
+            code := 'enum';
+            message := format('"%s" is none of %s', field, rule.is -> 'enum');
+        ELSIF rule.is ? 'minimum' AND said::numeric < (rule.is ->> 'minimum')::numeric OR rule.is ? 'maximum' AND said::numeric > (rule.is ->> 'maximum')::numeric THEN
+            code := 'range';
+            message := format('"%s" is out of range', field);
+        END IF;
+        IF message IS NOT NULL THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+EXCEPTION WHEN data_exception THEN
+    code := 'type';
+    message := format('"%s" is no number', field);
+    RETURN NEXT;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._schema_errors(jsonb, jsonb) IS 'internal: what a JSON value lacks of a schema: required, properties with type, minLength, maxLength, pattern, enum, minimum, maximum';
+
+CREATE FUNCTION pawl_bulk._metadata_errors(d pawl_bulk.definitions, metadata jsonb) RETURNS text[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    errors text[] := ARRAY(SELECT e.message FROM pawl_bulk._schema_errors(d.metadata_schema, metadata) e);
+    more text[];
+    validator text;
+BEGIN
+    FOREACH validator IN ARRAY d.metadata_validators LOOP
+        IF to_regprocedure(validator || '(jsonb)') IS NULL THEN
+            errors := errors || format('there is no validator %s(jsonb)', validator);
+            CONTINUE;
+        END IF;
+        BEGIN
+            EXECUTE format('SELECT coalesce(array_agg(coalesce(x.message, x.code)), ''{}'') FROM %s($1) x', to_regprocedure(validator || '(jsonb)')::oid::regproc)
+              INTO more USING metadata;
+            errors := errors || more;
+        EXCEPTION WHEN OTHERS THEN
+            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+                RAISE;
+            END IF;
+            errors := errors || SQLERRM;
+        END;
+    END LOOP;
+    RETURN errors;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb) IS 'internal: everything that is wrong with the metadata of an operation';
+
+-- The next rows of an operation, read. Malformed ones have no data and a problem.
+CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, batch integer, OUT numbers bigint[], OUT datas jsonb[], OUT problems text[])
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    delimiter text := coalesce(o.dialect ->> 'delimiter', ',');
+    quote text := coalesce(o.dialect ->> 'quote', '"');
+    readable boolean := true;
+BEGIN
+    FOR attempt IN 1 .. 2 LOOP
+        BEGIN
+            -- one malformed JSON text stops the batch; then each is tried alone
+            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
+                       CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote) ELSE 'the row is no JSON object' END END))
+              INTO numbers, datas, problems
+              FROM (SELECT i.row_number, i.raw, i.problem,
+                           CASE WHEN i.problem IS NOT NULL THEN NULL WHEN i.data IS NOT NULL THEN i.data
+                                WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
+                                WHEN readable THEN i.raw::jsonb ELSE pawl_bulk._json(i.raw) END AS data
+                      FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number > o.validated_through AND i.row_number > 0
+                     ORDER BY i.row_number LIMIT batch) x;
+            EXIT;
+        EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+            readable := false;
+        END;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._read_rows(pawl_bulk.operations, integer) IS 'internal: the next rows to be validated';
+
+-- All errors of the rows, in the order of the validators.
+CREATE FUNCTION pawl_bulk._row_errors(d pawl_bulk.definitions, o pawl_bulk.operations, numbers bigint[], datas jsonb[]) RETURNS jsonb[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    errors jsonb[] := '{}';
+    validator text;
+BEGIN
+    IF numbers IS NULL THEN
+        RETURN errors;
+    END IF;
+    FOREACH validator IN ARRAY d.row_validators LOOP
+        errors := errors || pawl_bulk._call_for_rows(validator, o.operation, o.metadata, numbers, datas);
+    END LOOP;
+    IF d.row_schema <> '{}' THEN
+        errors := errors || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', e.code, 'message', e.message, 'field', e.field)
+                                    FROM unnest(numbers, datas) u(n, data) CROSS JOIN LATERAL pawl_bulk._schema_errors(d.row_schema, u.data) e);
+    END IF;
+    RETURN errors;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._row_errors(pawl_bulk.definitions, pawl_bulk.operations, bigint[], jsonb[]) IS 'internal: what the validators say of rows: {row_number, code, message}';
+
+CREATE FUNCTION pawl_bulk._validate_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    d pawl_bulk.definitions;
+    r record;
+    fine record;
+    errors jsonb[];
+    now_at timestamptz;
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
+    r := pawl_bulk._read_rows(o, batch);
+    IF r.numbers IS NULL THEN
+        RETURN 0;
+    END IF;
+    IF array_remove(r.problems, NULL) = '{}' THEN
+        errors := pawl_bulk._row_errors(d, o, r.numbers, r.datas);
+    ELSE
+        SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem) WHERE u.problem IS NULL;
+        errors := pawl_bulk._row_errors(d, o, fine.numbers, fine.datas)
+            || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem) FROM unnest(r.numbers, r.problems) u(n, problem) WHERE u.problem IS NOT NULL);
+    END IF;
+    now_at := clock_timestamp();
+    IF errors = '{}' THEN
+        INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, created_at)
+        SELECT o.operation, u.n, 'Completed', u.data ->> d.row_id, now_at FROM unnest(r.numbers, r.datas) u(n, data);
+    ELSE
+        INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, errors, raw, created_at)
+        SELECT o.operation, u.n, CASE WHEN e.errors IS NULL THEN 'Completed' ELSE 'Failed' END, u.data ->> d.row_id, e.errors,
+               CASE WHEN u.problem IS NOT NULL THEN (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = u.n) END, now_at
+          FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem)
+          LEFT JOIN (SELECT (x.e ->> 'row_number')::bigint AS n, jsonb_agg(x.e - 'row_number' - 'answer' ORDER BY x.k) AS errors
+                       FROM unnest(errors) WITH ORDINALITY x(e, k) GROUP BY 1) e ON e.n = u.n
+         ORDER BY u.n;
+        IF NOT o.track_row_data THEN
+            DELETE FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number IN (SELECT (x.e ->> 'row_number')::bigint FROM unnest(errors) x(e));
+        END IF;
+    END IF;
+    UPDATE pawl_bulk.operations x SET validated_through = r.numbers[cardinality(r.numbers)] WHERE x.operation = o.operation;
+    RETURN cardinality(r.numbers);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._validate_rows(pawl_bulk.operations, integer) IS 'internal: writes the validation records of the next rows; returns how many';

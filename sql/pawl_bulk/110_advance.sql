@@ -1,0 +1,154 @@
+-- The duty that moves operations on. Any number of sessions may call it: an operation that one works on is left out by the others.
+
+CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM set_config('pawl.event', event, true);
+    UPDATE pawl_bulk.operations o SET status = 'Failed', error_message = message WHERE o.operation = _fail.operation;
+    PERFORM set_config('pawl.event', '', true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot go on';
+
+CREATE FUNCTION pawl_bulk._pick_up(o pawl_bulk.operations) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    d pawl_bulk.definitions;
+    errors text[];
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
+    IF NOT FOUND THEN
+        PERFORM pawl_bulk._fail(o.operation, format('definition "%s" version %s is gone', o.definition, o.version), 'Definition missing');
+        RETURN 1;
+    END IF;
+    IF o.status = 'Retrying' THEN
+        UPDATE pawl_bulk.operations x SET status = 'Running' WHERE x.operation = o.operation;
+        RETURN 1;
+    END IF;
+    UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = o.operation;
+    errors := pawl_bulk._metadata_errors(d, o.metadata)
+        || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v) FROM unnest(d.row_validators) v
+                  WHERE to_regprocedure(v || '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
+    IF errors <> '{}' THEN
+        PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
+    END IF;
+    RETURN 1;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations) IS 'internal: begins an operation, or a retry of one';
+
+-- Valid rows get their record at the first step.
+CREATE FUNCTION pawl_bulk._open_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    opened bigint;
+    through bigint;
+BEGIN
+    SELECT max(v.row_number), count(*) INTO through, opened
+      FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
+    IF opened = 0 THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+    SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
+     WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number;
+    UPDATE pawl_bulk.operations x SET opened_through = through WHERE x.operation = o.operation;
+    RETURN opened;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._open_rows(pawl_bulk.operations, integer) IS 'internal: makes the first records of the next valid rows; returns how many rows it looked at';
+
+CREATE FUNCTION pawl_bulk._finish(o pawl_bulk.operations) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    sums record;
+BEGIN
+    sums := pawl_bulk._sums(o.operation);
+    IF sums.successful + sums.failed < o.total_rows THEN
+        RETURN 0;
+    END IF;
+    UPDATE pawl_bulk.operations x SET status = CASE WHEN sums.failed = 0 THEN 'Completed' ELSE 'CompletedWithErrors' END WHERE x.operation = o.operation;
+    RETURN 1;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows all have their outcome';
+
+CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    did bigint;
+BEGIN
+    IF o.status = 'Running' THEN
+        did := CASE WHEN o.paused_at IS NULL THEN pawl_bulk._open_rows(o, batch) ELSE 0 END;
+        RETURN CASE WHEN did > 0 THEN did ELSE pawl_bulk._finish(o) END;
+    ELSIF o.paused_at IS NOT NULL THEN
+        RETURN 0;
+    ELSIF o.status = 'Pending' AND NOT o.sealed THEN
+        IF o.created_at > clock_timestamp() - interval '1 day' THEN
+            RETURN 0;
+        END IF;
+        PERFORM pawl_bulk._fail(o.operation, 'the input was never completed', 'Definition missing');
+        RETURN 1;
+    ELSIF o.status IN ('Pending', 'Retrying') THEN
+        RETURN pawl_bulk._pick_up(o);
+    END IF;
+    did := pawl_bulk._validate_rows(o, batch);
+    IF did = 0 THEN
+        IF o.input_error IS NULL THEN
+            UPDATE pawl_bulk.operations x SET status = 'Running' WHERE x.operation = o.operation;
+        ELSE
+            PERFORM pawl_bulk._fail(o.operation, o.input_error, 'Metadata validation fails');
+        END IF;
+        did := 1;
+    END IF;
+    RETURN did;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer) IS 'internal: the next thing to do for an operation; returns how much was done';
+
+CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    candidate uuid;
+    o pawl_bulk.operations;
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 1000000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 1000000');
+    END IF;
+    done := 0;
+    FOR candidate IN SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
+                      ORDER BY x.priority DESC, x.operation LOOP
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
+           FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        done := done + pawl_bulk._advance_one(o, batch);
+        EXIT WHEN done >= batch;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
+'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights';

@@ -1,0 +1,91 @@
+-- How executions and checks end, whoever made them: workers report, SQL handlers answer. Set-based.
+
+-- outcomes: ok and fail of start work; done, pending and failed of a check. The work of these records is locked by the caller.
+CREATE FUNCTION pawl_bulk._settle(operations uuid[], row_numbers bigint[], step_indexes integer[], outcomes text[], messages text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    now_at constant timestamptz := clock_timestamp();
+BEGIN
+    -- tries that are left: the record stays Running, its work is due after the backoff
+    IF 'fail' = ANY (outcomes) THEN
+        UPDATE pawl_bulk.work w
+           SET state = 'ready',
+               due = now_at + least(s.backoff_base * power(2, least(r.tries + 1, 40)), s.backoff_cap) * (1 + random() * s.backoff_jitter)
+          FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
+          JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
+          JOIN pawl_bulk.operations o ON o.operation = u.operation
+          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index
+         WHERE u.outcome = 'fail' AND r.tries < s.max_retries
+           AND w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index;
+    END IF;
+    IF 'pending' = ANY (outcomes) THEN
+        UPDATE pawl_bulk.work w
+           SET state = 'ready', due = least(now_at + s.poll_interval * (1 + random() * s.poll_jitter), w.deadline_at)
+          FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
+          JOIN pawl_bulk.operations o ON o.operation = u.operation
+          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index
+         WHERE u.outcome = 'pending' AND w.deadline_at > now_at
+           AND w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index;
+    END IF;
+    UPDATE pawl_bulk.records r
+       SET state = x.to_state, tries = r.tries + x.tried,
+           error_type = CASE x.to_state WHEN 'Failed' THEN 'StepFailure' WHEN 'TimedOut' THEN 'Timeout' END,
+           error_message = CASE WHEN x.outcome IN ('fail', 'failed') THEN x.message WHEN x.to_state = 'TimedOut' THEN 'not done at the last check' END,
+           completed_at = CASE WHEN x.to_state NOT IN ('Running', 'WaitingForCompletion') THEN now_at END
+      FROM (SELECT u.*, (u.outcome IN ('ok', 'fail'))::integer AS tried,
+                   CASE WHEN u.outcome = 'ok' THEN CASE s.kind WHEN 'sync' THEN 'Completed' ELSE 'WaitingForCompletion' END
+                        WHEN u.outcome = 'fail' THEN CASE WHEN q.tries < s.max_retries THEN 'Running' ELSE 'Failed' END
+                        WHEN u.outcome = 'done' THEN 'Completed'
+                        WHEN u.outcome = 'failed' THEN 'Failed'
+                        WHEN w.deadline_at <= now_at THEN 'TimedOut' END AS to_state
+              FROM unnest(operations, row_numbers, step_indexes, outcomes, messages) u(operation, row_number, step_index, outcome, message)
+              JOIN pawl_bulk.records q ON q.operation = u.operation AND q.row_number = u.row_number AND q.step_index = u.step_index
+              JOIN pawl_bulk.work w ON w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index
+              JOIN pawl_bulk.operations o ON o.operation = u.operation
+              JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index) x
+     WHERE r.operation = x.operation AND r.row_number = x.row_number AND r.step_index = x.step_index AND x.to_state IS NOT NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._settle(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';
+
+-- Records whose time is over. A check that is due, or being made, is waited for a little: the last one is made at the deadline.
+CREATE FUNCTION pawl_bulk.time_out(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    now_at constant timestamptz := clock_timestamp();
+    late record;
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 100000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 100000');
+    END IF;
+    SELECT array_agg(l.operation) AS operations, array_agg(l.row_number) AS rows, array_agg(l.step_index) AS steps INTO late
+      FROM (SELECT w.operation, w.row_number, w.step_index FROM pawl_bulk.work w
+             WHERE w.deadline_at <= now_at
+               AND NOT (w.kind = 'check' AND w.deadline_at > now_at - interval '5 s'
+                        AND (w.state = 'leased' AND w.lease_until > now_at OR w.state <> 'leased' AND (w.due IS NULL OR w.due <= w.deadline_at)))
+             ORDER BY w.deadline_at LIMIT batch FOR UPDATE SKIP LOCKED) l;
+    UPDATE pawl_bulk.records r
+       SET state = 'TimedOut', error_type = 'Timeout', completed_at = now_at,
+           error_message = CASE r.state WHEN 'Running' THEN 'the run limit is over' ELSE 'nothing came within the timeout' END
+      FROM unnest(late.operations, late.rows, late.steps) u(operation, row_number, step_index)
+     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state IN ('Running', 'WaitingForCompletion');
+    GET DIAGNOSTICS done = ROW_COUNT;
+    SELECT greatest(min(w.deadline_at), now_at + interval '1 s') INTO next_at FROM pawl_bulk.work w WHERE w.deadline_at IS NOT NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.time_out(integer) IS 'a duty: times out at most batch records whose deadline or run limit has passed; returns how many, and when the next is due. A check at the deadline has five seconds to be made';

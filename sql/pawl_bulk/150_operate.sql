@@ -1,0 +1,85 @@
+-- What operators do to an operation. Each is an UPDATE that could be written by hand; what follows hangs on the row.
+
+CREATE FUNCTION pawl_bulk._operation_of(operation uuid) RETURNS pawl_bulk.operations
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _operation_of.operation FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no operation %s', operation));
+    END IF;
+    RETURN o;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_of(uuid) IS 'internal: an operation, locked; P0002: there is none';
+
+CREATE FUNCTION pawl_bulk.cancel(operation uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations := pawl_bulk._operation_of(operation);
+BEGIN
+    IF o.status = 'Cancelled' THEN
+        RETURN false;
+    END IF;
+    UPDATE pawl_bulk.operations x SET status = 'Cancelled' WHERE x.operation = cancel.operation;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.cancel(uuid) IS 'cancels an operation and all its active records; false: it was cancelled already. PW001: it has ended otherwise; P0002: there is no such operation';
+
+CREATE FUNCTION pawl_bulk.abort(operation uuid, message text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM pawl_bulk._operation_of(operation);
+    UPDATE pawl_bulk.operations x SET status = 'Failed', error_message = message WHERE x.operation = abort.operation;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.abort(uuid, text) IS 'ends an operation that cannot go on: Failed with a message, its active records cancelled. PW001: it has ended; P0002: there is no such operation';
+
+CREATE FUNCTION pawl_bulk.pause(operation uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations := pawl_bulk._operation_of(operation);
+BEGIN
+    IF o.paused_at IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    UPDATE pawl_bulk.operations x SET paused_at = clock_timestamp() WHERE x.operation = pause.operation;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.pause(uuid) IS 'nothing of the operation is begun until it is resumed; what runs, and signals, checks and deadlines go on. False: it is paused. 55000: it is at rest; P0002: there is no such operation';
+
+CREATE FUNCTION pawl_bulk.resume(operation uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations := pawl_bulk._operation_of(operation);
+BEGIN
+    IF o.completed_at IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('operation %s cannot be resumed', operation), format('It is %s.', o.status));
+    ELSIF o.paused_at IS NULL THEN
+        RETURN false;
+    END IF;
+    UPDATE pawl_bulk.operations x SET paused_at = NULL WHERE x.operation = resume.operation;
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.resume(uuid) IS 'lets a paused operation go on; false: it is not paused. 55000: it is at rest; P0002: there is no such operation';

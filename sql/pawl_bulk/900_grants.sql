@@ -1,0 +1,23 @@
+-- Who may do what: workers claim and report, operators do what operators do, readers look. What follows from a move is written by
+-- functions of the owner; nobody writes counters, histories or events by hand.
+
+GRANT USAGE ON SCHEMA pawl_bulk TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA pawl_bulk TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT INSERT, UPDATE, DELETE ON pawl_bulk.definitions, pawl_bulk.steps TO pawl_admin;
+GRANT INSERT, UPDATE ON pawl_bulk.operations TO pawl_admin, pawl_operator, pawl_worker;
+GRANT DELETE ON pawl_bulk.operations TO pawl_admin;
+GRANT INSERT, DELETE ON pawl_bulk.input TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT ON pawl_bulk.validations TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT, UPDATE ON pawl_bulk.records, pawl_bulk.work TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT, UPDATE ON pawl_bulk.signal_keys TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT ON pawl_bulk.signals, pawl_bulk.events TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT ON pawl_bulk.operation_transitions, pawl_bulk.record_transitions TO pawl_admin, pawl_operator, pawl_worker;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl_bulk FROM PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl_bulk TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+REVOKE EXECUTE ON FUNCTION pawl_bulk.define(jsonb), pawl_bulk.drop_definition(text, integer) FROM pawl_operator, pawl_worker, pawl_reader;
+REVOKE EXECUTE ON FUNCTION pawl_bulk.cancel(uuid), pawl_bulk.abort(uuid, text), pawl_bulk.pause(uuid), pawl_bulk.resume(uuid),
+    pawl_bulk.retry(uuid, bigint[], text[], text[]) FROM pawl_worker, pawl_reader;
+REVOKE EXECUTE ON FUNCTION pawl_bulk.claim(text, text, integer, interval), pawl_bulk.report(jsonb, text), pawl_bulk.advance(integer),
+    pawl_bulk.time_out(integer), pawl_bulk.run_sql_rows(integer), pawl_bulk.fold_counters(integer), pawl_bulk._hold(uuid[]),
+    pawl_bulk.signal(uuid, text, text, text, jsonb, integer) FROM pawl_reader;

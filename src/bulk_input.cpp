@@ -1,0 +1,138 @@
+// May throw; what may ereport runs inside pg::call. The rows of bulk operations as they come in: lines of CSV, and their numbers.
+#include "core/csv.hpp"
+#include "pg/arguments.hpp"
+
+extern "C" {
+#include "storage/proc.h"
+#include "utils/uuid.h"
+}
+
+namespace pawl {
+namespace {
+
+char one_character(text* value, const char* name) {
+    const std::string_view view = pg::view(value);
+    if (view.size() != 1) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, std::string(name) + " must be one ASCII character");
+    return view[0];
+}
+
+core::CsvDialect dialect_of(FunctionCallInfo fcinfo, int n) {
+    return {one_character(pg::text_argument(fcinfo, n), "the delimiter"), one_character(pg::text_argument(fcinfo, n + 1), "the quote")};
+}
+
+struct Columns {
+    Datum* names;
+    int count;
+};
+
+Columns columns_of(FunctionCallInfo fcinfo, int n) {
+    return pg::call([&] {
+        Columns columns{};
+        bool* nulls = nullptr;
+        deconstruct_array(PG_GETARG_ARRAYTYPE_P(n), TEXTOID, -1, false, TYPALIGN_INT, &columns.names, &nulls, &columns.count);
+        for (int i = 0; i < columns.count; ++i)
+            if (nulls[i]) ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a column has no name")));
+        return columns;
+    });
+}
+
+// What is wrong with a record; empty: nothing.
+std::string problem_of(std::string_view record, const core::CsvDialect& dialect, int columns, std::vector<std::string>& fields) {
+    const std::string_view problem = core::split_csv(record, dialect, fields);
+    if (!problem.empty()) return std::string(problem);
+    if (fields.size() != static_cast<std::size_t>(columns))
+        return std::to_string(fields.size()) + " fields where there are " + std::to_string(columns) + " columns";
+    return {};
+}
+
+// The JSON object of the columns' names and the fields; ereports.
+Datum make_object(const Columns& columns, const std::vector<std::string>& fields) {
+    JsonbParseState* state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+    for (int i = 0; i < columns.count; ++i) {
+        text* name = DatumGetTextPP(columns.names[i]);
+        JsonbValue value;
+        value.type = jbvString;
+        value.val.string.val = VARDATA_ANY(name);
+        value.val.string.len = static_cast<int>(VARSIZE_ANY_EXHDR(name));
+        pushJsonbValue(&state, WJB_KEY, &value);
+        value.val.string.val = const_cast<char*>(fields[static_cast<std::size_t>(i)].data());
+        value.val.string.len = static_cast<int>(fields[static_cast<std::size_t>(i)].size());
+        pushJsonbValue(&state, WJB_VALUE, &value);
+    }
+    return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+}
+
+// Where the numbering of this session's rows stands: for one operation, in one transaction and subtransaction.
+struct Numbering {
+    char operation[40];
+    LocalTransactionId transaction;
+    SubTransactionId subtransaction;
+    int64 next;
+};
+Numbering numbering;
+
+LocalTransactionId this_transaction() {
+#if PG_VERSION_NUM >= 170000
+    return MyProc->vxid.lxid;
+#else
+    return MyProc->lxid;
+#endif
+}
+
+// Asks the table; ereports.
+int64 first_number(const char* operation) {
+    Oid types[] = {TEXTOID};
+    Datum values[] = {CStringGetTextDatum(operation)};
+    bool missing = true;
+    SPI_connect();
+    SPI_execute_with_args("SELECT pawl_bulk._first_number($1::pg_catalog.uuid)", 1, types, values, nullptr, true, 1);
+    const int64 number = SPI_processed == 1 ? DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &missing)) : 0;
+    SPI_finish();
+    if (missing) ereport(ERROR, (errcode(ERRCODE_NO_DATA_FOUND), errmsg("there is no operation %s", operation)));
+    return number;
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_bulk_csv_row) {
+    const Columns columns = columns_of(fcinfo, 1);
+    std::vector<std::string> fields;
+    fields.reserve(static_cast<std::size_t>(columns.count));
+    if (!problem_of(pg::view(pg::text_argument(fcinfo, 0)), dialect_of(fcinfo, 2), columns.count, fields).empty()) PG_RETURN_NULL();
+    return pg::call([&] { return make_object(columns, fields); });
+}
+
+PAWL_FUNCTION(pawl_bulk_csv_problem) {
+    std::vector<std::string> fields;
+    const std::string problem =
+        problem_of(pg::view(pg::text_argument(fcinfo, 0)), dialect_of(fcinfo, 2), columns_of(fcinfo, 1).count, fields);
+    if (problem.empty()) PG_RETURN_NULL();
+    return pg::call([&] { return PointerGetDatum(pg::make_text(problem)); });
+}
+
+PAWL_FUNCTION(pawl_bulk_csv_fields) {
+    std::vector<std::string> fields;
+    const std::string_view problem = core::split_csv(pg::view(pg::text_argument(fcinfo, 0)), dialect_of(fcinfo, 1), fields);
+    if (!problem.empty()) throw pg::Failure(ERRCODE_BAD_COPY_FILE_FORMAT, std::string(problem));
+    return pg::call([&] { return pg::make_text_array(fields); });
+}
+
+PAWL_FUNCTION(pawl_bulk_next_row) {
+    return pg::call([] {
+        const char* operation = GetConfigOption("pawl_bulk.operation", true, false);
+        if (operation == nullptr || operation[0] == '\0' || strlen(operation) >= sizeof numbering.operation)
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("no operation takes rows in this transaction"),
+                            errhint("select * from pawl_bulk.submit('…')")));
+        if (numbering.transaction != this_transaction() || numbering.subtransaction != GetCurrentSubTransactionId() ||
+            strcmp(numbering.operation, operation) != 0) {
+            numbering.next = first_number(operation);
+            strlcpy(numbering.operation, operation, sizeof numbering.operation);
+            numbering.transaction = this_transaction();
+            numbering.subtransaction = GetCurrentSubTransactionId();
+        }
+        return Int64GetDatum(numbering.next++);
+    });
+}
+
+}  // namespace pawl

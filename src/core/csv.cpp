@@ -1,0 +1,42 @@
+// Pure C++; may throw (memory). See csv.hpp.
+#include "core/csv.hpp"
+
+#include <algorithm>
+
+namespace pawl::core {
+namespace {
+
+// The field that begins at `at`, quoted; `at` ends behind its closing quote. False: there is none.
+bool read_quoted(std::string_view record, std::size_t& at, char quote, std::string& field) {
+    for (++at;;) {
+        const std::size_t end = record.find(quote, at);
+        if (end == std::string_view::npos) return false;
+        field.append(record, at, end - at);
+        at = end + 1;
+        if (at == record.size() || record[at] != quote) return true;
+        field += quote;
+        ++at;
+    }
+}
+
+}  // namespace
+
+std::string_view split_csv(std::string_view record, const CsvDialect& dialect, std::vector<std::string>& fields) {
+    fields.clear();
+    if (!record.empty() && record.back() == '\r') record.remove_suffix(1);
+    for (std::size_t at = 0;;) {
+        std::string& field = fields.emplace_back();
+        if (at < record.size() && record[at] == dialect.quote) {
+            if (!read_quoted(record, at, dialect.quote, field)) return "a quote is not closed";
+            if (at < record.size() && record[at] != dialect.delimiter) return "text follows a closing quote";
+        } else {
+            const std::size_t end = std::min(record.find(dialect.delimiter, at), record.size());
+            field.assign(record, at, end - at);
+            at = end;
+        }
+        if (at >= record.size()) return {};
+        ++at;
+    }
+}
+
+}  // namespace pawl::core

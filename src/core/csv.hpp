@@ -1,0 +1,19 @@
+// Pure C++; may throw (memory). One record of CSV into its fields.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pawl::core {
+
+struct CsvDialect {
+    char delimiter = ',';
+    char quote = '"';
+};
+
+// The fields of one record, without the end of its line. A quote opens a field only as its first character; inside, it is written
+// twice. Returns what is wrong with the record; empty: nothing.
+std::string_view split_csv(std::string_view record, const CsvDialect& dialect, std::vector<std::string>& fields);
+
+}  // namespace pawl::core
