@@ -147,6 +147,8 @@ select count(*) from (
     select from pawl_dag.step_transitions where to_state in ('enqueued_for_orchestration', 'complete')
      group by task_uuid, step_uuid having count(*) filter (where to_state = 'complete') = 1 and count(*) filter (where to_state <> 'complete') = 1) x
 SQL
+is(one($node, 'select count(*) || $$ $$ || count(distinct step_uuid) || $$ $$ || bool_and(success) from pawl_dag.step_result_audit'), join(' ', (4 * $tasks) x 2, 'true'),
+	'the audit has exactly one row a result');
 is(one($node, 'select count(*) || $$ $$ || count(distinct task) from called'), "$tasks $tasks", 'a SQL step did what it does exactly once');
 is(one($node, q{select count(*) from pawl_dag.steps where handler = 'sleep' and not result ? 'slept' or handler <> 'sleep' and result <> '{"by": "sql"}'}), 0, 'the results are there');
 is(one($node, <<'SQL'), 0, 'no step begins before its parents are complete');
