@@ -5,6 +5,8 @@ use FindBin;
 use lib $FindBin::Bin;
 use PawlTest;
 use PawlPrograms;
+use IO::Select;
+use Socket;
 use Test::More;
 
 my $node = new_cluster('main');
@@ -115,6 +117,16 @@ is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld --once ends w
 is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks where name = 'sql'"), 'blocked_by_failures', 'the tasks went as far as they can');
 is(one($node, "select distinct error ->> 'sqlstate' from pawl_dag.steps where name = 'three'"), '42883', 'a function that is not there is a permanent error');
 is(one($node, "select distinct attempts from pawl_dag.steps where name = 'three'"), '1', 'and not tried again');
+
+# systemd is told when it is ready, and when it ends.
+my $notified = PostgreSQL::Test::Utils::tempdir_short() . '/notify';
+my $notify;
+socket($notify, AF_UNIX, SOCK_DGRAM, 0) && bind($notify, pack_sockaddr_un($notified)) or die "$notified: $!";
+sub told { my $said = ''; IO::Select->new($notify)->can_read($PostgreSQL::Test::Utils::timeout_default) && recv($notify, $said, 100, 0); return $said }
+my $service = do { local $ENV{NOTIFY_SOCKET} = $notified; begin_program($node, 'pawld') };
+is(told(), 'READY=1', 'systemd is told that pawld is ready');
+is(end_program($service, 'TERM'), 0, 'it ends when told to');
+is(told(), 'STOPPING=1', 'and says so');
 
 my $bad = begin_program($node, 'pawld', '--batch', 'many', '--check');
 is(end_program($bad), 2, 'settings that make no sense are refused');
