@@ -43,7 +43,8 @@ CREATE TABLE pawl_saga.edges (
 );
 COMMENT ON TABLE pawl_saga.edges IS 'what comes directly behind what';
 COMMENT ON COLUMN pawl_saga.edges.to_careful IS 'there is something to examine before it may run: votes, or values that may be missing';
-CREATE INDEX edges_back ON pawl_saga.edges (definition_uuid, to_node, from_node);
+-- The node first: so that nothing else than what leads to a node is looked up in it, also without statistics.
+CREATE INDEX edges_back ON pawl_saga.edges (to_node, definition_uuid, from_node);
 
 CREATE TABLE pawl_saga.votes (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,

@@ -87,7 +87,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_mergejoin = off
+SET enable_hashjoin = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     task_flows uuid[]; task_nodes integer[]; task_counts integer[]; task_go boolean[];
@@ -106,7 +108,7 @@ BEGIN
                        bool_and(f.state = 'RUNNING' AND NOT f.broken AND NOT e.to_careful) AS go
                   FROM unnest(flows, nodes) p(flow, node)
                   JOIN pawl_saga.flows f ON f.flow_uuid = p.flow
-                  JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.from_node = p.node
+                  CROSS JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x WHERE x.definition_uuid = f.definition_uuid AND x.from_node = p.node OFFSET 0) e
                  GROUP BY f.flow_uuid, e.to_node, e.to_kind ORDER BY f.flow_uuid, e.to_node) s;
         flows := '{}';
         nodes := '{}';
@@ -152,7 +154,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_mergejoin = off
+SET enable_hashjoin = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     task_flows uuid[]; task_nodes integer[]; task_counts integer[]; task_go boolean[];
@@ -170,7 +174,7 @@ BEGIN
           FROM (SELECT f.flow_uuid AS flow, e.from_node AS node, e.from_kind AS kind, count(*)::integer AS n, bool_and(f.state = 'RUNNING' AND NOT f.broken) AS go
                   FROM unnest(flows, nodes) p(flow, node)
                   JOIN pawl_saga.flows f ON f.flow_uuid = p.flow
-                  JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.to_node = p.node
+                  CROSS JOIN LATERAL (SELECT x.* FROM pawl_saga.edges x WHERE x.definition_uuid = f.definition_uuid AND x.to_node = p.node OFFSET 0) e
                  GROUP BY f.flow_uuid, e.from_node, e.from_kind ORDER BY f.flow_uuid, e.from_node) s;
         flows := '{}';
         nodes := '{}';

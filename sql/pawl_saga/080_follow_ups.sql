@@ -49,6 +49,8 @@ CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.tasks
 CREATE FUNCTION pawl_saga._atoms_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -155,6 +157,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     f pawl_saga.flows;

@@ -6,13 +6,14 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER 
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 DECLARE
     lost pawl_saga.tasks[];
-    reverts pawl_saga.tasks[];
+    reverts pawl_saga.tasks[] := '{}';
     executes pawl_saga.tasks[];
 BEGIN
     IF processor IS NULL OR processor = '' THEN
@@ -28,7 +29,10 @@ BEGIN
          WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
     SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
     IF cardinality(lost) < batch THEN
-        SELECT coalesce(array_agg(c), '{}') INTO reverts FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
+        -- looked up first: among very many that are to be executed a claim would look for them one by one
+        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])) THEN
+            SELECT coalesce(array_agg(c), '{}') INTO reverts FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
+        END IF;
         IF cardinality(lost) + cardinality(reverts) < batch THEN
             SELECT coalesce(array_agg(c), '{}') INTO executes
               FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease, batch - cardinality(lost) - cardinality(reverts), queue) c;
@@ -52,6 +56,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER 
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
+SET plan_cache_mode = force_generic_plan
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
