@@ -43,7 +43,7 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
-demo: build ## a real help desk of 21,348 events, replayed; then four workers and 5,000 jobs (ACT=1 or ACT=2: one of them)
+demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows (ACT=1, 2 or 3: one of them)
 	@scripts/private-postgres run examples/demo $(ACT)
 
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
@@ -52,7 +52,7 @@ psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 test: deps build programs ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
 
-bench: deps build ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
+bench: deps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
 
 clean: ## remove build/

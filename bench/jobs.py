@@ -46,6 +46,11 @@ def make_by_hand(table):
     query(f"create table {table} ({COLUMNS}); create index on {table} (priority desc, created_at, id) where state = 'queued'")
 
 
+def index_what_is_owned(table):
+    """What a queue needs that finds lost leases and what is due: the other indexes of pawl's table."""
+    query(f"create index on {table} (owner, lease) where owner is not null; create index on {table} (due, id) where due is not null")
+
+
 def fill(table, first, rows, state="queued"):
     """Jobs first, first + 1, ...: three priorities, 100 bytes of payload."""
     query(f"insert into {table} (id, state, priority, payload) select g, '{state}', g % 3, repeat('x', 100) "

@@ -168,8 +168,8 @@ def sections(r):
     if r.memory:
         yield ("Memory of the backend during one UPDATE", memory_table(r),
                "Highest RssAnon of a fresh backend while the statement runs, sampled every 5 ms; shared memory is not in it. PostgreSQL 15 itself "
-               "keeps some 30 bytes a row until the statement ends for any BEFORE UPDATE ROW trigger, even an empty or a disabled one, and an event for every "
-               "AFTER ROW trigger.")
+               "keeps 32 bytes a row until the statement ends for any BEFORE UPDATE ROW trigger, even an empty or a disabled one (to choose the row's lock it copies "
+               "the set of key columns into the memory of the query, once a row), and an event for every AFTER ROW trigger.")
     if r.define:
         d = r.define
         yield ("A machine of 1,000 states and 10,000 arrows",

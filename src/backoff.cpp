@@ -4,6 +4,7 @@
 #include "pg/arguments.hpp"
 
 extern "C" {
+#include "common/int.h"
 #include "common/pg_prng.h"
 #include "utils/numeric.h"
 }

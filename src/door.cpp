@@ -8,6 +8,7 @@
 #include "outbox.hpp"
 #include "refusal.hpp"
 #include "row_query.hpp"
+#include "tail_memory.hpp"
 
 namespace pawl {
 
@@ -116,7 +117,8 @@ PAWL_FUNCTION(pawl_log_door) {
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() must be fired BEFORE INSERT FOR EACH ROW", {},
                           "Triggers with it are made by pawl.enforce.");
-    if (restoring || journal_is_writing()) return PointerGetDatum(trigger->tg_trigtuple);
+    forget_tails();
+    if (restoring || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
 
     MemoryContext memory = CurrentMemoryContext;
     Owner owner = {RelationGetRelid(trigger->tg_relation), InvalidOid, nullptr};

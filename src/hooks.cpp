@@ -8,6 +8,7 @@
 #include "moves.hpp"
 #include "outbox.hpp"
 #include "pg/bridge.hpp"
+#include "tail_memory.hpp"
 #include "wake.hpp"
 
 extern "C" {
@@ -86,6 +87,11 @@ void executor_finish(QueryDesc* query) {
     if (!journal_is_empty() && ends_a_statement(query)) write_journal(false);
 }
 
+bool commits_prepared(const PlannedStmt* statement) {
+    return IsA(statement->utilityStmt, TransactionStmt) &&
+           reinterpret_cast<const TransactionStmt*>(statement->utilityStmt)->kind == TRANS_STMT_COMMIT_PREPARED;
+}
+
 void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
                      QueryEnvironment* environment, DestReceiver* destination, QueryCompletion* completion) {
     if (next_utility != nullptr)
@@ -93,6 +99,7 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
     else
         standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
     if (executor_level == 0) deferring_level = no_level;
+    if (commits_prepared(statement)) note_prepared_work();
     if (!journal_is_empty() && IsTransactionState()) write_journal(false);
 }
 
@@ -122,7 +129,10 @@ void transaction_event(XactEvent event, void*) {
         case XACT_EVENT_COMMIT:
         case XACT_EVENT_ABORT:
         case XACT_EVENT_PREPARE:
-            if (event == XACT_EVENT_ABORT) distrust_bookmarks();
+            if (event == XACT_EVENT_ABORT) {
+                distrust_bookmarks();
+                forget_tails();
+            }
             forget_everything();
             break;
         default:

@@ -6,6 +6,7 @@
 #include "outbox.hpp"
 #include "refusal.hpp"
 #include "subject.hpp"
+#include "tail_memory.hpp"
 #include "wake.hpp"
 
 extern "C" {
@@ -126,6 +127,7 @@ struct LogRun {
     OutboxWriter** outbox;
     Subjects* subjects;  // null where there is one hop only
     int in_batch;
+    bool remembers;  // see tail_memory.hpp
     bool all;
     int written;
 };
@@ -137,7 +139,8 @@ Tail find_tail(LogRun& run, const Hop& hop, uint32 hash) {
         run.subjects->add(hash);
         run.in_batch = 1;
     }
-    return find_tail(run.writer, hop);
+    Tail tail;
+    return run.remembers && recall_tail(hop, hash, &tail) ? tail : find_tail(run.writer, hop);
 }
 
 // Writes the hops that can be written (`force`: all) and returns the others, in order.
@@ -155,6 +158,7 @@ Hop* write_hops(LogRun& run, Hop* hops, bool force) {
             wait = !force && comes_too_early(*hop, tail, waiting, hash);
             if (!wait) {
                 add_to_log(run.writer, *hop, tail);
+                if (run.remembers) remember_tail(*hop, hash, last_entry(run.writer));
                 if (hop->attachment->events) append_event(run.outbox, *hop, &last_entry(run.writer));
                 ++run.written;
             }
@@ -189,7 +193,8 @@ void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), outbox, nullptr, 0, all, 0};
+    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), outbox, nullptr, 0, false, all, 0};
+    run.remembers = remembers_tails(hops->attachment->log) && keeps_all_rows(run.writer);
     if (hops->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
@@ -318,6 +323,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
     hop->subtransaction = GetCurrentSubTransactionId();
     hop->command = verdict.command;
     hop->may_wait = verdict.may_wait;
+    hop->left = verdict.left;
     hop->from = verdict.from;
     hop->to = verdict.to;
     hop->event = verdict.event;
@@ -340,7 +346,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
 }  // namespace
 
 void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent) {
-    if (attachment.wake) note_claimable(attachment, verdict.to);
+    if (attachment.wake && !verdict.waits) note_claimable(attachment, verdict.to);
     if (!keeps_record(attachment)) return;
     if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr) {
         MemoryContext caller = MemoryContextSwitchTo(intent->capture);

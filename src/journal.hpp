@@ -11,7 +11,8 @@ namespace pawl {
 struct Hop {
     Hop* next;
     SubTransactionId subtransaction;
-    CommandId command;  // that made it: orders the hops of a subject within the transaction
+    CommandId command;   // that made it: orders the hops of a subject within the transaction
+    TransactionId left;  // the writer of the version of the row that was left; invalid: the row was not there
     const Attachment* attachment;
     text* from;   // null: the row was not there
     text* to;     // null: the row is gone
@@ -35,6 +36,8 @@ struct Verdict {
     bool may_wait;  // the old version of the row was made by this transaction
     const text* processor;  // who acts; null: as the intent and the settings say
     Jsonb* remark;          // joined to the metadata; null: nothing
+    TransactionId left;     // who wrote the old version of the row
+    bool waits = false;     // for a due time: nobody can claim the row yet
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.

@@ -35,6 +35,7 @@ Tail find_tail(LogWriter* writer, const Hop& hop);
 
 // The row for a hop after this tail.
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail);
+bool keeps_all_rows(const LogWriter* writer);  // no trigger of the owner's may drop one
 const LogEntry& last_entry(const LogWriter* writer);  // that was formed
 void retire_tail(LogWriter* writer, const Tail& tail);
 
@@ -42,6 +43,9 @@ void retire_tail(LogWriter* writer, const Tail& tail);
 void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail);
 void flush_log(LogWriter* writer);
 void finish_log(LogWriter* writer);
+
+// Whether a trigger of the log sees this row because the writer stores it, and not because somebody inserts it.
+bool is_stored_now(const TupleTableSlot* slot) noexcept;
 
 // A new UUID, version 7: ordered by time.
 void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid);

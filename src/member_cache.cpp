@@ -6,6 +6,7 @@
 #include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
+#include "tail_memory.hpp"
 
 namespace pawl {
 
@@ -336,6 +337,7 @@ Oid binding_table = InvalidOid;
 
 void relation_changed(Datum, Oid relid) {
     ++invalidations;
+    forget_tails();
     if (!OidIsValid(relid) || relid == machine_table) {
         forget_machines();
         forget_member(InvalidOid);

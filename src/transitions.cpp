@@ -240,6 +240,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     verdict.to = to == core::no_state ? state_as_text(attachment, new_value, new_null) : attachment.machine->state_text[to];
     if (is_recorded(attachment)) {
         verdict.may_wait = made_here(before.tuple);
+        verdict.left = HeapTupleHeaderGetXmin(before.tuple->t_data);
         verdict.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
     }
 
@@ -266,6 +267,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
             report_rewritten(before_of, before.slot);
     }
     if (arrow != no_arrow) verdict.event = attachment.machine->event_text[arrow];
+    verdict.waits = attachment.wake && waits_for_time(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
     record_hop(attachment, after.slot, verdict, intent);
     return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
 }
@@ -333,7 +335,9 @@ void judge_insert(Member* member, const Row& row) {
         if (keeps_columns(attachment)) check_first(attachment, to, row.slot);
         // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
         record_hop(attachment, row.slot,
-                   {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr}, nullptr);
+                   {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr,
+                    InvalidTransactionId, attachment.wake && waits_for_time(attachment, row.slot, nullptr)},
+                   nullptr);
         run_effects(attachment, arrow, versions);
     }
 }
@@ -349,7 +353,8 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
             refuse_delete(attachment, row.slot, from_text);
         if (!is_recorded(attachment)) continue;
-        record_hop(attachment, row.slot, {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr}, nullptr);
+        record_hop(attachment, row.slot,
+                   {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr, HeapTupleHeaderGetXmin(row.tuple->t_data)}, nullptr);
     }
 }
 

@@ -58,15 +58,55 @@ void add_diagram(Program& program) {
     });
 }
 
-// history and audit are asked alike: of a table's row, or of a task.
-void add_record(Program& program, const char* name, const char* meaning, const char* statement) {
+// Of a table's row, of a task, or of one of its steps.
+constexpr const char* history_statement =
+    "SELECT sort_key, from_state, to_state, event, processor, actor, created_at, metadata FROM pawl.history($1::regclass, $2::text)";
+constexpr const char* step_history_statement =
+    "SELECT h.sort_key, h.from_state, h.to_state, h.event, h.processor, h.actor, h.created_at, h.metadata"
+    "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl.history('pawl_dag.steps', row(s.task_uuid, s.step_uuid)) h"
+    " WHERE s.task_uuid = $1::uuid AND (s.name = $2 OR s.step_uuid::text = $2) ORDER BY h.sort_key";
+
+constexpr const char* task_audit_statement =
+    "SELECT r.name AS step, r.success, r.recorded_at, r.execution_time_ms, r.worker, r.actor, r.correlation_id, r.transition_id"
+    "  FROM pawl_dag.step_results r WHERE r.task_uuid = $1::uuid AND ($2 = '' OR r.name = $2 OR r.step_uuid::text = $2)"
+    " ORDER BY r.recorded_at, r.transition_id";
+
+void add_history(Program& program) {
     auto given = std::make_shared<Arguments>();
-    given->second = "pawl_dag.tasks";
-    auto* command = program.app.add_subcommand(name, meaning);
-    command->add_option("key", given->first, "the row's key; a task's id")->required();
-    command->add_option("--table", given->second, "the table, default pawl_dag.tasks");
-    program.run(command, [&program, given, statement](pqxx::connection& connection) {
-        return show(program, sql::run_alone(connection, statement, given->second, given->first));
+    auto* command = program.app.add_subcommand("history", "what a task, a step or any row went through");
+    command->add_option("key", given->first, "a task's id; with --table the row's key")->required();
+    command->add_option("step", given->second, "a step of the task, by its name or id");
+    command->add_option("--table", given->file, "an enforced table; default: tasks");
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        const auto rows = given->second.empty()
+                              ? sql::run_alone(connection, history_statement, given->file.empty() ? "pawl_dag.tasks" : given->file, given->first)
+                              : sql::run_alone(connection, step_history_statement, given->first, given->second);
+        if (rows.empty()) throw Error("P0002", "nothing is known of " + given->first + (given->second.empty() ? "" : ", step \"" + given->second + "\""));
+        return show(program, rows);
+    });
+}
+
+void add_audit(Program& program) {
+    auto given = std::make_shared<Arguments>();
+    auto* command = program.app.add_subcommand("audit", "the results of a task's steps, or of any audited row");
+    command->add_option("key", given->first, "a task's id; with --table the row's key")->required();
+    command->add_option("step", given->second, "a step of the task, by its name or id");
+    command->add_option("--table", given->file, "an audited table; default: steps of tasks");
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        return show(program, given->file.empty() ? sql::run_alone(connection, task_audit_statement, given->first, given->second)
+                                                 : sql::run_alone(connection, "SELECT * FROM pawl.audit_of($1::regclass, $2::text)", given->file, given->first));
+    });
+}
+
+void add_verify(Program& program) {
+    auto given = std::make_shared<Arguments>();
+    auto* command = program.app.add_subcommand("verify", "look for rows and logs that are not as they must be; ends with 1 if there are any");
+    command->add_option("--table", given->file, "only this table");
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        return show(program,
+                    sql::run_alone(connection, "SELECT relation::text, state_column, key, problem, detail FROM pawl.verify($1::regclass)",
+                                   given->file.empty() ? nullptr : given->file.c_str()),
+                    true);
     });
 }
 
@@ -76,13 +116,9 @@ void add_machine_commands(Program& program) {
     add_define(program);
     add_check(program);
     add_diagram(program);
-    add_record(program, "history", "what a row went through",
-               "SELECT sort_key, from_state, to_state, event, processor, actor, created_at, metadata FROM pawl.history($1::regclass, $2::text)");
-    add_record(program, "audit", "the audited results of a row", "SELECT * FROM pawl.audit_of($1::regclass, $2::text)");
-    auto* verify = program.app.add_subcommand("verify", "look for rows and logs that are not as they must be; ends with 1 if there are any");
-    program.run(verify, [&program](pqxx::connection& connection) {
-        return show(program, sql::run_alone(connection, "SELECT relation::text, state_column, key, problem, detail FROM pawl.verify()"), true);
-    });
+    add_history(program);
+    add_audit(program);
+    add_verify(program);
     auto* health = program.app.add_subcommand("health", "what is attached, and whether it still works; ends with 1 on errors and warnings");
     program.run(health, [&program](pqxx::connection& connection) {
         const auto found = sql::run_alone(connection, "SELECT relation::text, state_column, check_name, status, detail, hint FROM pawl.health()");

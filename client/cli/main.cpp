@@ -31,13 +31,34 @@ std::string read_file(const std::string& name) {
 
 namespace {
 
-// For bash; `source <(pawl completion)`.
+// The commands of the program and the options of each, as a shell wants them; read from what the program parses by.
+std::string completion_script(const CLI::App& app) {
+    std::string commands, cases;
+    for (const CLI::App* command : app.get_subcommands({})) {
+        commands += (commands.empty() ? "" : " ") + command->get_name();
+        std::string options;
+        for (const CLI::Option* option : command->get_options())
+            for (const std::string& name : option->get_lnames()) options += " --" + name;
+        cases += "        " + command->get_name() + ") options='" + options.substr(1) + "' ;;\n";
+    }
+    return "# source <(pawl completion); zsh: autoload -U bashcompinit && bashcompinit first\n"
+           "_pawl() {\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} command= options= each\n"
+           "    for each in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+           "        case \" " + commands + " \" in *\" $each \"*) command=$each; break ;; esac\n"
+           "    done\n"
+           "    case $command in\n"
+           "        '') options='" + commands + "' ;;\n" + cases +
+           "    esac\n"
+           "    COMPREPLY=($(compgen -W \"$options --json --database\" -- \"$word\"))\n"
+           "}\n"
+           "complete -o bashdefault -o default -F _pawl pawl\n";
+}
+
 void add_completion(Program& program) {
-    program.app.add_subcommand("completion", "print completion for bash")->callback([&program] {
+    program.app.add_subcommand("completion", "print completion for bash and zsh")->callback([&program] {
         program.chosen = [&program] {
-            std::string names;
-            for (const CLI::App* command : program.app.get_subcommands({})) names += command->get_name() + " ";
-            std::cout << "complete -W '" << names << "--json --database --help' -o default pawl\n";
+            std::cout << completion_script(program.app);
             return fine;
         };
     });

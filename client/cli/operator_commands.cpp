@@ -1,4 +1,4 @@
-// May throw. What operators do to tasks, each in one transaction: the task first, then its steps, as the orchestrator locks them.
+// May throw. What operators do to tasks and steps: each is one function of the pack, which locks, checks and logs.
 #include <memory>
 
 #include "commands.hpp"
@@ -8,7 +8,7 @@ namespace pawl::cli {
 namespace {
 
 struct Arguments {
-    std::string task, step, reason, result;
+    std::string task, step, reason, result, descendants = "cancel";
 };
 
 using Shared = std::shared_ptr<Arguments>;
@@ -16,76 +16,94 @@ using Shared = std::shared_ptr<Arguments>;
 Shared arguments_of(CLI::App* command, bool with_step) {
     auto given = std::make_shared<Arguments>();
     command->add_option("task", given->task, "its id")->required();
-    if (with_step) command->add_option("step", given->step, "one step, by its name");
+    if (with_step) command->add_option("step", given->step, "one step, by its name or id");
     command->add_option("--reason", given->reason, "goes into the log");
     return given;
 }
 
-void begin(pqxx::work& transaction, const Arguments& given, const std::string& event) {
-    const nlohmann::json metadata = given.reason.empty() ? nlohmann::json::object() : nlohmann::json{{"reason", given.reason}};
-    sql::run(transaction, "SELECT pawl.set_context(event => $1, metadata => $2::jsonb)", event, metadata.dump());
-    if (sql::run(transaction, "SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = $1::uuid FOR NO KEY UPDATE", given.task).empty())
-        throw Error("PW008", "unknown task " + given.task);
+const char* reason_of(const Arguments& given) { return given.reason.empty() ? nullptr : given.reason.c_str(); }
+
+std::string step_of(pqxx::connection& connection, const Arguments& given) {
+    const auto found = sql::run_alone(
+        connection, "SELECT s.step_uuid FROM pawl_dag.steps s WHERE s.task_uuid = $1::uuid AND (s.name = $2 OR s.step_uuid::text = $2)", given.task,
+        given.step);
+    if (found.empty()) throw Error("P0002", "there is no step \"" + given.step + "\" in task " + given.task);
+    return found[0][0].as<std::string>();
 }
 
-int end(const Program& program, pqxx::work& transaction, std::size_t moved, const std::string& what) {
-    sql::commit(transaction);
-    print(program.output, {{"moved", moved}}, std::to_string(moved) + " " + what);
+// What a function says: how many it moved, or whether it moved one.
+int end(const Program& program, const pqxx::result& said, const std::string& what) {
+    const int moved = said[0][0].as<int>();
+    print(program.output, {{"moved", moved}}, moved > 0 ? what : "nothing to do: it is so already");
     return moved > 0 ? fine : findings;
 }
 
-int retry(const Program& program, pqxx::connection& connection, const Arguments& given) {
-    pqxx::work transaction(connection);
-    begin(transaction, given, "ResetForRetry");
-    const auto moved = sql::run(transaction,
-                                "UPDATE pawl_dag.steps s SET state = 'pending', attempts = 0, permanent = false, error = NULL"
-                                " WHERE s.task_uuid = $1::uuid AND s.state = 'error' AND ($2 = '' OR s.name = $2) RETURNING s.step_uuid",
-                                given.task, given.step);
-    return end(program, transaction, moved.size(), "steps begin again");
+int of_task(const Program& program, pqxx::connection& connection, const Arguments& given, const std::string& function, const std::string& what) {
+    return end(program, sql::run_alone(connection, "SELECT pawl_dag." + function + "($1::uuid, $2::text)::integer", given.task, reason_of(given)),
+               "task " + given.task + " " + what);
 }
 
-int close(const Program& program, pqxx::connection& connection, const Arguments& given, const std::string& event, const std::string& state) {
-    pqxx::work transaction(connection);
-    begin(transaction, given, event);
-    const auto task = sql::run(transaction,
-                               "UPDATE pawl_dag.tasks t SET state = $2 WHERE t.task_uuid = $1::uuid"
-                               " AND t.state NOT IN ('complete', 'error', 'cancelled', 'resolved_manually') RETURNING t.task_uuid",
-                               given.task, state);
-    const auto steps = sql::run(transaction,
-                                "UPDATE pawl_dag.steps s SET state = $2 WHERE s.task_uuid = $1::uuid AND $3::integer > 0"
-                                " AND s.state NOT IN ('complete', 'cancelled', 'resolved_manually') RETURNING s.step_uuid",
-                                given.task, state, static_cast<int>(task.size()));
-    return end(program, transaction, task.size(), "task and " + std::to_string(steps.size()) + " of its steps are " + state);
+int of_step(const Program& program, pqxx::connection& connection, const Arguments& given, const std::string& function, const std::string& what) {
+    const std::string step = step_of(connection, given);
+    return end(program,
+               sql::run_alone(connection, "SELECT pawl_dag." + function + "($1::uuid, $2::uuid, $3::text)::integer", given.task, step, reason_of(given)),
+               "step " + given.step + " " + what);
 }
 
-int resolve(const Program& program, pqxx::connection& connection, const Arguments& given) {
-    if (given.step.empty()) return close(program, connection, given, "ResolveManually", "resolved_manually");
-    pqxx::work transaction(connection);
-    const bool with_result = !given.result.empty();
-    begin(transaction, given, with_result ? "CompleteManually" : "ResolveManually");
-    const auto moved = sql::run(transaction,
-                                "UPDATE pawl_dag.steps s SET state = $3, result = coalesce($4::jsonb, s.result)"
-                                " WHERE s.task_uuid = $1::uuid AND s.name = $2 AND s.state NOT IN ('complete', 'cancelled', 'resolved_manually')"
-                                " RETURNING s.step_uuid",
-                                given.task, given.step, with_result ? "complete" : "resolved_manually", with_result ? given.result.c_str() : nullptr);
-    return end(program, transaction, moved.size(), "steps resolved");
+void add_retry(Program& program) {
+    auto* command = program.app.add_subcommand("retry", "go on from the failed steps of a task, or from one of them; what is finished stays");
+    program.run(command, [&program, given = arguments_of(command, true)](pqxx::connection& connection) {
+        return given->step.empty() ? of_task(program, connection, *given, "retry_task", "goes on")
+                                   : of_step(program, connection, *given, "reset_step", "has its attempts again");
+    });
+}
+
+void add_cancel(Program& program) {
+    auto* command = program.app.add_subcommand("cancel", "cancel a task with all steps that are open, or a step with those behind it");
+    auto given = arguments_of(command, true);
+    command->add_option("--descendants", given->descendants, "of a step: cancel (default), or refuse where there are any")
+        ->check(CLI::IsMember({"cancel", "refuse"}));
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        if (given->step.empty()) return of_task(program, connection, *given, "cancel_task", "is cancelled");
+        const std::string step = step_of(connection, *given);
+        return end(program,
+                   sql::run_alone(connection, "SELECT pawl_dag.cancel_step($1::uuid, $2::uuid, $3::text, $4)::integer", given->task, step,
+                                  reason_of(*given), given->descendants),
+                   "step " + given->step + " and what waits for it are cancelled");
+    });
+}
+
+void add_resolve(Program& program) {
+    auto* command = program.app.add_subcommand("resolve", "close a task or a step that was dealt with otherwise");
+    auto given = arguments_of(command, true);
+    command->add_option("--result", given->result, "the step's result, as JSON: the step is then complete; needs a reason");
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        if (given->step.empty() && !given->result.empty()) throw CLI::ValidationError("--result", "is a step's: name one");
+        if (given->step.empty()) return of_task(program, connection, *given, "resolve_task", "is closed");
+        if (given->result.empty()) return of_step(program, connection, *given, "resolve_step", "is settled, without a result");
+        const std::string step = step_of(connection, *given);
+        const std::string result = nlohmann::json::parse(given->result).dump();
+        return end(program,
+                   sql::run_alone(connection, "SELECT pawl_dag.complete_step_manually($1::uuid, $2::uuid, $3::jsonb, $4::text)::integer", given->task, step,
+                                  result, reason_of(*given)),
+                   "step " + given->step + " is complete");
+    });
+}
+
+void add_give_up(Program& program) {
+    auto* command = program.app.add_subcommand("give-up", "end a task that is blocked by failures in error");
+    program.run(command, [&program, given = arguments_of(command, false)](pqxx::connection& connection) {
+        return of_task(program, connection, *given, "give_up", "is given up");
+    });
 }
 
 }  // namespace
 
 void add_operator_commands(Program& program) {
-    auto* retry_command = program.app.add_subcommand("retry", "give failed steps of a task their attempts back; what is finished stays");
-    program.run(retry_command, [&program, given = arguments_of(retry_command, true)](pqxx::connection& connection) {
-        return retry(program, connection, *given);
-    });
-    auto* cancel_command = program.app.add_subcommand("cancel", "cancel a task with all steps that are open");
-    program.run(cancel_command, [&program, given = arguments_of(cancel_command, false)](pqxx::connection& connection) {
-        return close(program, connection, *given, "Cancel", "cancelled");
-    });
-    auto* resolve_command = program.app.add_subcommand("resolve", "close a task or a step by hand");
-    auto given = arguments_of(resolve_command, true);
-    resolve_command->add_option("--result", given->result, "the step's result, as JSON: the step is then complete");
-    program.run(resolve_command, [&program, given](pqxx::connection& connection) { return resolve(program, connection, *given); });
+    add_retry(program);
+    add_cancel(program);
+    add_resolve(program);
+    add_give_up(program);
 }
 
 }  // namespace pawl::cli

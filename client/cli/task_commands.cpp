@@ -23,7 +23,7 @@ constexpr const char* steps_statement =
 TaskStatus status_of(pqxx::connection& connection, const std::string& task) {
     pqxx::nontransaction transaction(connection);
     const auto found = task_status(transaction, task);
-    if (!found) throw Error("PW008", "unknown task " + task);
+    if (!found) throw Error("P0002", "there is no task " + task);
     return *found;
 }
 
@@ -90,17 +90,19 @@ void add_start(Program& program) {
 
 void add_list(Program& program) {
     auto state = std::make_shared<std::string>();
+    auto name = std::make_shared<std::string>();
     auto limit = std::make_shared<int>(20);
     auto* command = program.app.add_subcommand("list", "tasks, the newest first");
     command->add_option("--state", *state, "only those in this state");
+    command->add_option("--name", *name, "only those of this template");
     command->add_option("--limit", *limit, "at most so many, default 20")->check(CLI::Range(1, 100'000));
-    program.run(command, [&program, state, limit](pqxx::connection& connection) {
+    program.run(command, [&program, state, name, limit](pqxx::connection& connection) {
         print(program.output,
               sql::run_alone(connection,
                              "SELECT t.task_uuid AS task, t.namespace, t.name, t.version, t.state, t.steps_satisfied AS done, t.steps_total AS steps,"
-                             " t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE $1 = '' OR t.state = $1"
-                             " ORDER BY t.task_uuid DESC LIMIT $2::integer",
-                             *state, *limit));
+                             " t.created_at, t.completed_at FROM pawl_dag.tasks t WHERE ($1 = '' OR t.state = $1) AND ($2 = '' OR t.name = $2)"
+                             " ORDER BY t.task_uuid DESC LIMIT $3::integer",
+                             *state, *name, *limit));
         return fine;
     });
 }
@@ -138,8 +140,23 @@ void add_import(Program& program) {
         sql::commit(transaction);
         const auto steps = definition["steps"].size();
         print(program.output,
-              {{"template", id}, {"name", definition["name"]}, {"steps", steps}, {"critical_path_seconds", critical_path(definition)}},
+              {{"template", id}, {"name", definition["name"]}, {"steps", steps}, {"recorded", definition["metadata"]},
+               {"critical_path_seconds", definition["metadata"]["critical_path_seconds"]}},
               definition["name"].get<std::string>() + ": " + std::to_string(steps) + " steps, template " + id);
+        return fine;
+    });
+}
+
+void add_template(Program& program) {
+    auto file = std::make_shared<std::string>();
+    auto* command = program.app.add_subcommand("template", "define a version of a workflow from JSON and print its id");
+    command->add_option("file", *file, "as pawl_dag.define_template takes it; - is standard input")->required();
+    program.run(command, [&program, file](pqxx::connection& connection) {
+        const nlohmann::json definition = nlohmann::json::parse(read_file(*file));
+        pqxx::work transaction(connection);
+        const std::string id = define_template(transaction, definition);
+        sql::commit(transaction);
+        print(program.output, {{"template", id}}, id);
         return fine;
     });
 }
@@ -152,6 +169,7 @@ void add_task_commands(Program& program) {
     add_task(program, "show", "a task as a tree of its steps", show_task);
     add_task(program, "follow", "watch a task until it ends; ends with 1 unless it is complete", follow_task);
     add_task(program, "export", "a task as a Mermaid flowchart with its states", export_task);
+    add_template(program);
     add_import(program);
 }
 

@@ -49,22 +49,29 @@ json import_wfformat(const json& file, const ImportOptions& options) try {
     }
 
     json steps = json::array();
+    double work = 0;
     for (const json& task : tasks) {
         const std::string id = id_of(task);
         json told = json::object();
         if (const auto found = recorded.find(id); found != recorded.end()) {
             told["seconds"] = found->second.value("runtimeInSeconds", 0.0);
+            work += told["seconds"].get<double>();
             if (found->second.contains("command") && found->second["command"].contains("program"))
                 told["program"] = found->second["command"]["program"];
         }
         steps.push_back({{"name", id}, {"handler", options.handler}, {"handler_options", told}, {"dependencies", parents[id]}});
     }
-    return {{"namespace", options.name_space},
+    json definition = {{"namespace", options.name_space},
             {"name", options.name.empty() ? file.value("name", std::string("workflow")) : options.name},
             {"version", options.version},
             {"description", file.value("description", std::string())},
             {"identity_strategy", "always_unique"},
             {"steps", steps}};
+    // what the run is measured against
+    definition["metadata"] = {{"work_seconds", work}, {"critical_path_seconds", critical_path(definition)}};
+    if (workflow.contains("execution") && workflow["execution"].contains("makespanInSeconds"))
+        definition["metadata"]["makespan_seconds"] = workflow["execution"]["makespanInSeconds"];
+    return definition;
 } catch (const json::exception& problem) {
     throw WfFormatError(std::string("not WfFormat: ") + problem.what());
 }

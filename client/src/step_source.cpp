@@ -19,11 +19,9 @@ constexpr const char* recover_statement =
 
 // A statement of its own: that of the claim may be older than the results of the parents.
 constexpr const char* context_statement =
-    "SELECT g.step, t.context, t.correlation_id,"
-    "       (SELECT coalesce(jsonb_object_agg(p.name, p.result), '{}')"
-    "          FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid"
-    "         WHERE e.task_uuid = g.task AND e.child_uuid = g.step)"
-    "  FROM unnest($1::uuid[], $2::uuid[]) g(task, step) JOIN pawl_dag.tasks t ON t.task_uuid = g.task";
+    "SELECT i.step_uuid, i.context, i.correlation_id,"
+    "       (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value))"
+    "  FROM pawl_dag.step_inputs($1::uuid[], $2::uuid[]) i";
 
 constexpr const char* report_statement =
     "WITH me AS MATERIALIZED (SELECT set_config('pawl.processor', $1, true) AS processor),"

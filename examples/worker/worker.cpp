@@ -1,4 +1,5 @@
-// A worker for the workflows that `pawl import` makes: a step sleeps for as long as it says, times SCALE, and returns what it did.
+// A worker for the workflows that `pawl import` makes: a step sleeps for as long as it says, times the scale, and returns what it
+// did. The scale is the task's own ("scale" in its context), or the one given here.
 //
 //     worker [namespace] [threads] [scale] [lease in ms] [batch]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <condition_variable>
@@ -21,7 +22,7 @@ int main(int argc, char** argv) try {
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });
     worker.on("sleep", [scale](const pawl::Job& job) {
-        const auto asked = std::chrono::duration<double>(job.options.value("seconds", 0.0) * scale);
+        const auto asked = std::chrono::duration<double>(job.options.value("seconds", 0.0) * job.context.value("scale", scale));
         // waits, but not longer than the step is ours
         std::mutex mutex;
         std::condition_variable_any stopped;
@@ -30,6 +31,7 @@ int main(int argc, char** argv) try {
         return nlohmann::json{{"slept", asked.count()}, {"inputs", job.inputs.size()}, {"attempt", job.attempt}};
     });
     const pawl::StopOnSignals signals(worker);
+    std::fprintf(stderr, "processor %s\n", worker.processor().c_str());
     worker.run();
     const pawl::WorkerCounts counts = worker.counts();
     std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),

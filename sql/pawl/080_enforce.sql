@@ -163,7 +163,6 @@ BEGIN
     bound.hash_chain := hash_chain;
     bound.on_delete := on_delete;
     bound.always := always;
-    bound.enforced_at := now();
     bound.enforced_by := current_user;
     bound.key_columns := pawl._choose_key(relation, state_column, key);
     bound.log_key_columns := pawl._log_key_columns(bound.key_columns);
@@ -220,6 +219,7 @@ BEGIN
         END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
+    bound.enforced_at := clock_timestamp();  -- later than what was written for it
     INSERT INTO pawl.binding SELECT bound.*;
     PERFORM pawl._install(relation);
     PERFORM pawl._make_indexes(bound);

@@ -72,10 +72,16 @@ BEGIN
             RETURN QUERY SELECT v.* FROM pawl._verify_anchors(bound) v;
             RETURN QUERY SELECT v.* FROM pawl._verify_audit(bound) v;
         END IF;
+        IF bound.events THEN
+            RETURN QUERY SELECT v.* FROM pawl._verify_events(bound) v;
+        END IF;
         IF bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL THEN
             RETURN QUERY SELECT v.* FROM pawl._verify_work(bound) v;
         END IF;
     END LOOP;
+    IF root IS NULL THEN
+        RETURN QUERY SELECT v.* FROM pawl._verify_outbox() v;
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify(regclass) IS 'internal: see pawl.verify';
@@ -169,4 +175,4 @@ AS $function$
     SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
 $function$;
 COMMENT ON FUNCTION pawl.verify(regclass) IS
-'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';
+'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';

@@ -1,4 +1,4 @@
--- pawl.health: is everything in place that enforcement needs? Reads catalogs only.
+-- pawl.health: is everything in place that enforcement needs? Reads catalogs and what pawl itself keeps, no table of a user's.
 
 CREATE FUNCTION pawl._short_list(names text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -179,9 +179,14 @@ BEGIN
                    CROSS JOIN LATERAL (SELECT * FROM pawl._health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)
                                        UNION ALL
                                        SELECT x.check_name, x.status, x.detail, x.hint, 100 + x.n
-                                         FROM pawl._work_health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)) h
+                                         FROM pawl._work_health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)
+                                       UNION ALL
+                                       SELECT x.check_name, x.status, x.detail, x.hint, 200 + x.n
+                                         FROM pawl._health_pauses(b) WITH ORDINALITY x(check_name, status, detail, hint, n)) h
                   ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
+    RETURN QUERY SELECT NULL::regclass, NULL::name, o.check_name, o.status, o.detail, o.hint FROM pawl._health_outbox() o;
+    RETURN QUERY SELECT o.* FROM pawl._health_orphans() o;
     RETURN QUERY
         SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no lifecycle stands behind ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
                string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
@@ -193,4 +198,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs only; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, paused, outbox, consumer (those that you may see), orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs and the tables of pawl; the rows are the matter of pawl.verify';

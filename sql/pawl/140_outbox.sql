@@ -50,9 +50,13 @@ COMMENT ON TABLE pawl.outbox_commit_1 IS 'the transactions of pawl.outbox_1: pla
 COMMENT ON TABLE pawl.outbox_commit_2 IS 'the transactions of pawl.outbox_2, see pawl.outbox_commit_1';
 COMMENT ON TABLE pawl.outbox_commit_3 IS 'the transactions of pawl.outbox_3, see pawl.outbox_commit_1';
 
-CREATE TABLE pawl.outbox_slot (current integer NOT NULL CHECK (current BETWEEN 1 AND 3)) USING heap;
+CREATE TABLE pawl.outbox_slot (
+    current integer NOT NULL CHECK (current BETWEEN 1 AND 3),
+    pruned_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) USING heap;
 INSERT INTO pawl.outbox_slot VALUES (1);
 COMMENT ON TABLE pawl.outbox_slot IS 'which of the three tables of the outbox is written now';
+COMMENT ON COLUMN pawl.outbox_slot.pruned_at IS 'no event written later has ever been removed';
 
 -- Rows are the library's. One is the server's own when it knows the cluster and was written by the transaction that it names, which
 -- no copy of it can be; where none is, a restore has brought the rest, and the numbers of transactions begin a new era.

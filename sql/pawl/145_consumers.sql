@@ -257,6 +257,9 @@ BEGIN
     ELSIF pawl._slot_size(next) = 0 THEN
         UPDATE pawl.outbox_slot SET current = next;
     END IF;
+    IF removed > 0 THEN
+        UPDATE pawl.outbox_slot SET pruned_at = clock_timestamp();
+    END IF;
     RETURN removed;
 END
 $function$;

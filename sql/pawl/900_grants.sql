@@ -40,7 +40,8 @@ GRANT EXECUTE ON FUNCTION
 TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT EXECUTE ON FUNCTION pawl.prune_events(interval) TO pawl_admin, pawl_operator;
 
-GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health() TO pawl_admin, pawl_operator, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health(), pawl._verify_outbox(), pawl._events_pruned_at() TO pawl_admin, pawl_operator, pawl_reader;
+GRANT SELECT ON pawl._events TO pawl_admin, pawl_operator, pawl_reader;
 
 DO $grants$
 DECLARE

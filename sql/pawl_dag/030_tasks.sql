@@ -1,5 +1,11 @@
 -- Tasks and their steps. Every key begins with the task, so that a task can live on any shard, whole.
 
+-- A point of priority is worth ten hours of waiting. All grow old alike, so the order of two never changes, and the rank never has to.
+CREATE FUNCTION pawl_dag._rank(priority integer, since timestamptz) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+RETURN priority OPERATOR(pg_catalog.-) (pg_catalog.date_part('epoch', since OPERATOR(pg_catalog.-) '2020-01-01 00:00:00+00'::timestamptz) OPERATOR(pg_catalog./) 36000);
+COMMENT ON FUNCTION pawl_dag._rank(integer, timestamptz) IS 'internal: where in the queue something of a priority stands that waits since then; the highest is first';
+
 CREATE TABLE pawl_dag.tasks (
     task_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
     template_uuid uuid NOT NULL,
@@ -8,6 +14,7 @@ CREATE TABLE pawl_dag.tasks (
     version text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL DEFAULT 'pending',
     priority integer NOT NULL DEFAULT 0,
+    rank double precision NOT NULL,
     context jsonb NOT NULL DEFAULT '{}',
     identity_key text COLLATE "C" NOT NULL,
     correlation_id uuid NOT NULL DEFAULT pawl.uuid_v7(),
@@ -31,9 +38,11 @@ CREATE TABLE pawl_dag.tasks (
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     deadline_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '24 hours'::interval,
     entered_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    stale_after interval NOT NULL DEFAULT '30 minutes' CHECK (stale_after OPERATOR(pg_catalog.>) '0'),
+    watch_at timestamptz,
     completed_at timestamptz,
     UNIQUE (namespace, name, identity_key)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 30);
 COMMENT ON TABLE pawl_dag.tasks IS 'runs of workflows';
 COMMENT ON COLUMN pawl_dag.tasks.processor_uuid IS 'who drives the task, in the four states that are owned';
 COMMENT ON COLUMN pawl_dag.tasks.steps_blocked IS 'pending, a parent is not satisfied';
@@ -43,10 +52,15 @@ COMMENT ON COLUMN pawl_dag.tasks.steps_waiting IS 'waiting_for_retry';
 COMMENT ON COLUMN pawl_dag.tasks.steps_failed IS 'error, and not optional';
 COMMENT ON COLUMN pawl_dag.tasks.steps_satisfied IS 'complete, resolved_manually, or an optional step in error';
 COMMENT ON COLUMN pawl_dag.tasks.evaluate IS 'something happened since the task was looked at';
+COMMENT ON COLUMN pawl_dag.tasks.rank IS 'place in the queue, the highest first: the priority, less a tenth for each hour that the task was created later';
 COMMENT ON COLUMN pawl_dag.tasks.entered_at IS 'when the task entered its state';
+COMMENT ON COLUMN pawl_dag.tasks.stale_after IS 'the shortest time in a state after which the template calls a task stale';
+COMMENT ON COLUMN pawl_dag.tasks.watch_at IS 'pawl_dag.time_out_tasks looks at the task at this time; it cannot be stale earlier';
 
-CREATE INDEX tasks_pending ON pawl_dag.tasks (priority DESC, created_at, task_uuid) WHERE state OPERATOR(pg_catalog.=) 'pending';
-CREATE INDEX tasks_to_evaluate ON pawl_dag.tasks (task_uuid) WHERE evaluate;
+-- No index names what changes from state to state (state, entered_at), not in a condition either: so the moves of a task that is under
+-- way touch no index, and find room on the page of its row.
+CREATE INDEX tasks_to_evaluate ON pawl_dag.tasks (rank DESC, task_uuid) WHERE evaluate;
+CREATE INDEX tasks_watched ON pawl_dag.tasks (watch_at) WHERE watch_at IS NOT NULL;
 CREATE INDEX tasks_correlation ON pawl_dag.tasks (correlation_id);
 CREATE INDEX tasks_parent_correlation ON pawl_dag.tasks (parent_correlation_id) WHERE parent_correlation_id IS NOT NULL;
 
@@ -57,8 +71,11 @@ CREATE TABLE pawl_dag.steps (
     state text COLLATE "C" NOT NULL DEFAULT 'pending',
     namespace text COLLATE "C" NOT NULL,
     priority integer NOT NULL DEFAULT 0,
+    rank double precision NOT NULL,
     handler text NOT NULL,
     handler_options jsonb NOT NULL DEFAULT '{}',
+    map_of text COLLATE "C",
+    map_index integer,
     level integer NOT NULL DEFAULT 0,
     total_parents integer NOT NULL DEFAULT 0,
     unsatisfied_parents integer NOT NULL DEFAULT 0,
@@ -80,10 +97,14 @@ CREATE TABLE pawl_dag.steps (
     last_attempted_at timestamptz,
     last_failure_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    PRIMARY KEY (task_uuid, step_uuid)
+    PRIMARY KEY (task_uuid, step_uuid),
+    CHECK ((map_of IS NULL) OPERATOR(pg_catalog.=) (map_index IS NULL))
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_dag.steps IS 'the steps of tasks';
 COMMENT ON COLUMN pawl_dag.steps.namespace IS 'the queue that workers claim the step from: the namespace; ''sql:'' where the handler is a SQL function';
+COMMENT ON COLUMN pawl_dag.steps.map_of IS 'the mapped step of the template that this is one of; its element is in handler_options, as "item" and "index"';
+COMMENT ON COLUMN pawl_dag.steps.map_index IS 'which element, from 0';
+COMMENT ON COLUMN pawl_dag.steps.rank IS 'place in the queue, the highest first: by the step''s priority and the age of its task';
 COMMENT ON COLUMN pawl_dag.steps.unsatisfied_parents IS 'parents that are neither complete nor resolved_manually; kept by triggers';
 COMMENT ON COLUMN pawl_dag.steps.permanent IS 'the worker called the last error one that no retry mends';
 COMMENT ON COLUMN pawl_dag.steps.backoff_request IS 'the wait that the worker asked for with the last error (Retry-After)';
@@ -94,6 +115,27 @@ COMMENT ON COLUMN pawl_dag.steps.optional IS 'an error satisfies those who wait 
 CREATE UNIQUE INDEX steps_names ON pawl_dag.steps (task_uuid, name) WHERE name OPERATOR(pg_catalog.<>) '';
 CREATE INDEX steps_results ON pawl_dag.steps (task_uuid)
     WHERE state OPERATOR(pg_catalog.=) 'enqueued_for_orchestration' OR state OPERATOR(pg_catalog.=) 'enqueued_as_error_for_orchestration';
+
+CREATE FUNCTION pawl_dag._ranked() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF TG_TABLE_NAME = 'tasks' THEN
+        NEW.rank := pawl_dag._rank(NEW.priority, NEW.created_at);
+    ELSE
+        NEW.rank := pawl_dag._rank(NEW.priority, coalesce((SELECT t.created_at FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid), NEW.created_at));
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._ranked() IS 'internal: ranks tasks and steps that are written by hand';
+CREATE TRIGGER ranked BEFORE INSERT ON pawl_dag.tasks FOR EACH ROW WHEN (NEW.rank IS NULL) EXECUTE FUNCTION pawl_dag._ranked();
+CREATE TRIGGER ranked BEFORE INSERT ON pawl_dag.steps FOR EACH ROW WHEN (NEW.rank IS NULL) EXECUTE FUNCTION pawl_dag._ranked();
+CREATE TRIGGER ranked_again BEFORE UPDATE OF priority ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.priority IS DISTINCT FROM NEW.priority) EXECUTE FUNCTION pawl_dag._ranked();
+CREATE TRIGGER ranked_again BEFORE UPDATE OF priority ON pawl_dag.steps
+    FOR EACH ROW WHEN (OLD.priority IS DISTINCT FROM NEW.priority) EXECUTE FUNCTION pawl_dag._ranked();
 
 CREATE TABLE pawl_dag.edges (
     task_uuid uuid NOT NULL,

@@ -27,6 +27,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS 'internal: puts blocked tasks without a failed step back to work';
 
+-- Two settings say what need not be done, each with the trigger depth it is said at, so that triggers of others do not hear it:
+-- pawl_dag.counted (whoever moves the steps sees to all that follows) and pawl_dag.picked (an orchestrator has locked the tasks, and looks
+-- at them when the results are settled).
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -34,6 +37,9 @@ SET enable_seqscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
+DECLARE
+    picked boolean := coalesce(current_setting('pawl_dag.picked', true) = (pg_trigger_depth() - 1)::text, false);
+    counted text := coalesce(current_setting('pawl_dag.counted', true), '');
 BEGIN
     -- what workers do keeps a step in flight
     IF NOT EXISTS (SELECT FROM new_steps n
@@ -41,34 +47,40 @@ BEGIN
         RETURN NULL;
     END IF;
     -- the task first, then its steps, as the orchestrator does; whoever draws edges or adds steps waits here
-    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
-    -- a parent is satisfied, or is no longer
-    UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
-      FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
-              FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
-                    UNION ALL
-                    SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
-              JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
-             GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
-     WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
-
+    IF NOT picked THEN
+        PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    END IF;
+    PERFORM set_config('pawl_dag.counted', pg_trigger_depth()::text, true);
+    WITH followers AS (
+        -- a parent is satisfied, or is no longer
+        UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
+          FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
+                  FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+                        UNION ALL
+                        SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
+                  JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
+                 GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
+         WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid
+        RETURNING c.task_uuid, CASE WHEN c.state <> 'pending' THEN 0 ELSE (c.unsatisfied_parents = 0)::integer - (c.unsatisfied_parents + w.satisfied = 0)::integer END AS ready)
     UPDATE pawl_dag.tasks t
        SET steps_blocked = t.steps_blocked + d.blocked, steps_ready = t.steps_ready + d.ready, steps_in_flight = t.steps_in_flight + d.in_flight,
            steps_waiting = t.steps_waiting + d.waiting, steps_failed = t.steps_failed + d.failed,
-           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled, evaluate = true
-      FROM (SELECT m.task_uuid, sum(m.d) FILTER (WHERE m.kind = 'blocked') AS blocked, sum(m.d) FILTER (WHERE m.kind = 'ready') AS ready,
-                   sum(m.d) FILTER (WHERE m.kind = 'in_flight') AS in_flight, sum(m.d) FILTER (WHERE m.kind = 'waiting') AS waiting,
-                   sum(m.d) FILTER (WHERE m.kind = 'failed') AS failed, sum(m.d) FILTER (WHERE m.kind = 'satisfied') AS satisfied,
-                   sum(m.d) FILTER (WHERE m.kind = 'cancelled') AS cancelled
+           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled, evaluate = t.evaluate OR NOT picked
+      FROM (SELECT m.task_uuid, coalesce(sum(m.d) FILTER (WHERE m.kind = 'blocked'), 0) AS blocked, coalesce(sum(m.d) FILTER (WHERE m.kind = 'ready'), 0) AS ready,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'in_flight'), 0) AS in_flight, coalesce(sum(m.d) FILTER (WHERE m.kind = 'waiting'), 0) AS waiting,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'failed'), 0) AS failed, coalesce(sum(m.d) FILTER (WHERE m.kind = 'satisfied'), 0) AS satisfied,
+                   coalesce(sum(m.d) FILTER (WHERE m.kind = 'cancelled'), 0) AS cancelled
               FROM (SELECT n.task_uuid, pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) AS kind, 1 AS d FROM new_steps n
                     UNION ALL
                     SELECT o.task_uuid, pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional), -1 FROM old_steps o
                     UNION ALL
-                    SELECT DISTINCT n.task_uuid, k.kind, 0 FROM new_steps n
-                      CROSS JOIN unnest(ARRAY['blocked', 'ready', 'in_flight', 'waiting', 'failed', 'satisfied', 'cancelled']) k(kind)) m
+                    SELECT f.task_uuid, 'ready', f.ready FROM followers f
+                    UNION ALL
+                    SELECT f.task_uuid, 'blocked', -f.ready FROM followers f) m
              GROUP BY m.task_uuid ORDER BY m.task_uuid) d
      WHERE t.task_uuid = d.task_uuid
        AND (d.blocked, d.ready, d.in_flight, d.waiting, d.failed, d.satisfied, d.cancelled) <> (0, 0, 0, 0, 0, 0, 0);
+    PERFORM set_config('pawl_dag.counted', counted, true);
     IF EXISTS (SELECT FROM old_steps o WHERE o.state = 'error') THEN
         PERFORM pawl_dag._clear_failures(ARRAY(SELECT DISTINCT o.task_uuid FROM old_steps o WHERE o.state = 'error'));
     END IF;
@@ -78,7 +90,8 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the moves of steps';
 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
-    FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_moved();
+    FOR EACH STATEMENT WHEN (pg_catalog.current_setting('pawl_dag.counted', true) IS DISTINCT FROM pg_catalog.pg_trigger_depth()::text)
+    EXECUTE FUNCTION pawl_dag._steps_moved();
 
 -- Steps that come or go: the counters of their tasks are counted anew.
 CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
@@ -118,20 +131,36 @@ CREATE TRIGGER counted_insert AFTER INSERT ON pawl_dag.steps REFERENCING NEW TAB
 CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.steps REFERENCING OLD TABLE AS changed_steps
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
 
--- When a task enters a state, and when it ends.
+-- When a task enters a state, and when it ends. Whoever moves it from one state under way to another may say himself when that was.
 CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    NEW.entered_at := clock_timestamp();
-    NEW.completed_at := CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
+    IF OLD.state IS DISTINCT FROM NEW.state THEN
+        -- whoever moves a task by hand leaves the rest to the orchestrator
+        NEW.evaluate := NEW.evaluate OR NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at;
+        NEW.entered_at := clock_timestamp();
+        NEW.completed_at := CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
+    END IF;
+    IF NEW.state IN ('pending', 'blocked_by_failures', 'complete', 'error', 'cancelled', 'resolved_manually') THEN
+        NEW.watch_at := NULL;
+        NEW.evaluate := NEW.evaluate AND NEW.state IN ('pending', 'blocked_by_failures');
+    ELSE
+        NEW.watch_at := least(NEW.watch_at, NEW.deadline_at, NEW.entered_at + NEW.stale_after);
+    END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._task_entered() IS 'internal: stamps a task with the time it enters a state';
+COMMENT ON FUNCTION pawl_dag._task_entered() IS 'internal: stamps a task with the time it enters a state, and says when it could be stale';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.tasks
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_dag._task_entered();
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+                       AND (NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at OR NEW.watch_at IS NULL
+                            OR NEW.state = ANY ('{pending,blocked_by_failures,complete,error,cancelled,resolved_manually}')))
+    EXECUTE FUNCTION pawl_dag._task_entered();
+CREATE TRIGGER watched BEFORE UPDATE OF deadline_at, entered_at, stale_after ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND (OLD.deadline_at, OLD.entered_at, OLD.stale_after) IS DISTINCT FROM (NEW.deadline_at, NEW.entered_at, NEW.stale_after))
+    EXECUTE FUNCTION pawl_dag._task_entered();
 
 -- What a step's move does to its own row.
 CREATE FUNCTION pawl_dag._step_entered() RETURNS trigger

@@ -11,10 +11,10 @@ DECLARE
     unknown text;
 BEGIN
     SELECT k INTO unknown FROM jsonb_object_keys(step) k
-     WHERE k NOT IN ('name', 'description', 'handler', 'handler_options', 'dependencies', 'depends_on', 'retry', 'timeout_seconds', 'optional') LIMIT 1;
+     WHERE k NOT IN ('name', 'description', 'handler', 'handler_options', 'dependencies', 'depends_on', 'retry', 'timeout_seconds', 'optional', 'map') LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
-            'name, description, handler, handler_options, dependencies, retry, timeout_seconds, optional');
+            'name, description, handler, handler_options, dependencies, retry, timeout_seconds, optional, map');
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(retry) k
      WHERE k NOT IN ('retryable', 'max_attempts', 'backoff', 'backoff_base_ms', 'max_backoff_ms', 'multiplier', 'jitter') LIMIT 1;
@@ -45,6 +45,13 @@ BEGIN
     PERFORM pawl.backoff(1, made.backoff);  -- says what is wrong with it
     made.timeout := make_interval(secs => (step ->> 'timeout_seconds')::double precision);
     made.optional := coalesce((step ->> 'optional')::boolean, false);
+    IF step ? 'map' THEN
+        made.map_over := CASE jsonb_typeof(step -> 'map') WHEN 'string' THEN ARRAY[step ->> 'map']
+                                                          WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(step -> 'map')) END;
+        IF made.map_over IS NULL OR made.map_over = '{}' OR array_position(made.map_over, NULL) IS NOT NULL THEN
+            PERFORM pawl._raise('22023', format('map of step "%s" is no path into the context', made.name), NULL, '"map": "items", or "map": ["order", "items"]');
+        END IF;
+    END IF;
     RETURN made;
 END
 $function$;
@@ -99,10 +106,11 @@ BEGIN
     END IF;
     SELECT k INTO problem FROM jsonb_each_text(coalesce(template -> 'lifecycle', '{}')) l(k, v)
      WHERE CASE WHEN k ~ '^max_(waiting_for_dependencies|waiting_for_retry|steps_in_process)_minutes$' THEN v !~ '^[1-9][0-9]{0,6}$'
-                WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none') ELSE true END LIMIT 1;
+                WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none')
+                WHEN k IN ('auto_fail_on_timeout', 'auto_dlq_on_timeout') THEN v NOT IN ('true', 'false') ELSE true END LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
-            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq"}');
+            '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, "auto_dlq_on_timeout": true}');
     END IF;
     IF coalesce(template ->> 'name', '') = '' THEN
         PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "…", "steps": […]}');
@@ -118,6 +126,8 @@ BEGIN
     made.identity_strategy := coalesce(template ->> 'identity_strategy', 'strict');
     made.failure_policy := coalesce(template ->> 'failure_policy', 'block');
     made.max_duration := make_interval(secs => 60 * coalesce((template ->> 'max_duration_minutes')::double precision, 1440));
+    made.stale_after := (SELECT min(pawl_dag._threshold(x.state, template -> 'lifecycle'))
+                           FROM unnest(ARRAY['waiting_for_dependencies', 'waiting_for_retry', 'steps_in_process', 'initializing']) x(state));
     made.configuration := template;
     made.content_hash := sha256(convert_to(template::text, 'UTF8'));
     made.created_at := clock_timestamp();
@@ -144,6 +154,13 @@ BEGIN
         PERFORM pawl._raise('22023', format('the steps of template "%s" wait for each other', made.name), format('On or behind a cycle are %s.', problem));
     END IF;
 
+    SELECT format('mapped step "%s" depends on "%s", which is mapped, too', e.child, e.parent) INTO problem
+      FROM unnest(edge_parents, edge_children) e(parent, child)
+      JOIN unnest(steps) p ON p.name = e.parent AND p.map_over IS NOT NULL JOIN unnest(steps) c ON c.name = e.child AND c.map_over IS NOT NULL LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', problem, 'Each of the one would wait for each of the other.', 'put a step between them that collects the results of the first');
+    END IF;
+
     INSERT INTO pawl_dag.namespaces (namespace) VALUES (made.namespace) ON CONFLICT DO NOTHING;
     made.steps_total := cardinality(names);
     made.steps_ready := (SELECT count(*) FROM unnest(names) n(name) WHERE n.name <> ALL (edge_children));
@@ -157,9 +174,9 @@ BEGIN
         RETURN known.template_uuid;
     END IF;
     INSERT INTO pawl_dag.template_steps (template_uuid, name, ordinal, level, parents, description, handler, handler_options, retryable, max_attempts,
-                                         backoff, timeout, optional)
+                                         backoff, timeout, optional, map_over)
     SELECT made.template_uuid, s.name, s.ordinal, l.level, coalesce(p.n, 0), s.description, s.handler,
-           s.handler_options, s.retryable, s.max_attempts, s.backoff, s.timeout, s.optional
+           s.handler_options, s.retryable, s.max_attempts, s.backoff, s.timeout, s.optional, s.map_over
       FROM unnest(steps) s JOIN pawl_dag._levels(names, edge_parents, edge_children) l ON l.name = s.name
       LEFT JOIN (SELECT c.name, count(*) AS n FROM unnest(edge_children) c(name) GROUP BY c.name) p ON p.name = s.name;
     INSERT INTO pawl_dag.template_edges SELECT made.template_uuid, e.parent, e.child FROM unnest(edge_parents, edge_children) e(parent, child);
@@ -167,7 +184,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.define_template(jsonb) IS
-'defines a version of a workflow and returns its id; the same text again gives the same one. {"namespace", "name", "version", "identity_strategy": strict | caller_provided | always_unique, "failure_policy": block | continue, "max_duration_minutes", "steps": [{"name", "handler", "handler_options", "dependencies": […], "retry": {"retryable", "max_attempts", "backoff", "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional"}]}. 22023: what is wrong with it; 42710: the version is another one already';
+'defines a version of a workflow and returns its id; the same text again gives the same one. {"namespace", "name", "version", "identity_strategy": strict | caller_provided | always_unique, "failure_policy": block | continue, "max_duration_minutes", "steps": [{"name", "handler", "handler_options", "dependencies": […], "retry": {"retryable", "max_attempts", "backoff", "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array in the context, the step becomes one for each element}]}. 22023: what is wrong with it; 42710: the version is another one already';
 
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -23,6 +23,64 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._template(text, text, text) IS 'internal: a version of a template, by default the newest';
 
+-- The steps of tasks whose template has mapped ones: as many of each as its array has elements. A mapped step without elements is none,
+-- and those who would wait for it wait for those it would have waited for. Cost: one row a step and an edge, however large a set.
+CREATE FUNCTION pawl_dag._make_mapped_steps(template pawl_dag.templates, tasks uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_nestloop = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    problem record;
+BEGIN
+    SELECT s.name, s.map_over, jsonb_typeof(t.context #> s.map_over) AS found_type INTO problem
+      FROM pawl_dag.tasks t CROSS JOIN pawl_dag.template_steps s
+     WHERE t.task_uuid = ANY (tasks) AND s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL
+       AND jsonb_typeof(t.context #> s.map_over) IS DISTINCT FROM 'array' LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('step "%s" needs an array in the context', problem.name),
+            format('At %s there is %s.', array_to_string(problem.map_over, '.'), coalesce('a JSON ' || problem.found_type, 'nothing')));
+    END IF;
+    WITH made AS MATERIALIZED (
+        SELECT t.task_uuid, t.priority, t.rank, s.name, s.ordinal, x.items, jsonb_array_length(x.items) AS n,
+               ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, jsonb_array_length(x.items))) AS ids
+          FROM pawl_dag.tasks t CROSS JOIN pawl_dag.template_steps s
+         CROSS JOIN LATERAL (SELECT CASE WHEN s.map_over IS NULL THEN '[null]' ELSE t.context #> s.map_over END AS items) x
+         WHERE t.task_uuid = ANY (tasks) AND s.template_uuid = template.template_uuid),
+    sized AS MATERIALIZED (SELECT m.task_uuid, m.name, m.ordinal, m.n FROM made m),
+    drawn AS MATERIALIZED (SELECT e.parent, e.child FROM pawl_dag.template_edges e WHERE e.template_uuid = template.template_uuid),
+    links AS MATERIALIZED (
+        SELECT c.task_uuid, p.ordinal AS parent, c.ordinal AS child, p.n
+          FROM sized c JOIN drawn e ON e.child = c.name JOIN sized p ON p.task_uuid = c.task_uuid AND p.name = e.parent
+         WHERE c.n > 0 AND p.n > 0
+        UNION
+        SELECT c.task_uuid, g.ordinal, c.ordinal, g.n
+          FROM sized c JOIN drawn e ON e.child = c.name JOIN sized p ON p.task_uuid = c.task_uuid AND p.name = e.parent AND p.n = 0
+          JOIN drawn f ON f.child = p.name JOIN sized g ON g.task_uuid = c.task_uuid AND g.name = f.parent
+         WHERE c.n > 0),
+    waited_for AS MATERIALIZED (SELECT l.task_uuid, l.child, sum(l.n)::integer AS parents FROM links l GROUP BY l.task_uuid, l.child),
+    steps AS (
+        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options, map_of, map_index, level, total_parents,
+                                    unsatisfied_parents, optional, retryable, max_attempts, backoff, timeout)
+        SELECT m.task_uuid, u.id, CASE WHEN s.map_over IS NULL THEN s.name ELSE format('%s[%s]', s.name, u.n - 1) END,
+               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, m.priority, m.rank, s.handler,
+               CASE WHEN s.map_over IS NULL THEN s.handler_options ELSE s.handler_options || jsonb_build_object('item', u.item, 'index', u.n - 1) END,
+               CASE WHEN s.map_over IS NOT NULL THEN s.name END, CASE WHEN s.map_over IS NOT NULL THEN u.n - 1 END,
+               s.level, coalesce(w.parents, 0), coalesce(w.parents, 0), s.optional, s.retryable, s.max_attempts, s.backoff, s.timeout
+          FROM made m JOIN pawl_dag.template_steps s ON s.template_uuid = template.template_uuid AND s.ordinal = m.ordinal
+          LEFT JOIN waited_for w ON w.task_uuid = m.task_uuid AND w.child = m.ordinal
+         CROSS JOIN LATERAL ROWS FROM (unnest(m.ids), jsonb_array_elements(m.items)) WITH ORDINALITY u(id, item, n))
+    INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid)
+    SELECT l.task_uuid, a.id, b.id
+      FROM links l JOIN made p ON p.task_uuid = l.task_uuid AND p.ordinal = l.parent JOIN made c ON c.task_uuid = l.task_uuid AND c.ordinal = l.child
+     CROSS JOIN LATERAL unnest(p.ids) a(id) CROSS JOIN LATERAL unnest(c.ids) b(id);
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._make_mapped_steps(pawl_dag.templates, uuid[]) IS
+'internal: the steps and edges of new tasks whose template has mapped steps; 22023: the context has no array there';
+
 CREATE FUNCTION pawl_dag.start_tasks(name text, contexts jsonb[], namespace text DEFAULT 'default', version text DEFAULT NULL,
     priority integer DEFAULT 0, identity_keys text[] DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)
 RETURNS SETOF uuid
@@ -32,6 +90,8 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     template pawl_dag.templates := pawl_dag._template(start_tasks.name, start_tasks.namespace, start_tasks.version);
+    mapped boolean := EXISTS (SELECT FROM pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL);
+    new_tasks uuid[];
 BEGIN
     IF contexts IS NULL THEN
         PERFORM pawl._raise('22004', 'contexts must not be null');
@@ -42,41 +102,46 @@ BEGIN
     IF template.identity_strategy = 'caller_provided' AND (identity_keys IS NULL OR array_position(identity_keys, NULL) IS NOT NULL) THEN
         PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, 'identity_keys => array[…]');
     END IF;
-    RETURN QUERY
     WITH started AS (
-        INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, context, identity_key, correlation_id, parent_correlation_id,
-                                    failure_policy, steps_total, steps_ready, steps_blocked, deadline_at)
-        SELECT template.template_uuid, template.namespace, template.name, template.version, start_tasks.priority, coalesce(c.context, '{}'),
+        INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, rank, context, identity_key, correlation_id, parent_correlation_id,
+                                    failure_policy, steps_total, steps_ready, steps_blocked, deadline_at, stale_after)
+        SELECT template.template_uuid, template.namespace, template.name, template.version, start_tasks.priority,
+               pawl_dag._rank(start_tasks.priority, clock_timestamp()), coalesce(c.context, '{}'),
                coalesce(c.key, CASE template.identity_strategy
                    WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')
                    ELSE pawl.uuid_v7()::text END),
                coalesce(start_tasks.correlation_id, pawl.uuid_v7()), start_tasks.parent_correlation_id, template.failure_policy,
-               template.steps_total, template.steps_ready, template.steps_total - template.steps_ready, clock_timestamp() + template.max_duration
+               CASE WHEN mapped THEN 0 ELSE template.steps_total END, CASE WHEN mapped THEN 0 ELSE template.steps_ready END,
+               CASE WHEN mapped THEN 0 ELSE template.steps_total - template.steps_ready END, clock_timestamp() + template.max_duration, template.stale_after
           FROM unnest(contexts, identity_keys) c(context, key)
-        RETURNING task_uuid, priority),
+        RETURNING task_uuid, priority, rank),
     -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
     numbered AS MATERIALIZED (
-        SELECT t.task_uuid, t.priority, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
+        SELECT t.task_uuid, t.priority, t.rank, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
           FROM started t),
     made AS (
-        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, handler, handler_options, level, total_parents, unsatisfied_parents,
+        INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options, level, total_parents, unsatisfied_parents,
                                     optional, retryable, max_attempts, backoff, timeout)
         SELECT t.task_uuid, t.ids[s.ordinal], s.name,
-               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional,
+               CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, t.rank, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional,
                s.retryable, s.max_attempts, s.backoff, s.timeout
-          FROM numbered t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid),
+          FROM numbered t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid AND NOT mapped),
     drawn AS (
         INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid)
         SELECT t.task_uuid, t.ids[p.ordinal], t.ids[c.ordinal]
           FROM pawl_dag.template_edges e
           JOIN pawl_dag.template_steps p ON p.template_uuid = e.template_uuid AND p.name = e.parent
           JOIN pawl_dag.template_steps c ON c.template_uuid = e.template_uuid AND c.name = e.child
-          CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid)
-    SELECT t.task_uuid FROM started t;
+          CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid AND NOT mapped)
+    SELECT coalesce(array_agg(t.task_uuid), '{}') INTO new_tasks FROM started t;
+    IF mapped THEN
+        PERFORM pawl_dag._make_mapped_steps(template, new_tasks);
+    END IF;
+    RETURN QUERY SELECT u FROM unnest(new_tasks) u;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) IS
-'starts a task for each context and returns their ids. What makes a task the same as another is the template''s identity_strategy: strict (template version and context), caller_provided, always_unique; a key given overrides it. 23505: such a task is there already; PW008: unknown template';
+'starts a task for each context and returns their ids. What makes a task the same as another is the template''s identity_strategy: strict (template version and context), caller_provided, always_unique; a key given overrides it. 23505: such a task is there already; PW008: unknown template; 22023: a mapped step finds no array in the context';
 
 CREATE FUNCTION pawl_dag.start_task(name text, context jsonb DEFAULT '{}', namespace text DEFAULT 'default', version text DEFAULT NULL,
     priority integer DEFAULT 0, identity_key text DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)

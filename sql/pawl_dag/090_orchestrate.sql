@@ -9,18 +9,22 @@ SET enable_seqscan = off
 SET jit = off
 AS $function$
 DECLARE
-    candidates uuid[];
+    reported uuid[];
     picked uuid[];
 BEGIN
-    SELECT coalesce(array_agg(DISTINCT c.task_uuid), '{}') INTO candidates
-      FROM ((SELECT s.task_uuid FROM pawl_dag.steps s
-              WHERE s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration' ORDER BY s.task_uuid LIMIT batch * 4)
-            UNION ALL (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.evaluate AND t.state <> 'pending' ORDER BY t.task_uuid LIMIT batch)
-            UNION ALL (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.state = 'pending' ORDER BY t.priority DESC, t.created_at, t.task_uuid LIMIT batch)) c;
+    SELECT coalesce(array_agg(DISTINCT c.task_uuid), '{}') INTO reported
+      FROM (SELECT s.task_uuid FROM pawl_dag.steps s
+             WHERE s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration' ORDER BY s.task_uuid LIMIT batch * 8) c;
     SELECT coalesce(array_agg(l.task_uuid), '{}') INTO picked
       FROM (SELECT t.task_uuid FROM pawl_dag.tasks t
-             WHERE t.task_uuid = ANY (candidates) AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
+             WHERE t.task_uuid = ANY (reported) AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
              ORDER BY t.task_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED) l;
+    IF cardinality(picked) < batch THEN
+        SELECT picked || coalesce(array_agg(l.task_uuid) FILTER (WHERE l.task_uuid <> ALL (picked)), '{}') INTO picked
+          FROM (SELECT t.task_uuid FROM pawl_dag.tasks t
+                 WHERE t.evaluate AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
+                 ORDER BY t.rank DESC, t.task_uuid LIMIT batch - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED) l;
+    END IF;
     RETURN picked;
 END
 $function$;
@@ -31,72 +35,144 @@ CREATE FUNCTION pawl_dag._settle_results(picked uuid[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET jit = off
 AS $function$
 DECLARE
+    reported tid[];
     settled bigint;
-    more bigint;
 BEGIN
-    UPDATE pawl_dag.steps s
-       SET state = CASE WHEN s.state = 'enqueued_for_orchestration' THEN 'complete'
-                        WHEN s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts THEN 'waiting_for_retry'
-                        ELSE 'error' END
-     WHERE s.task_uuid = ANY (picked) AND s.backoff_request IS NULL
-       AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration');
-    GET DIAGNOSTICS settled = ROW_COUNT;
-    -- a wait that the worker asked for replaces the computed one, under the same cap
+    -- Who moves a step by hand has its row and waits for the task, which is ours: nobody waits for him here. He says when he is done.
+    reported := ARRAY(SELECT s.ctid FROM pawl_dag.steps s
+                       WHERE s.task_uuid = ANY (picked) AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration')
+                         FOR NO KEY UPDATE SKIP LOCKED);
+    IF reported = '{}' THEN
+        RETURN 0;
+    END IF;
     UPDATE pawl_dag.steps s
        SET state = CASE WHEN s.state = 'enqueued_for_orchestration' THEN 'complete'
                         WHEN s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts THEN 'waiting_for_retry'
                         ELSE 'error' END,
-           next_retry_at = CASE WHEN s.state = 'enqueued_as_error_for_orchestration' AND s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts
-                                THEN clock_timestamp() + pawl.backoff(s.attempts, coalesce(s.backoff, '{}'), s.backoff_request) END
-     WHERE s.task_uuid = ANY (picked) AND s.backoff_request IS NOT NULL
-       AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration');
-    GET DIAGNOSTICS more = ROW_COUNT;
-    RETURN settled + more;
+           -- a wait that the worker asked for replaces the computed one, under the same cap
+           next_retry_at = CASE WHEN s.backoff_request IS NOT NULL AND s.state = 'enqueued_as_error_for_orchestration'
+                                 AND s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts
+                                THEN clock_timestamp() + pawl.backoff(s.attempts, coalesce(s.backoff, '{}'), s.backoff_request) ELSE s.next_retry_at END
+     WHERE s.ctid = ANY (reported);
+    GET DIAGNOSTICS settled = ROW_COUNT;
+    RETURN settled;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._settle_results(uuid[]) IS 'internal: completes, retries or fails the steps that workers reported';
 
--- Moves the picked tasks by an event, where their state and a condition fit. The number of tasks.
-CREATE FUNCTION pawl_dag._move_tasks(picked uuid[], event text, from_states text[], to_state text, condition text) RETURNS bigint
+-- Where a task goes from its state, given what its steps do; null: it stays.
+CREATE FUNCTION pawl_dag._next_move(t pawl_dag.tasks, OUT event text, OUT to_state text)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+AS $function$
+DECLARE
+    something_to_do boolean := t.steps_ready > 0 OR t.steps_failed > 0 OR t.steps_in_flight = 0;
+BEGIN
+    CASE t.state
+        WHEN 'pending' THEN
+            event := 'Start'; to_state := 'initializing';
+        WHEN 'initializing' THEN
+            IF t.steps_total = 0 THEN event := 'NoStepsFound'; to_state := 'complete';
+            ELSIF t.steps_ready > 0 THEN event := 'ReadyStepsFound'; to_state := 'enqueuing_steps';
+            ELSE event := 'NoDependenciesReady'; to_state := 'waiting_for_dependencies';
+            END IF;
+        WHEN 'steps_in_process' THEN
+            IF t.steps_in_flight > 0 AND something_to_do THEN event := 'StepCompleted'; to_state := 'evaluating_results';
+            ELSIF t.steps_in_flight = 0 AND t.steps_waiting > 0 AND t.steps_ready = 0 AND t.steps_failed = 0 THEN
+                event := 'StepFailed'; to_state := 'waiting_for_retry';
+            ELSIF t.steps_in_flight = 0 THEN event := 'AllStepsCompleted'; to_state := 'evaluating_results';
+            END IF;
+        WHEN 'waiting_for_dependencies' THEN
+            IF something_to_do THEN event := 'DependenciesReady'; to_state := 'evaluating_results'; END IF;
+        WHEN 'waiting_for_retry' THEN
+            IF t.steps_ready > 0 AND t.steps_failed = 0 THEN event := 'RetryReady'; to_state := 'enqueuing_steps';
+            ELSIF t.steps_waiting = 0 OR t.steps_failed > 0 THEN event := 'StepCompleted'; to_state := 'evaluating_results';
+            END IF;
+        WHEN 'evaluating_results' THEN
+            IF t.steps_failed > 0 AND (t.failure_policy = 'block' OR t.steps_ready + t.steps_in_flight + t.steps_waiting = 0) THEN
+                event := 'PermanentFailure'; to_state := 'blocked_by_failures';
+            ELSIF t.steps_ready > 0 THEN event := 'ReadyStepsFound'; to_state := 'enqueuing_steps';
+            ELSIF t.steps_satisfied + t.steps_cancelled = t.steps_total THEN event := 'AllStepsSuccessful'; to_state := 'complete';
+            ELSIF t.steps_in_flight = 0 AND t.steps_waiting > 0 THEN event := 'StepFailed'; to_state := 'waiting_for_retry';
+            ELSE event := 'NoDependenciesReady'; to_state := 'waiting_for_dependencies';
+            END IF;
+        ELSE NULL;
+    END CASE;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._next_move(pawl_dag.tasks) IS 'internal: the event that moves a task on, and where to; null when it has to wait';
+
+-- Moves those of the picked tasks that are in one of the states, each by its event. How many are complete.
+CREATE FUNCTION pawl_dag._move_tasks(picked uuid[], from_states text[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET jit = off
 AS $function$
 DECLARE
-    moved bigint;
+    move record;
+    finished bigint := 0;
 BEGIN
-    PERFORM set_config('pawl.event', event, true);
-    EXECUTE format('UPDATE pawl_dag.tasks t SET state = $1, evaluate = false%s WHERE t.task_uuid = ANY ($2) AND t.state = ANY ($3) AND (%s)',
-                   CASE WHEN to_state IN ('initializing', 'enqueuing_steps', 'steps_in_process', 'evaluating_results')
-                        THEN ', lease_until = ''infinity''' ELSE '' END, condition)
-      USING to_state, picked, from_states;
-    GET DIAGNOSTICS moved = ROW_COUNT;
+    FOR move IN
+        SELECT m.event, m.to_state, array_agg(t.task_uuid) AS tasks
+          FROM pawl_dag.tasks t CROSS JOIN LATERAL pawl_dag._next_move(t) m
+         WHERE t.task_uuid = ANY (picked) AND t.state = ANY (from_states) AND m.event IS NOT NULL GROUP BY m.event, m.to_state
+    LOOP
+        PERFORM set_config('pawl.event', move.event, true);
+        IF move.to_state IN ('initializing', 'enqueuing_steps', 'evaluating_results') THEN
+            UPDATE pawl_dag.tasks t SET state = move.to_state, evaluate = false, entered_at = clock_timestamp(), lease_until = 'infinity'
+             WHERE t.task_uuid = ANY (move.tasks);
+        ELSE
+            UPDATE pawl_dag.tasks t SET state = move.to_state, evaluate = false, entered_at = clock_timestamp() WHERE t.task_uuid = ANY (move.tasks);
+        END IF;
+        IF move.to_state = 'complete' THEN
+            finished := finished + cardinality(move.tasks);
+        END IF;
+    END LOOP;
     PERFORM set_config('pawl.event', '', true);
-    RETURN moved;
+    RETURN finished;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._move_tasks(uuid[], text, text[], text, text) IS 'internal: one arrow for many tasks';
+COMMENT ON FUNCTION pawl_dag._move_tasks(uuid[], text[]) IS 'internal: the next arrow of many tasks';
 
--- Steps whose parents are satisfied go to the workers.
+-- Steps whose parents are satisfied go to the workers, and their tasks into process. The number of steps.
 CREATE FUNCTION pawl_dag._enqueue_steps(picked uuid[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET jit = off
 AS $function$
 DECLARE
+    waiting uuid[] := ARRAY(SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (picked) AND t.state = 'enqueuing_steps');
+    ready tid[];
+    counts bigint[];
     enqueued bigint;
 BEGIN
-    UPDATE pawl_dag.steps s SET state = 'enqueued'
-      FROM pawl_dag.tasks t
-     WHERE t.task_uuid = ANY (picked) AND t.state = 'enqueuing_steps'
-       AND s.task_uuid = t.task_uuid AND s.state = 'pending' AND s.unsatisfied_parents = 0;
-    GET DIAGNOSTICS enqueued = ROW_COUNT;
-    RETURN enqueued;
+    IF waiting = '{}' THEN
+        RETURN 0;
+    END IF;
+    ready := ARRAY(SELECT s.ctid FROM pawl_dag.steps s
+                    WHERE s.task_uuid = ANY (waiting) AND s.state = 'pending' AND s.unsatisfied_parents = 0 FOR NO KEY UPDATE SKIP LOCKED);
+    -- that they are no longer ready, but in flight, is written below with the move of the task
+    PERFORM set_config('pawl_dag.counted', pg_trigger_depth()::text, true);
+    WITH moved AS (
+        UPDATE pawl_dag.steps s SET state = 'enqueued' WHERE s.ctid = ANY (ready)
+        RETURNING s.task_uuid),
+    counted AS (SELECT m.task_uuid, count(*) AS n FROM moved m GROUP BY m.task_uuid)
+    SELECT array_agg(coalesce(c.n, 0) ORDER BY w.n), sum(c.n) INTO counts, enqueued
+      FROM unnest(waiting) WITH ORDINALITY w(task, n) LEFT JOIN counted c ON c.task_uuid = w.task;
+    PERFORM set_config('pawl_dag.counted', '', true), set_config('pawl.event', 'StepsEnqueued', true);
+    UPDATE pawl_dag.tasks t
+       SET state = 'steps_in_process', evaluate = false, entered_at = clock_timestamp(), lease_until = 'infinity',
+           steps_ready = t.steps_ready - w.n, steps_in_flight = t.steps_in_flight + w.n
+      FROM unnest(waiting, counts) w(task, n) WHERE t.task_uuid = w.task;
+    PERFORM set_config('pawl.event', '', true);
+    RETURN coalesce(enqueued, 0);
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._enqueue_steps(uuid[]) IS 'internal: enqueues the ready steps of tasks that enqueue';
@@ -104,12 +180,13 @@ COMMENT ON FUNCTION pawl_dag._enqueue_steps(uuid[]) IS 'internal: enqueues the r
 CREATE FUNCTION pawl_dag.orchestrate(batch integer DEFAULT 100, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     picked uuid[];
     caller text := current_setting('pawl.processor', true);
     called_event text := current_setting('pawl.event', true);
-    open_work constant text := 't.steps_ready > 0 OR t.steps_failed > 0 OR t.steps_in_flight = 0';
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
@@ -122,31 +199,14 @@ BEGIN
     IF tasks = 0 THEN
         RETURN;
     END IF;
-    PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
+    PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true),
+            set_config('pawl_dag.picked', pg_trigger_depth()::text, true);
     settled := pawl_dag._settle_results(picked);
-
-    PERFORM pawl_dag._move_tasks(picked, 'Start', '{pending}', 'initializing', 'true');
-    finished := finished + pawl_dag._move_tasks(picked, 'NoStepsFound', '{initializing}', 'complete', 't.steps_total = 0');
-    PERFORM pawl_dag._move_tasks(picked, 'NoDependenciesReady', '{initializing}', 'waiting_for_dependencies', 't.steps_total > 0 AND t.steps_ready = 0');
-
-    PERFORM pawl_dag._move_tasks(picked, 'StepCompleted', '{steps_in_process}', 'evaluating_results', 't.steps_in_flight > 0 AND (' || open_work || ')');
-    PERFORM pawl_dag._move_tasks(picked, 'AllStepsCompleted', '{steps_in_process}', 'evaluating_results',
-        't.steps_in_flight = 0 AND NOT (t.steps_waiting > 0 AND t.steps_ready = 0 AND t.steps_failed = 0)');
-    PERFORM pawl_dag._move_tasks(picked, 'StepFailed', '{steps_in_process}', 'waiting_for_retry', 't.steps_in_flight = 0');
-    PERFORM pawl_dag._move_tasks(picked, 'DependenciesReady', '{waiting_for_dependencies}', 'evaluating_results', open_work);
-    PERFORM pawl_dag._move_tasks(picked, 'RetryReady', '{waiting_for_retry}', 'enqueuing_steps', 't.steps_ready > 0 AND t.steps_failed = 0');
-    PERFORM pawl_dag._move_tasks(picked, 'StepCompleted', '{waiting_for_retry}', 'evaluating_results', 't.steps_waiting = 0 OR t.steps_failed > 0');
-
-    PERFORM pawl_dag._move_tasks(picked, 'PermanentFailure', '{evaluating_results}', 'blocked_by_failures',
-        't.steps_failed > 0 AND (t.failure_policy = ''block'' OR t.steps_ready + t.steps_in_flight + t.steps_waiting = 0)');
-    PERFORM pawl_dag._move_tasks(picked, 'ReadyStepsFound', '{initializing,evaluating_results}', 'enqueuing_steps', 't.steps_ready > 0');
-    finished := finished + pawl_dag._move_tasks(picked, 'AllStepsSuccessful', '{evaluating_results}', 'complete',
-        't.steps_satisfied + t.steps_cancelled = t.steps_total');
-    PERFORM pawl_dag._move_tasks(picked, 'StepFailed', '{evaluating_results}', 'waiting_for_retry', 't.steps_in_flight = 0 AND t.steps_waiting > 0');
-    PERFORM pawl_dag._move_tasks(picked, 'NoDependenciesReady', '{evaluating_results}', 'waiting_for_dependencies', 'true');
-
+    PERFORM set_config('pawl_dag.picked', '', true);
+    PERFORM pawl_dag._move_tasks(picked, '{pending}');
+    finished := pawl_dag._move_tasks(picked, '{initializing,steps_in_process,waiting_for_dependencies,waiting_for_retry}');
+    finished := finished + pawl_dag._move_tasks(picked, '{evaluating_results}');
     enqueued := pawl_dag._enqueue_steps(picked);
-    PERFORM pawl_dag._move_tasks(picked, 'StepsEnqueued', '{enqueuing_steps}', 'steps_in_process', 'true');
     -- what was looked at and stays where it is
     UPDATE pawl_dag.tasks t SET evaluate = false WHERE t.task_uuid = ANY (picked) AND t.evaluate;
     PERFORM set_config('pawl.processor', coalesce(caller, ''), true), set_config('pawl.event', coalesce(called_event, ''), true);

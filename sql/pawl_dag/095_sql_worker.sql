@@ -31,6 +31,7 @@ DECLARE
     step pawl_dag.steps;
     context jsonb;
     inputs jsonb;
+    named boolean;
     answer jsonb;
     problem jsonb;
     said text;
@@ -40,12 +41,20 @@ BEGIN
     done := 0;
     -- nobody can take a row that this transaction has written, so the lease is a formality
     FOR step IN SELECT c.* FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, '1 day', batch, 'sql:') c LOOP
-        SELECT t.context INTO context FROM pawl_dag.tasks t WHERE t.task_uuid = step.task_uuid;
-        SELECT coalesce(jsonb_object_agg(p.name, p.result), '{}') INTO inputs
-          FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
-         WHERE e.task_uuid = step.task_uuid AND e.child_uuid = step.step_uuid;
+        SELECT i.context, (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value)),
+               EXISTS (SELECT FROM pawl_dag.tasks t JOIN pawl_dag.template_steps x ON x.template_uuid = t.template_uuid
+                        WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler)
+          INTO context, inputs, named FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
+        IF step.map_of IS NOT NULL THEN
+            inputs := inputs || jsonb_build_object('item', step.handler_options -> 'item', 'index', step.map_index);
+        END IF;
         problem := NULL;
         BEGIN
+            -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
+            IF NOT named THEN
+                PERFORM pawl._raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
+                    'name it in the template: select pawl_dag.define_template(…)');
+            END IF;
             answer := pawl_dag._call_handler(step.handler, context, inputs);
         EXCEPTION WHEN OTHERS THEN
             -- what the server asks of everybody is not the step's failure
@@ -70,4 +79,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.run_sql_steps(integer) IS
-'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them in this transaction. Returns how many it ran. A function that fails is undone alone, and its error is the step''s. Its search_path is pg_catalog, unless it sets its own';
+'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them in this transaction. Returns how many it ran. A function that fails is undone alone, and its error is the step''s. Its search_path is pg_catalog, unless it sets its own. Only functions that the task''s template names are run; of a mapped step, inputs also has "item" and "index"';

@@ -76,7 +76,9 @@ BEGIN
             UPDATE pawl_dag.steps s SET next_retry_at = 'infinity' WHERE s.task_uuid = NEW.task_uuid AND s.state = 'enqueued';
         WHEN OLD.state = 'error' THEN
             PERFORM pawl_dag._reset_steps(NEW.task_uuid);
-        WHEN NEW.state = 'blocked_by_failures' THEN
+        WHEN NEW.state = 'blocked_by_failures'
+             AND (OLD.state = 'evaluating_results' AND NEW.steps_failed > 0
+                  OR (SELECT coalesce((x.configuration #>> '{lifecycle,auto_dlq_on_timeout}')::boolean, true) FROM pawl_dag.templates x WHERE x.template_uuid = NEW.template_uuid) IS NOT FALSE) THEN
             INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
             VALUES (NEW.task_uuid, OLD.state, CASE WHEN OLD.state = 'evaluating_results' AND NEW.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
                     pawl_dag._task_snapshot(NEW.task_uuid), nullif(current_setting('pawl.metadata', true), '')::jsonb)
@@ -91,6 +93,30 @@ CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
                        AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}') OR OLD.state = ANY ('{error,blocked_by_failures}')))
     EXECUTE FUNCTION pawl_dag._task_moved();
+
+-- What only operators do is theirs also where nobody owns the row, and by plain SQL.
+CREATE FUNCTION pawl_dag._operators_only() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
+        PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            format('Role %s is no member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: refuses moves that are for operators; 42501';
+CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR OLD.state = 'blocked_by_failures' AND NEW.state = 'error'
+                            OR NEW.state = 'blocked_by_failures' AND OLD.state <> 'evaluating_results'))
+    EXECUTE FUNCTION pawl_dag._operators_only();
+CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.steps
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR NEW.state = 'complete' AND OLD.state <> 'enqueued_for_orchestration'))
+    EXECUTE FUNCTION pawl_dag._operators_only();
 
 -- An operator's event for tasks: every one must take it, or none does.
 CREATE FUNCTION pawl_dag._operate_tasks(tasks uuid[], event text, to_state text, reason text) RETURNS bigint

@@ -9,12 +9,15 @@ AS $function$
       FROM unnest(tasks, steps) x(task, step)
       JOIN pawl_dag.steps s ON s.task_uuid = x.task AND s.step_uuid = x.step
       JOIN pawl_dag.tasks t ON t.task_uuid = s.task_uuid
-      CROSS JOIN LATERAL (SELECT jsonb_object_agg(p.name, jsonb_build_object('state', p.state, 'result', p.result)) AS parents
-                            FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
-                           WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid) p
+      CROSS JOIN LATERAL (
+          SELECT jsonb_object_agg(g.name, jsonb_build_object('state', g.state, 'result', g.result)) AS parents
+            FROM (SELECT coalesce(p.map_of, p.name) AS name, max(p.state) AS state,
+                         CASE WHEN p.map_of IS NULL THEN (array_agg(p.result))[1] ELSE jsonb_agg(p.result ORDER BY p.map_index) END AS result
+                    FROM pawl_dag.edges e JOIN pawl_dag.steps p ON p.task_uuid = e.task_uuid AND p.step_uuid = e.parent_uuid
+                   WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid GROUP BY coalesce(p.map_of, p.name), p.map_of) g) p
 $function$;
 COMMENT ON FUNCTION pawl_dag.step_inputs(uuid[], uuid[]) IS
-'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result';
+'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result. Of a mapped parent the result is the array of its results, in order; its state is complete when all are';
 
 -- Seconds, or a date as HTTP writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval

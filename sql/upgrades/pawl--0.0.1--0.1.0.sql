@@ -66,7 +66,7 @@ CREATE TABLE pawl.audit_binding (
     relation_oid oid,
     parent_attnums smallint[]
 );
-SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', 'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
 CREATE TABLE pawl.pruned_log (
     log regclass NOT NULL PRIMARY KEY,
     anchors regclass NOT NULL,
@@ -125,7 +125,10 @@ CREATE INDEX outbox_commit_3_txid ON pawl.outbox_commit_3 (txid);
 CREATE INDEX outbox_commit_1_place ON pawl.outbox_commit_1 (place, txid);
 CREATE INDEX outbox_commit_2_place ON pawl.outbox_commit_2 (place, txid);
 CREATE INDEX outbox_commit_3_place ON pawl.outbox_commit_3 (place, txid);
-CREATE TABLE pawl.outbox_slot (current integer NOT NULL CHECK (current BETWEEN 1 AND 3)) USING heap;
+CREATE TABLE pawl.outbox_slot (
+    current integer NOT NULL CHECK (current BETWEEN 1 AND 3),
+    pruned_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) USING heap;
 CREATE TABLE pawl.outbox_era (era integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
 CREATE TABLE pawl.consumer (
     consumer text COLLATE "C" PRIMARY KEY CHECK (consumer <> ''),

@@ -20,6 +20,9 @@ sub program
 	return $path;
 }
 
+# Where programs find the server instead, when not at its own socket: [folder, port].
+our $through;
+
 # Starts a program against a node; {err} grows with what it says.
 sub begin_program
 {
@@ -27,8 +30,10 @@ sub begin_program
 	my %run = (out => '', err => '', name => $name);
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres', PGOPTIONS => '');
 	$ENV{PGUSER} = $node->safe_psql('postgres', 'select current_user');
+	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
+	$run{pid} = $run{harness}{KIDS}[0]{PID};
 	return \%run;
 }
 

@@ -23,6 +23,9 @@ TEST(WfFormat, AnEdgeCountsOnceWhicheverEndNamesIt) {
     EXPECT_EQ(made["steps"][2]["dependencies"], json::array({"b"}));
     EXPECT_EQ(made["steps"][0]["handler_options"]["seconds"], 2.5);
     EXPECT_DOUBLE_EQ(critical_path(made), 3.5);
+    EXPECT_DOUBLE_EQ(made["metadata"]["work_seconds"], 3.5);
+    EXPECT_DOUBLE_EQ(made["metadata"]["critical_path_seconds"], 3.5);
+    EXPECT_FALSE(made["metadata"].contains("makespan_seconds"));
 }
 
 TEST(WfFormat, Montage) {
@@ -36,6 +39,7 @@ TEST(WfFormat, Montage) {
     for (const json& task : file["workflow"]["specification"]["tasks"]) written += task["parents"].size();
     EXPECT_EQ(edges, written);
     EXPECT_GT(critical_path(made), 0);
+    EXPECT_EQ(made["metadata"]["makespan_seconds"], 1362.0);
     EXPECT_LE(critical_path(made), file["workflow"]["execution"]["makespanInSeconds"].get<double>());
 }
 

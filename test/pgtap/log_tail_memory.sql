@@ -1,0 +1,122 @@
+-- A session that moves a row again without having looked at its log goes on from where the log ends, whatever happened to it meanwhile.
+\set QUIET 1
+set client_min_messages to error;
+select no_plan();
+
+select pawl.define('ring', $$stateDiagram-v2
+    [*] --> a
+    a --> b
+    b --> c
+    c --> a$$);
+create table t (id int primary key, state text not null default 'a', n int not null default 0);
+create table u (tenant uuid, id bigint, state text not null default 'a', primary key (tenant, id));
+select pawl.enforce('t', 'state', 'ring', history => true, most_recent => 'derived');
+select pawl.enforce('u', 'state', 'ring', history => true, most_recent => 'derived');
+insert into t (id) select generate_series(1, 50);
+insert into u select '00000000-0000-0000-0000-000000000001'::uuid, i from generate_series(1, 3) i;
+
+create function next_state(text) returns text language sql immutable as $$ select translate($1, 'abc', 'bca') $$;
+create function tail(key int) returns int language sql as $$ select max(sort_key) from t_transitions where subject_id = key $$;
+
+update t set state = next_state(state) where id = 1;
+update t set state = next_state(state) where id = 1;
+update t set n = n + 1 where id = 1;
+update t set state = next_state(state) where id = 1;
+select is(tail(1), 4, 'hops of several transactions are counted on, also when the row was written without a hop between them');
+
+begin;
+update t set state = next_state(state) where id = 2;
+savepoint s;
+update t set state = next_state(state) where id = 2;
+rollback to s;
+commit;
+update t set state = next_state(state) where id = 2;
+select is(tail(2), 3, 'a hop that was rolled back to a savepoint does not count');
+
+begin;
+savepoint s;
+update t set state = next_state(state) where id = 3;
+release s;
+update t set n = n + 1 where id = 3;
+commit;
+update t set state = next_state(state) where id = 3;
+select is(tail(3), 3, 'one of a released savepoint does');
+
+begin;
+update t set state = next_state(state) where id = 4;
+rollback;
+update t set state = next_state(state) where id = 4;
+select is(tail(4), 2, 'one of a transaction that was rolled back does not');
+
+begin;
+update t set state = 'b' where id = 5;
+insert into t_transitions (subject_id, to_state) values (5, 'c');
+commit;
+update t set state = 'a' where id = 5;
+select is(tail(5), 4, 'the door in the same transaction is seen');
+
+insert into t_transitions (subject_id, to_state) values (6, 'b');
+update t set state = 'c' where id = 6;
+select is(tail(6), 3, 'and in one before');
+
+begin;
+update t set state = 'b' where id = 7;
+update t set state = 'c' where id = 7;
+update t set state = 'a' where id = 7;
+commit;
+update t set state = 'b' where id = 7;
+select is(tail(7), 5, 'several hops of one transaction are');
+
+update t set state = 'b' where id = 8;
+delete from t where id = 8;
+insert into t (id) values (8);
+update t set state = 'b' where id = 8;
+select is(tail(8), 5, 'a row that comes back goes on after its deletion');
+
+update t set state = 'b' where id = 9;
+select pawl.release('t');
+select pawl.enforce('t', 'state', 'ring', history => true, most_recent => 'derived');
+update t set state = 'c' where id = 9;
+update t set state = 'b' where id = 10;
+vacuum full t_transitions_log;
+alter table t_transitions_log rename to t_log;
+update t set state = 'c' where id = 10;
+alter table t_log rename to t_transitions_log;
+update t set state = 'a' where id = 10;
+select is((select array_agg(to_state order by sort_key) from t_transitions where subject_id = 9 and event is distinct from 'pawl.attach'), '{a,b,c}',
+          'release and attaching again');
+select is((select array_agg(to_state order by sort_key) from t_transitions where subject_id = 10 and event is distinct from 'pawl.attach'), '{a,b,c,a}',
+          'rewritten and renamed logs');
+
+update u set state = 'b';
+update u set state = 'c' where id <> 2;
+update u set state = 'a' where id = 1;
+select is((select array_agg(n order by id) from (select subject_id as id, max(sort_key) n from u_transitions group by 1) x), '{4,2,3}', 'composite keys');
+
+-- Anything of it, in any order, often; what is rolled back as well.
+create procedure wander(times int) language plpgsql as $$
+declare
+    k int;
+begin
+    perform setseed(0.4);
+    for i in 1..times loop
+        k := 11 + floor(random() * 5);
+        begin
+            case floor(random() * 6)
+                when 0 then update t set n = n + 1 where id = k;
+                when 1 then insert into t_transitions (subject_id, to_state) select id, next_state(state) from t where id = k;
+                when 2 then delete from t where id = k; insert into t (id) values (k);
+                when 3 then perform pawl.prune_log('t', '0 s', false);
+                else update t set state = next_state(state) where id = k;
+            end case;
+            if random() < 0.2 then raise exception 'undo this' using errcode = 'PT000'; end if;
+        exception when sqlstate 'PT000' then null;
+        end;
+        if random() < 0.5 then commit; elsif random() < 0.2 then rollback; end if;
+    end loop;
+    commit;
+end $$;
+call wander(3000);
+select cmp_ok((select max(sort_key) from t_transitions), '>', 100, 'a long walk of many hops');
+select is_empty('select * from pawl.verify()', 'leaves logs without a gap');
+select * from finish();
