@@ -83,6 +83,7 @@ select throws_ok(format($$update pawl_bulk.records set state = 'Pending' where o
 select throws_ok(format($$delete from pawl_bulk.records where operation = %L$$, :'operation'), '55000', null, 'records stay');
 select is((select submitted from pawl_bulk.retry(:'operation', error_types => '{StepFailure}', steps => '{activate}')), 2::bigint, 'retried by type and step');
 select is((select count(*) || ' ' || max(row_data ->> 'imei') from pawl_bulk.retry_history where operation = :'operation'), '2 6666', 'with their history');
+select is((select count(*) from pawl_bulk.work where operation = :'operation' and due is null), 0::bigint, 'nothing begins before the retry is picked up');
 select throws_ok($$update pawl_bulk.retry_history set tries = 9$$, 'PW006', null, 'which nobody changes');
 select throws_ok(format('select pawl_bulk.retry(%L)', :'operation'), 'PW003', 'retry refused: wrong_status', 'not twice');
 select run();
