@@ -53,6 +53,10 @@ BEGIN
              WHERE n.state = 'WaitingForCompletion' AND x.kind = 'signal') w
      WHERE r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
        AND r.state = 'WaitingForCompletion' AND (w.key IS NULL OR w.early_result IS NOT NULL);
+    -- used once: a retry waits for a signal of its own
+    UPDATE pawl_bulk.signal_keys k SET early_result = NULL, early_message = NULL, early_attempt = NULL FROM new_records n
+     WHERE n.state = 'WaitingForCompletion' AND k.row_number = n.row_number AND k.operation = n.operation AND k.step_index = n.step_index
+       AND k.early_result IS NOT NULL AND (k.early_attempt IS NULL OR k.early_attempt <= n.retry_attempt);
     RETURN NULL;
 END
 $function$;
