@@ -76,6 +76,7 @@ CREATE INDEX tasks_live ON pawl_saga.tasks (flow_uuid)
 
 CREATE INDEX tasks_orphaned ON pawl_saga.tasks (queue, flow_uuid)
     WHERE worker IS NULL AND (state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING');
+CREATE INDEX tasks_failed ON pawl_saga.tasks (flow_uuid) WHERE failure IS NOT NULL;
 CREATE INDEX tasks_to_revert ON pawl_saga.tasks (queue, flow_uuid)
     WHERE due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]);
 CREATE INDEX tasks_timeout ON pawl_saga.tasks (timeout_at) WHERE timeout_at IS NOT NULL;
