@@ -72,7 +72,7 @@ COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; '
 
 CREATE INDEX tasks_live ON pawl_saga.tasks (flow_uuid)
     WHERE state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING'
-       OR (due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{PENDING,SUCCESS,FAILURE}'::text[]));
+       OR (due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]));
 
 CREATE INDEX tasks_orphaned ON pawl_saga.tasks (queue, flow_uuid)
     WHERE worker IS NULL AND (state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING');

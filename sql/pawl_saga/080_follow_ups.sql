@@ -171,7 +171,7 @@ BEGIN
     FOR f IN
         SELECT x.* FROM pawl_saga.flows x WHERE x.flow_uuid = ANY (flows) AND x.state IN ('RUNNING', 'SUSPENDING')
            AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = x.flow_uuid
-                              AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE}'::text[]))))
+                              AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
          ORDER BY x.flow_uuid
     LOOP
         outcome := pawl_saga._outcome(f);
