@@ -72,10 +72,11 @@ COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; '
 
 CREATE INDEX tasks_live ON pawl_saga.tasks (flow_uuid)
     WHERE state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING'
-       OR (due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{PENDING,SUCCESS,FAILURE}'::text[]));
+       OR (due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]));
 
 CREATE INDEX tasks_orphaned ON pawl_saga.tasks (queue, flow_uuid)
     WHERE worker IS NULL AND (state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING');
+CREATE INDEX tasks_failed ON pawl_saga.tasks (flow_uuid) WHERE failure IS NOT NULL;
 CREATE INDEX tasks_to_revert ON pawl_saga.tasks (queue, flow_uuid)
     WHERE due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]);
 CREATE INDEX tasks_timeout ON pawl_saga.tasks (timeout_at) WHERE timeout_at IS NOT NULL;

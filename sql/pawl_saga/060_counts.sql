@@ -82,7 +82,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._settle(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
 
 -- Nodes are done: those behind them wait for less. Wave by wave, for any number of flows.
-CREATE FUNCTION pawl_saga._pass_on(flows uuid[], nodes integer[]) RETURNS void
+CREATE FUNCTION pawl_saga._pass_on(flows uuid[], nodes integer[]) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -96,6 +96,8 @@ DECLARE
     other_flows uuid[]; other_nodes integer[]; other_counts integer[];
     retry_flows uuid[]; retry_nodes integer[]; retry_counts integer[];
     examined record;
+    began uuid[] := '{}';
+    more uuid[];
 BEGIN
     WHILE cardinality(flows) > 0 LOOP
         SELECT array_agg(s.flow) FILTER (WHERE s.kind = 'task'), array_agg(s.node) FILTER (WHERE s.kind = 'task'),
@@ -119,11 +121,13 @@ BEGIN
                        due_at = CASE WHEN t.blockers = d.n AND t.state = 'PENDING' AND t.intention = 'EXECUTE' AND d.go THEN NULL ELSE t.due_at END
                   FROM unnest(task_flows, task_nodes, task_counts, task_go) d(flow, node, n, go)
                  WHERE t.flow_uuid = d.flow AND t.node = d.node AND t.intention <> 'REVERT'
-                RETURNING t.flow_uuid, t.node, t.state, t.blockers, d.go)
+                RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at, d.go)
             SELECT coalesce(array_agg(m.flow_uuid) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE')), '{}'),
                    coalesce(array_agg(m.node) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE')), '{}'),
-                   array_agg(m.flow_uuid) FILTER (WHERE m.state = 'PENDING' AND NOT m.go), array_agg(m.node) FILTER (WHERE m.state = 'PENDING' AND NOT m.go)
-              INTO flows, nodes, task_flows, task_nodes FROM moved m WHERE m.blockers = 0;
+                   array_agg(m.flow_uuid) FILTER (WHERE m.state = 'PENDING' AND NOT m.go), array_agg(m.node) FILTER (WHERE m.state = 'PENDING' AND NOT m.go),
+                   array_agg(m.flow_uuid) FILTER (WHERE m.due_at IS NULL AND m.state = 'PENDING')
+              INTO flows, nodes, task_flows, task_nodes, more FROM moved m WHERE m.blockers = 0;
+            began := began || more;
         END IF;
         IF other_flows IS NOT NULL THEN
             WITH moved AS (
@@ -144,12 +148,13 @@ BEGIN
             END LOOP;
         END IF;
     END LOOP;
+    RETURN began;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._pass_on(uuid[], integer[]) IS 'internal: what follows when nodes are done';
+COMMENT ON FUNCTION pawl_saga._pass_on(uuid[], integer[]) IS 'internal: what follows when nodes are done; flows in which something can be claimed now';
 
 -- Nodes are undone: those before them wait for less.
-CREATE FUNCTION pawl_saga._pass_back(flows uuid[], nodes integer[]) RETURNS void
+CREATE FUNCTION pawl_saga._pass_back(flows uuid[], nodes integer[]) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -163,6 +168,8 @@ DECLARE
     other_flows uuid[]; other_nodes integer[]; other_counts integer[];
     retry_flows uuid[]; retry_nodes integer[]; retry_counts integer[];
     examined record;
+    began uuid[] := '{}';
+    more uuid[];
 BEGIN
     WHILE cardinality(flows) > 0 LOOP
         SELECT array_agg(s.flow) FILTER (WHERE s.kind = 'task'), array_agg(s.node) FILTER (WHERE s.kind = 'task'),
@@ -185,9 +192,12 @@ BEGIN
                        due_at = CASE WHEN t.blockers = d.n AND t.state IN ('SUCCESS', 'FAILURE') AND d.go THEN NULL ELSE t.due_at END
                   FROM unnest(task_flows, task_nodes, task_counts, task_go) d(flow, node, n, go)
                  WHERE t.flow_uuid = d.flow AND t.node = d.node AND t.intention = 'REVERT'
-                RETURNING t.flow_uuid, t.node, t.state, t.blockers)
-            SELECT coalesce(array_agg(m.flow_uuid), '{}'), coalesce(array_agg(m.node), '{}') INTO flows, nodes
-              FROM moved m WHERE m.blockers = 0 AND m.state IN ('PENDING', 'REVERTED', 'IGNORE');
+                RETURNING t.flow_uuid, t.node, t.state, t.blockers, t.due_at)
+            SELECT coalesce(array_agg(m.flow_uuid) FILTER (WHERE m.state IN ('PENDING', 'REVERTED', 'IGNORE')), '{}'),
+                   coalesce(array_agg(m.node) FILTER (WHERE m.state IN ('PENDING', 'REVERTED', 'IGNORE')), '{}'),
+                   array_agg(m.flow_uuid) FILTER (WHERE m.due_at IS NULL AND m.state IN ('SUCCESS', 'FAILURE'))
+              INTO flows, nodes, more FROM moved m WHERE m.blockers = 0;
+            began := began || more;
         END IF;
         IF other_flows IS NOT NULL THEN
             WITH moved AS (
@@ -206,6 +216,7 @@ BEGIN
             END LOOP;
         END IF;
     END LOOP;
+    RETURN began;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._pass_back(uuid[], integer[]) IS 'internal: what follows when nodes are undone';
+COMMENT ON FUNCTION pawl_saga._pass_back(uuid[], integer[]) IS 'internal: what follows when nodes are undone; flows in which something can be claimed now';

@@ -137,7 +137,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    UPDATE pawl_saga.tasks t SET due_at = 'infinity' WHERE t.flow_uuid = flow AND t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE}');
+    UPDATE pawl_saga.tasks t SET due_at = 'infinity' WHERE t.flow_uuid = flow AND t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._hold(uuid) IS 'internal: takes back what could be claimed';

@@ -59,6 +59,7 @@ DECLARE
     passed_flows uuid[]; passed_nodes integer[];
     undone_flows uuid[]; undone_nodes integer[];
     failed record;
+    began uuid[] := '{}';  -- flows that go on for sure
     outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
 BEGIN
     SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node), array_agg(n.state ORDER BY n.flow_uuid, n.node),
@@ -81,12 +82,13 @@ BEGIN
       JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
      WHERE m.blockers = 0;
     IF passed_flows IS NOT NULL THEN
-        PERFORM pawl_saga._pass_on(passed_flows, passed_nodes);
+        began := pawl_saga._pass_on(passed_flows, passed_nodes);
     END IF;
     IF undone_flows IS NOT NULL THEN
-        PERFORM pawl_saga._pass_back(undone_flows, undone_nodes);
+        began := began || pawl_saga._pass_back(undone_flows, undone_nodes);
     END IF;
     IF moved_states && '{FAILURE,REVERT_FAILURE}' THEN
+        began := '{}';
         FOR failed IN
             SELECT m.flow, m.node, m.state, m.failure FROM unnest(moved_flows, moved_nodes, moved_states, moved_failures) m(flow, node, state, failure)
               JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING') WHERE m.state IN ('FAILURE', 'REVERT_FAILURE')
@@ -108,7 +110,10 @@ BEGIN
         PERFORM pawl_saga._examine(m.flow, m.node) FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state) WHERE m.state IN ('SUCCESS', 'FAILURE');
     END IF;
     IF outermost THEN
-        PERFORM pawl_saga._finish(moved_flows);
+        SELECT coalesce(array_agg(DISTINCT m), '{}') INTO moved_flows FROM unnest(moved_flows) m WHERE m <> ALL (began);
+        IF moved_flows <> '{}' THEN
+            PERFORM pawl_saga._finish(moved_flows);
+        END IF;
         PERFORM set_config('pawl_saga.following', '', true);
     END IF;
     RETURN NULL;
@@ -166,7 +171,7 @@ BEGIN
     FOR f IN
         SELECT x.* FROM pawl_saga.flows x WHERE x.flow_uuid = ANY (flows) AND x.state IN ('RUNNING', 'SUSPENDING')
            AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = x.flow_uuid
-                              AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE}'::text[]))))
+                              AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
          ORDER BY x.flow_uuid
     LOOP
         outcome := pawl_saga._outcome(f);

@@ -241,7 +241,7 @@ BEGIN
         END IF;
         done := done + 1;
     END LOOP;
-    FOR job IN SELECT c.* FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), 'infinity', batch, 'default') c LOOP
+    FOR job IN SELECT c.* FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
         BEGIN
             IF job.flow_uuid IS NULL THEN
                 job.flow_uuid := pawl_saga.start(job.flow, job.inputs);
