@@ -20,6 +20,10 @@ sub program
 	return $path;
 }
 
+# A test that dies leaves no program behind.
+my %running;
+END { local $?; kill 'KILL', keys %running if %running }
+
 # Where programs find the server instead, when not at its own socket: [folder, port].
 our $through;
 
@@ -34,6 +38,7 @@ sub begin_program
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
 	$run{pid} = $run{harness}{KIDS}[0]{PID};
+	$running{ $run{pid} } = 1;
 	return \%run;
 }
 
@@ -43,6 +48,7 @@ sub end_program
 	my ($run, $signal) = @_;
 	$run->{harness}->signal($signal) if $signal;
 	$run->{harness}->finish;
+	delete $running{ $run->{pid} };
 	return $run->{harness}->result(0);
 }
 
@@ -51,6 +57,7 @@ sub kill_program
 	my ($run) = @_;
 	$run->{harness}->signal('KILL');
 	eval { $run->{harness}->finish };
+	delete $running{ $run->{pid} };
 	return;
 }
 
