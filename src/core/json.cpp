@@ -2,6 +2,7 @@
 #include "json.hpp"
 
 #include <charconv>
+#include <utility>
 
 #include "error.hpp"
 
@@ -71,7 +72,7 @@ private:
             if (peek() != '"') fail("a key");
             std::string key = read_string();
             need(':', "a colon");
-            value.members.emplace_back(std::move(key), read(depth + 1));
+            value.members.push_back({std::move(key), read(depth + 1)});
         } while (take(','));
         need('}', "a comma or }");
     }

@@ -3,10 +3,11 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace pawl::core {
+
+struct JsonMember;
 
 struct Json {
     enum class Kind { null, boolean, number, string, array, object };
@@ -14,11 +15,16 @@ struct Json {
     Kind kind = Kind::null;
     std::string string;  // of a string, unescaped
     std::vector<Json> items;
-    std::vector<std::pair<std::string, Json>> members;  // in the order in which they were written
+    std::vector<JsonMember> members;  // in the order in which they were written
     std::string_view raw;                               // points into the text that was read
 
     bool is(Kind other) const { return kind == other; }
     const Json* find(std::string_view key) const;  // null where the object has no such member
+};
+
+struct JsonMember {
+    std::string name;
+    Json value;
 };
 
 // The text must outlive what is returned. At most 200 levels deep.

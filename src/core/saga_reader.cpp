@@ -79,7 +79,7 @@ std::vector<Need> needs_of(const Json& json, const std::string& what) {
         if (!rebind->is(Kind::object)) refuse("\"rebind\" of " + what + " must be an object", {}, "\"rebind\": {\"parameter\": \"name\"}");
         for (const auto& [parameter, name] : rebind->members) {
             if (!name.is(Kind::string)) refuse("\"rebind\" of " + what + " must name names", {}, "\"rebind\": {\"parameter\": \"name\"}");
-            const bool optional = std::any_of(needs.begin(), needs.end(), [&](const Need& n) { return n.parameter == parameter && n.optional; });
+            const bool optional = std::any_of(needs.begin(), needs.end(), [&, given = parameter](const Need& n) { return n.parameter == given && n.optional; });
             add_need(needs, {parameter, name.string, optional, {}});
         }
     }
