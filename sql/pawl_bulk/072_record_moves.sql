@@ -121,16 +121,23 @@ BEGIN
     IF NOT coalesce(rests OR had_failed, false) THEN
         RETURN NULL;
     END IF;
-    SELECT w.worker, w.row_number, w.step_index INTO other FROM new_records n
-      JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
-     WHERE n.state IN ('Completed', 'Failed', 'WaitingForCompletion') AND w.state = 'leased' AND w.worker <> actor AND w.lease_until > clock_timestamp() LIMIT 1;
-    IF FOUND THEN
+    -- what somebody works on is completed by nobody else
+    WITH gone AS (
+        DELETE FROM pawl_bulk.work w USING new_records n
+         WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+           AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
+        RETURNING w.worker, w.row_number, w.step_index, w.state, w.lease_until, n.state AS to_state)
+    SELECT g.worker, g.row_number, g.step_index INTO other FROM gone g
+     WHERE g.to_state IN ('Completed', 'Failed') AND g.state = 'leased' AND g.worker <> actor AND g.lease_until > clock_timestamp() LIMIT 1;
+    IF NOT FOUND AND EXISTS (SELECT FROM new_records n WHERE n.state = 'WaitingForCompletion') THEN
+        SELECT w.worker, w.row_number, w.step_index INTO other FROM new_records n
+          JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+         WHERE n.state = 'WaitingForCompletion' AND w.state = 'leased' AND w.worker <> actor AND w.lease_until > clock_timestamp() LIMIT 1;
+    END IF;
+    IF other.row_number IS NOT NULL THEN
         PERFORM pawl._raise('PW004', format('row %s at step %s is worked on by "%s"', other.row_number, other.step_index, other.worker),
             format('The processor that acts is "%s".', actor));
     END IF;
-    DELETE FROM pawl_bulk.work w USING new_records n
-     WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
-       AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled');
 
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
     SELECT c.operation, 0, c.successful, c.failed

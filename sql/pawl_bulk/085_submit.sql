@@ -23,7 +23,7 @@ BEGIN
                                            notifications, last_step, track_row_data, sealed)
     SELECT d.name, d.version, coalesce(submit.metadata, '{}'), submit.format, submit.columns, coalesce(submit.dialect, '{}'), submit.idempotency_key, submit.checksum,
            submit.file_name, submit.source, coalesce(submit.created_by, session_user), coalesce(submit.priority, 0), submit.notifications,
-           (SELECT max(s.step_index) FROM pawl_bulk.steps s WHERE s.name = d.name AND s.version = d.version), d.track_row_data, rows IS NOT NULL
+           (SELECT max(s.step_index) FROM pawl_bulk.steps s WHERE s.name = d.name AND s.version = d.version), d.track_row_data, false
     ON CONFLICT ON CONSTRAINT operations_definition_idempotency_key_key DO NOTHING
     RETURNING o.operation INTO submit.operation;
     created := FOUND;
@@ -34,6 +34,9 @@ BEGIN
     INSERT INTO pawl_bulk.input (operation, row_number, data, problem)
     SELECT submit.operation, e.n, e.x, CASE WHEN jsonb_typeof(e.x) <> 'object' THEN 'the row is no JSON object' END
       FROM jsonb_array_elements(coalesce(rows, '[]')) WITH ORDINALITY e(x, n);
+    IF rows IS NOT NULL THEN
+        UPDATE pawl_bulk.operations o SET sealed = true, input_bytes = octet_length(rows::text) WHERE o.operation = submit.operation;
+    END IF;
     PERFORM set_config('pawl_bulk.operation', submit.operation::text, true);
 END
 $function$;
@@ -105,7 +108,7 @@ DECLARE
 BEGIN
     SELECT n.operation INTO refused FROM (SELECT DISTINCT x.operation FROM new_rows x) n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
-     WHERE o.status IS DISTINCT FROM 'Pending' OR o.sealed AND o.xmin <> pg_current_xact_id()::xid LIMIT 1;
+     WHERE o.status IS DISTINCT FROM 'Pending' OR o.sealed LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('55000', format('operation %s takes no rows', refused), 'Its input is complete, or there is no such operation.');
     END IF;

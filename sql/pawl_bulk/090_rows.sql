@@ -72,11 +72,12 @@ BEGIN
         RETURN found_rows;
     EXCEPTION WHEN OTHERS THEN
         -- what the server asks of everybody is not the rows' failure
-        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' OR SQLSTATE = '42501' THEN
+        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
             RAISE;
         END IF;
-        IF half = 0 THEN
-            RETURN ARRAY[jsonb_build_object('row_number', numbers[1], 'code', 'exception', 'answer', 'failed', 'message', SQLERRM, 'sqlstate', SQLSTATE)];
+        -- a function that is wrong, or may not do what it does, is so for all rows
+        IF half = 0 OR SQLSTATE LIKE '42%' THEN
+            RETURN ARRAY(SELECT jsonb_build_object('row_number', n, 'code', 'exception', 'answer', 'failed', 'message', SQLERRM, 'sqlstate', SQLSTATE) FROM unnest(numbers) n);
         END IF;
     END;
     RETURN pawl_bulk._call_for_rows(function_name, operation, metadata, numbers[:half], datas[:half])

@@ -30,6 +30,7 @@ CREATE FUNCTION pawl_bulk._run_rows(operation uuid, step_index integer, kind tex
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_variable
@@ -48,11 +49,14 @@ BEGIN
     SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = _run_rows.step_index;
     IF kind = 'start' THEN
         IF s.run_timeout IS NOT NULL THEN
-            UPDATE pawl_bulk.work w SET deadline_at = now_at + s.run_timeout FROM unnest(row_numbers) u(n)
-             WHERE w.operation = _run_rows.operation AND w.row_number = u.n AND w.step_index = _run_rows.step_index AND w.deadline_at IS NULL;
+            UPDATE pawl_bulk.work w SET deadline_at = now_at + s.run_timeout
+             WHERE w.operation = _run_rows.operation AND w.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND w.row_number = ANY (row_numbers)
+               AND w.step_index = _run_rows.step_index AND w.deadline_at IS NULL;
         END IF;
-        UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at FROM unnest(row_numbers) u(n)
-         WHERE r.operation = _run_rows.operation AND r.row_number = u.n AND r.step_index = _run_rows.step_index AND r.state = 'Pending';
+        -- no join, and from the first to the last: a plan made for few rows would walk through all records of the operation
+        UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
+         WHERE r.operation = _run_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND r.row_number = ANY (row_numbers)
+           AND r.step_index = _run_rows.step_index AND r.state = 'Pending';
     END IF;
     called := CASE kind WHEN 'start' THEN s.handler ELSE s.check_handler END;
     IF called IS NOT NULL THEN
@@ -65,7 +69,13 @@ BEGIN
             answers := pawl_bulk._call_for_rows(called, operation, o.metadata, d.numbers, d.datas);
         END IF;
     END IF;
-    IF answers = '{}' THEN
+    IF answers = '{}' AND kind = 'start' AND s.kind = 'sync' THEN
+        -- what nearly every batch is
+        UPDATE pawl_bulk.records r SET state = 'Completed', tries = r.tries + 1, completed_at = clock_timestamp(), error_message = NULL
+         WHERE r.operation = _run_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND r.row_number = ANY (row_numbers)
+           AND r.step_index = _run_rows.step_index AND r.state = 'Running';
+        RETURN;
+    ELSIF answers = '{}' THEN
         outcomes := array_fill(CASE kind WHEN 'start' THEN 'ok' ELSE 'pending' END, ARRAY[n]);
         messages := array_fill(''::text, ARRAY[n]);
     ELSE

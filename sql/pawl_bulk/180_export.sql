@@ -1,0 +1,100 @@
+-- Results: a COPY command to be run, so that any number of rows is streamed from one snapshot.
+
+-- What a spreadsheet would take for a formula is made a text.
+CREATE FUNCTION pawl_bulk.csv_cell(value text, neutralise boolean DEFAULT true) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+RETURN CASE WHEN neutralise AND pg_catalog.left(value, 1) OPERATOR(pg_catalog.=) ANY (ARRAY['=', '+', '-', '@', E'\t', E'\r'])
+            THEN '''' OPERATOR(pg_catalog.||) value ELSE value END;
+COMMENT ON FUNCTION pawl_bulk.csv_cell(text, boolean) IS 'a cell of an exported CSV: what begins with = + - @, a tab or a return gets an apostrophe in front';
+
+-- One line a row: its validation failure, or its highest step.
+CREATE VIEW pawl_bulk.latest_records AS
+SELECT v.operation, v.row_number, v.row_id, coalesce(r.state, v.state) AS state, coalesce(s.step_name, 'validation') AS step_name, coalesce(r.step_index, -1) AS step_index,
+       CASE WHEN v.errors IS NOT NULL THEN 'Validation' ELSE r.error_type END AS error_type,
+       CASE WHEN v.errors IS NOT NULL THEN (SELECT pg_catalog.string_agg(coalesce(e ->> 'message', e ->> 'code'), '; ') FROM pg_catalog.jsonb_array_elements(v.errors) e)
+            ELSE r.error_message END AS error_message,
+       coalesce(r.retry_attempt, 0) AS retry_attempt, coalesce(r.created_at, v.created_at) AS created_at,
+       CASE WHEN r.operation IS NULL THEN v.created_at ELSE r.completed_at END AS completed_at, v.errors, v.raw
+  FROM pawl_bulk.validations v
+  JOIN pawl_bulk.operations o ON o.operation = v.operation
+  LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.records x WHERE x.operation = v.operation AND x.row_number = v.row_number ORDER BY x.step_index DESC LIMIT 1) r ON true
+  LEFT JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = r.step_index;
+COMMENT ON VIEW pawl_bulk.latest_records IS 'where each row stands: one line a row, its validation where that failed, else its highest step';
+
+CREATE FUNCTION pawl_bulk._data_fields(o pawl_bulk.operations) RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(o.columns, ARRAY(SELECT k FROM (SELECT pawl_bulk.row_data(i.operation, i.row_number) AS data FROM pawl_bulk.input i
+                                                     WHERE i.operation = o.operation AND i.row_number > 0 ORDER BY i.row_number LIMIT 1000) x,
+                                            LATERAL jsonb_object_keys(CASE jsonb_typeof(x.data) WHEN 'object' THEN x.data ELSE '{}' END) k GROUP BY k ORDER BY k))
+$function$;
+COMMENT ON FUNCTION pawl_bulk._data_fields(pawl_bulk.operations) IS 'internal: the fields of the rows: the columns of the CSV, or what the first thousand rows have';
+
+CREATE FUNCTION pawl_bulk.export_command(operation uuid, mode text DEFAULT 'report', format text DEFAULT 'csv', states text[] DEFAULT NULL, error_types text[] DEFAULT NULL,
+    steps text[] DEFAULT NULL, rows bigint[] DEFAULT NULL, neutralise boolean DEFAULT true) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    filter text;
+    fields text[] := '{}';
+    query text;
+    data text := 'pawl_bulk.row_data(l.operation, l.row_number)';
+    own constant text[] := '{RowNumber,RowId,State,StepName,StepIndex,ErrorType,ErrorMessage,RetryAttempt,CreatedAt,CompletedAt}';
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = export_command.operation;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no operation %s', operation));
+    ELSIF mode NOT IN ('report', 'data') OR format NOT IN ('csv', 'json') THEN
+        PERFORM pawl._raise('22023', 'mode is report or data, format csv or json');
+    ELSIF mode = 'data' AND NOT o.track_row_data THEN
+        PERFORM pawl._raise('55000', 'the data of the rows was not kept', pg_catalog.format('Definition "%s" does not track row data.', o.definition));
+    END IF;
+    IF o.track_row_data THEN
+        fields := pawl_bulk._data_fields(o);
+    END IF;
+    filter := pg_catalog.format('l.operation = %L', operation)
+        || coalesce(' AND l.state = ANY (' || quote_literal(states) || ')', '') || coalesce(' AND l.error_type = ANY (' || quote_literal(error_types) || ')', '')
+        || coalesce(' AND l.step_name = ANY (' || quote_literal(steps) || ')', '') || coalesce(' AND l.row_number = ANY (' || quote_literal(rows) || ')', '');
+    IF format = 'json' THEN
+        query := CASE mode
+            WHEN 'data' THEN 'coalesce(' || data || ', pg_catalog.to_jsonb(l.raw))'
+            ELSE 'pg_catalog.jsonb_build_object(''rowNumber'', l.row_number, ''rowId'', l.row_id, ''state'', l.state, ''stepName'', l.step_name, ''stepIndex'', l.step_index,'
+              || ' ''errorType'', l.error_type, ''errorMessage'', l.error_message, ''errors'', l.errors, ''retryAttempt'', l.retry_attempt, ''createdAt'', l.created_at,'
+              || ' ''completedAt'', l.completed_at, ''data'', ' || CASE WHEN o.track_row_data THEN data ELSE 'NULL' END || ', ''raw'', l.raw)' END;
+        -- an array with a row a line; no line of it has a byte 1 or 2, so COPY changes nothing
+        RETURN pg_catalog.format($command$COPY (SELECT CASE WHEN n = 1 THEN '[' ELSE ',' END || line FROM (SELECT row_number() OVER () AS n, line FROM (SELECT %s::text AS line FROM pawl_bulk.latest_records l WHERE %s ORDER BY l.row_number) y) x UNION ALL SELECT CASE WHEN EXISTS (SELECT FROM pawl_bulk.latest_records l WHERE %s) THEN ']' ELSE '[]' END) TO STDOUT (FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02')$command$,
+            query, filter, filter);
+    END IF;
+    SELECT CASE mode WHEN 'data' THEN '' ELSE
+               pg_catalog.format('l.row_number AS "RowNumber", pawl_bulk.csv_cell(l.row_id, %1$L) AS "RowId", l.state AS "State", pawl_bulk.csv_cell(l.step_name, %1$L) AS "StepName", l.step_index AS "StepIndex",'
+                   ' l.error_type AS "ErrorType", pawl_bulk.csv_cell(l.error_message, %1$L) AS "ErrorMessage", l.retry_attempt AS "RetryAttempt", l.created_at AS "CreatedAt", l.completed_at AS "CompletedAt"', neutralise)
+               || CASE WHEN count(f) > 0 THEN ', ' ELSE '' END END
+           || coalesce(string_agg(pg_catalog.format('pawl_bulk.csv_cell(d.data ->> %L, %L) AS %I', f, neutralise, CASE WHEN mode = 'report' AND f = ANY (own) THEN 'Data' || f ELSE f END), ', ' ORDER BY n), '')
+      INTO query FROM unnest(fields) WITH ORDINALITY u(f, n);
+    RETURN pg_catalog.format('COPY (SELECT %s FROM pawl_bulk.latest_records l%s WHERE %s ORDER BY l.row_number) TO STDOUT (FORMAT csv, HEADER true)',
+        query, CASE WHEN fields <> '{}' THEN ' CROSS JOIN LATERAL (SELECT ' || data || ' AS data) d' ELSE '' END, filter);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS
+'the COPY … TO STDOUT that exports an operation, to be run by the client (psql: \gexec): one line a row, failed validations included. mode report: where it stands, and its data where that is kept; data: the data alone. format csv, or json (an array). Filters are combined by AND. neutralise: cells that a spreadsheet would take for formulas get an apostrophe. P0002: no such operation; 22023: unknown mode or format; 55000: the data was not kept';
+
+-- The feed: events of all operations in commit order.
+CREATE FUNCTION pawl_bulk.read_feed(consumer text, batch integer DEFAULT 100) RETURNS SETOF pawl_bulk.events
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    IF batch NOT BETWEEN 1 AND 500 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 500');
+    END IF;
+    RETURN QUERY SELECT e.* FROM pawl.read_events(consumer, batch) WITH ORDINALITY x
+                   JOIN pawl_bulk.events e ON e.operation = x.key[1]::uuid AND e.event = x.key[2]::uuid ORDER BY x.ordinality;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.read_feed(text, integer) IS
+'the next events of operations for a consumer, in commit order, each once; the place moves with the transaction. First: select pawl.create_consumer(''name'', relations => array[''pawl_bulk.events'']::regclass[]). 22023: batch is from 1 to 500';
