@@ -31,14 +31,21 @@ std::string read_file(const std::string& name) {
 
 namespace {
 
+std::string long_options(const CLI::App& command) {
+    std::string options;
+    for (const CLI::Option* option : command.get_options())
+        for (const std::string& name : option->get_lnames()) options += " --" + name;
+    return options;
+}
+
 // The commands of the program and the options of each, as a shell wants them; read from what the program parses by.
 std::string completion_script(const CLI::App& app) {
     std::string commands, cases;
     for (const CLI::App* command : app.get_subcommands({})) {
         commands += (commands.empty() ? "" : " ") + command->get_name();
         std::string options;
-        for (const CLI::Option* option : command->get_options())
-            for (const std::string& name : option->get_lnames()) options += " --" + name;
+        for (const CLI::App* below : command->get_subcommands({})) options += " " + below->get_name() + long_options(*below);
+        options += long_options(*command);
         cases += "        " + command->get_name() + ") options='" + options.substr(1) + "' ;;\n";
     }
     return "# source <(pawl completion); zsh: autoload -U bashcompinit && bashcompinit first\n"
@@ -78,6 +85,7 @@ int main(int argc, char** argv) {
     add_machine_commands(program);
     add_task_commands(program);
     add_operator_commands(program);
+    add_bulk_commands(program);
     add_completion(program);
     try {
         program.app.parse(argc, argv);

@@ -17,13 +17,14 @@ constexpr const char* of_lifecycles =
     " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
     " ORDER BY d.duty DESC, b.relation, b.state_column";
 
-// A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract.
+// A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
+// of users, which take their time, and have lanes of their own.
 constexpr const char* of_packs =
     "SELECT p.proname, format('%I.%I', n.nspname, p.proname)"
     "  FROM pg_extension x JOIN pg_namespace n ON n.oid = x.extnamespace OR n.nspname = x.extname"
     "  JOIN pg_proc p ON p.pronamespace = n.oid"
     " WHERE x.extname ^@ 'pawl_' AND p.proargnames = '{batch,done,next_at}' AND p.proargmodes = '{i,o,o}'"
-    "   AND p.proname !~ '^_' AND has_function_privilege(p.oid, 'EXECUTE') GROUP BY 1, 2 ORDER BY 2";
+    "   AND p.proname !~ '^(_|run_sql_)' AND has_function_privilege(p.oid, 'EXECUTE') GROUP BY 1, 2 ORDER BY 2";
 
 bool there_is(pqxx::connection& connection, const std::string& function) {
     return sql::run_alone(connection, "SELECT coalesce(has_function_privilege(to_regprocedure($1)::oid, 'EXECUTE'), false)", function)[0][0]
@@ -62,9 +63,14 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
     std::vector<Duty> duties;
     if (kind == Kind::scheduling)
         duties = scheduling_duties(connection, settings);
-    else if (there_is(connection, "pawl_dag.run_sql_steps(integer)"))
+    else {
         // one step a transaction: a long one holds up no other's result
-        duties.push_back({.name = "run_sql_steps", .statement = "SELECT done, NULL FROM pawl_dag.run_sql_steps(least(1, $1::integer))"});
+        if (there_is(connection, "pawl_dag.run_sql_steps(integer)"))
+            duties.push_back({.name = "run_sql_steps", .statement = "SELECT done, NULL FROM pawl_dag.run_sql_steps(least(1, $1::integer))", .relation = "pawl_dag.steps"});
+        // a set-based handler is worth a batch
+        if (there_is(connection, "pawl_bulk.run_sql_rows(integer)"))
+            duties.push_back({.name = "run_sql_rows", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_rows(least(10 * $1::integer, 5000))", .relation = "pawl_bulk.work"});
+    }
     std::erase_if(duties, [&](const Duty& duty) {
         return settings.skip.contains(duty.name) || settings.skip.contains(duty.name.substr(0, duty.name.find(' ')));
     });

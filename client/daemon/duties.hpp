@@ -18,6 +18,7 @@ struct Duty {
     std::string statement;   // $1 is the batch; returns done and, in milliseconds, when to come back (null: whenever)
     std::string oid = {};    // $2 and $3, where the duty is one lifecycle's
     std::string state_column = {};
+    std::string relation = {};  // where its work comes in; empty: anywhere
     bool plain = false;      // a statement of the user's, without parameters
     bool once = false;       // done > 0 does not mean that there is more
     std::chrono::milliseconds longest{0};  // 0: as the settings say

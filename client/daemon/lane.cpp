@@ -113,7 +113,7 @@ void Lane::wait() {
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (time.count() <= 0) return;
     // going to sleep is a transaction too: not for the first nap
-    if (settings_.wake && time > settings_.shortest_poll && sleeper_.doze(*connection_, kind_ == Kind::sql_steps ? "pawl_dag.steps" : ""))
+    if (settings_.wake && time > settings_.shortest_poll && sleeper_.doze(*connection_, entries_.empty() ? "" : entries_.front().duty.relation))
         return;
     if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_))
         for (Entry& entry : entries_)

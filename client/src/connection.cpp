@@ -1,12 +1,12 @@
 // May throw.
 #include <pawl/connection.hpp>
 
+#include "libpq.hpp"
 #include "sql.hpp"
 
 namespace pawl {
-namespace {
 
-// The settings as a libpq string; the user's own words come last, so they win. A URI takes them as parameters.
+// The user's own words come last, so they win. A URI takes them as parameters.
 std::string libpq_string(const ConnectionSettings& settings) {
     const std::string timeout = settings.connect_timeout > 0 ? std::to_string(settings.connect_timeout) : "";
     if (settings.target.rfind("postgresql://", 0) == 0 || settings.target.rfind("postgres://", 0) == 0) {
@@ -19,8 +19,6 @@ std::string libpq_string(const ConnectionSettings& settings) {
     if (!timeout.empty()) words += " connect_timeout=" + timeout;
     return words + " " + settings.target;
 }
-
-}  // namespace
 
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
     return sql::translated([&] {

@@ -1,0 +1,149 @@
+// May throw. pawl bulk submit: a file becomes an operation; and how it is watched until it ends.
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include <unistd.h>
+
+#include <pawl/bulk.hpp>
+
+#include "bulk_commands.hpp"
+#include "sql.hpp"
+
+namespace pawl::cli {
+namespace {
+
+struct Arguments {
+    BulkRequest request;
+    std::string metadata = "{}", delimiter, quote = "\"", columns;
+    std::vector<std::string> renamed;
+    bool no_header = false, follow = false;
+};
+
+// One character; what a shell makes hard to write has a name.
+char one_character(const std::string& option, const std::string& given) {
+    if (given == "tab" || given == "\\t") return '\t';
+    if (given.size() != 1 || given == "\n") throw CLI::ValidationError(option + " must be one character, or tab");
+    return given[0];
+}
+
+BulkRequest complete(const Arguments& given) {
+    BulkRequest request = given.request;
+    request.metadata = nlohmann::json::parse(given.metadata);
+    if (!given.delimiter.empty()) request.delimiter = one_character("--delimiter", given.delimiter);
+    request.quote = one_character("--quote", given.quote);
+    request.header = !given.no_header;
+    std::istringstream list(given.columns);
+    for (std::string name; std::getline(list, name, ',');) request.columns.push_back(name);
+    if (given.no_header && request.columns.empty()) throw CLI::ValidationError("--no-header needs --columns");
+    for (const std::string& pair : given.renamed) {
+        const auto equals = pair.find('=');
+        if (equals == std::string::npos) throw CLI::ValidationError("--rename is column=field");
+        request.renamed[pair.substr(0, equals)] = pair.substr(equals + 1);
+    }
+    return request;
+}
+
+// On a terminal one line that is written over; elsewhere a line a second. What a program reads is left alone.
+class Progress {
+public:
+    explicit Progress(const Program& program) : quiet_(program.output.json), live_(::isatty(STDERR_FILENO) == 1) {}
+    ~Progress() {
+        if (drawn_) std::cerr << '\n';
+    }
+
+    void tell(const std::string& line, bool last = false) {
+        if (quiet_ || line == before_) return;
+        if (live_) {
+            std::cerr << "\r\033[K" << line << std::flush;
+            drawn_ = true;
+        } else if (last || std::chrono::steady_clock::now() - told_ >= std::chrono::seconds(1)) {
+            std::cerr << line << '\n';
+            told_ = std::chrono::steady_clock::now();
+        }
+        before_ = line;
+    }
+
+private:
+    bool quiet_, live_, drawn_ = false;
+    std::string before_;
+    std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+};
+
+std::string percent_bar(std::uint64_t done, std::uint64_t total) {
+    const int percent = total > 0 ? static_cast<int>(std::min<std::uint64_t>(100, done * 100 / total)) : 0;
+    const int full = percent * 40 / 100;
+    return "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(40 - full), '.') + "] " + std::to_string(percent) + "%";
+}
+
+std::string line_of(const pqxx::row& status) {
+    const std::string state = status["status"].as<std::string>();
+    if (state == "Pending" || state == "Validating") return state + "  " + status["validated_rows"].as<std::string>() + " rows validated";
+    std::string line = percent_bar(status["processed_rows"].as<std::uint64_t>(), status["total_rows"].as<std::uint64_t>()) + "  " +
+                       status["processed_rows"].as<std::string>() + " of " + status["total_rows"].as<std::string>() + " rows, " +
+                       status["failed_rows"].as<std::string>() + " failed";
+    if (!status["rate"].is_null()) line += ", " + status["rate"].as<std::string>() + " rows/s";
+    return line + "  " + state + (status["paused_at"].is_null() ? "" : " (paused)");
+}
+
+}  // namespace
+
+int follow_operation(const Program& program, pqxx::connection& connection, const std::string& operation) {
+    Progress progress(program);
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(200))) {
+        const auto found = operation_status(connection, operation);
+        const std::string state = found[0]["status"].as<std::string>();
+        const bool ended = !found[0]["completed_at"].is_null();
+        progress.tell(line_of(found[0]), ended);
+        if (!ended) continue;
+        return state == "Completed" ? fine : findings;
+    }
+}
+
+void add_bulk_submit(Program& program, CLI::App& bulk) {
+    auto given = std::make_shared<Arguments>();
+    BulkRequest& request = given->request;
+    auto* command = bulk.add_subcommand("submit", "upload a file of rows as an operation and print its id");
+    command->add_option("file", request.file, "CSV, NDJSON or a JSON array, plain or gzip; - is standard input")->required();
+    command->add_option("--operation", request.definition, "name of the definition")->required();
+    command->add_option("--format", request.format, "csv, ndjson or json; default: as the file is called")->check(CLI::IsMember({"csv", "ndjson", "json"}));
+    command->add_option("--delimiter", given->delimiter, "between the fields of CSV: one character or tab; default: comma, tab for .tsv");
+    command->add_option("--quote", given->quote, "around the fields of CSV; default: \"");
+    command->add_option("--columns", given->columns, "names of the columns of CSV, comma separated");
+    command->add_flag("--no-header", given->no_header, "the first line is a row");
+    command->add_option("--rename", given->renamed, "column=field: another name for a column of the header");
+    command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8");
+    command->add_option("--metadata", given->metadata, "a JSON object");
+    command->add_option("--key", request.idempotency_key, "idempotency key: the same again is the same operation");
+    command->add_flag("--once", request.once, "the checksum of the file is the key");
+    command->add_option("--created-by", request.created_by, "default: the database user");
+    command->add_option("--priority", request.priority, "higher is earlier");
+    command->add_option("--version", request.version, "of the definition; default: the newest");
+    command->add_flag("--follow", given->follow, "wait until it ends");
+    command->callback([&program, given] {
+        program.chosen = [&program, given]() -> int {
+            BulkSubmitted made;
+            {
+                Progress progress(program);
+                made = submit_bulk(program.connection, complete(*given), [&](const BulkProgress& now) {
+                    progress.tell((now.size > 0 ? percent_bar(now.read, now.size) + "  " : "") + std::to_string(now.rows) + " rows uploaded");
+                });
+            }
+            if (!made.input_error.empty()) std::cerr << "pawl: the input could not be read to its end: " << made.input_error << '\n';
+            if (!given->follow || !program.output.json)
+                print(program.output,
+                      {{"operation", made.operation}, {"created", made.created}, {"rows", made.rows}, {"malformed", made.malformed}, {"checksum", made.checksum},
+                       {"input_error", made.input_error.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(made.input_error)}},
+                      made.operation);
+            if (!given->follow) return made.input_error.empty() ? fine : findings;
+            const auto connected = connect(program.connection);
+            const int ended = follow_operation(program, *connected, made.operation);
+            if (program.output.json) print_operation(program, *connected, made.operation);
+            return ended;
+        };
+    });
+}
+
+}  // namespace pawl::cli

@@ -1,0 +1,157 @@
+// May throw. Files into bulk operations: read, split, copied, all in pieces.
+#include <pawl/bulk.hpp>
+
+#include <chrono>
+
+#include <pawl/errors.hpp>
+
+#include "input_file.hpp"
+#include "libpq.hpp"
+#include "records.hpp"
+#include "sql.hpp"
+#include "utf8.hpp"
+
+namespace pawl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool ends_with(const std::string& name, const std::string& end) {
+    return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+}
+
+// What the name of the file says of its format.
+void complete(BulkRequest& request) {
+    std::string name = request.file;
+    if (ends_with(name, ".gz")) name.resize(name.size() - 3);
+    if (request.format.empty())
+        request.format = ends_with(name, ".csv") || ends_with(name, ".tsv")        ? "csv"
+                         : ends_with(name, ".ndjson") || ends_with(name, ".jsonl") ? "ndjson"
+                         : ends_with(name, ".json")                                ? "json"
+                                                                                   : "";
+    if (request.format != "csv" && request.format != "ndjson" && request.format != "json")
+        throw Error("", request.format.empty() ? "the name of the file does not tell its format: csv, ndjson or json must be given"
+                                               : "unknown format " + request.format + ": csv, ndjson or json");
+    if (request.delimiter == '\0') request.delimiter = ends_with(name, ".tsv") ? '\t' : ',';
+    if (request.once && request.file == "-") throw Error("", "the checksum of standard input is known at its end only: give a key");
+}
+
+std::string checksum_of(const BulkRequest& request) {
+    InputFile file(request.file, "");
+    while (!file.read().empty()) {}
+    return file.checksum();
+}
+
+// A value of COPY's text format.
+void append_escaped(std::string& line, std::string_view text) {
+    for (const char c : text) {
+        switch (c) {
+            case '\\': line += "\\\\"; break;
+            case '\n': line += "\\n"; break;
+            case '\r': line += "\\r"; break;
+            case '\t': line += "\\t"; break;
+            default: line += c;
+        }
+    }
+}
+
+std::string without_folders(const std::string& name) {
+    return name.substr(name.rfind('/') + 1);
+}
+
+class Upload {
+public:
+    Upload(LibpqSession& session, const BulkRequest& request, BulkSubmitted& submitted)
+        : session_(session), submitted_(submitted), header_(request.format == "csv" && request.header) {}
+
+    void add(const Record& record) {
+        const bool readable = is_utf8(record.text);
+        const std::string_view problem = !record.problem.empty() ? record.problem : readable ? std::string_view() : "the row has bytes that are no characters";
+        const std::int64_t row = header_seen_ || !header_ ? static_cast<std::int64_t>(++submitted_.rows) : 0;
+        header_seen_ = true;
+        if (!problem.empty() && row > 0) ++submitted_.malformed;
+        append_escaped(pending_, readable ? record.text : std::string_view(printable(record.text)));
+        pending_ += '\t';
+        problem.empty() ? void(pending_ += "\\N") : append_escaped(pending_, problem);
+        // where it is as one would think it is not written down
+        pending_ += record.line == row + (header_ ? 1 : 0) ? "\t\\N\n" : "\t" + std::to_string(record.line) + "\n";
+        if (pending_.size() >= 1 << 16) flush();
+    }
+
+    void flush() {
+        session_.put(pending_);
+        pending_.clear();
+    }
+
+private:
+    LibpqSession& session_;
+    BulkSubmitted& submitted_;
+    std::string pending_;
+    bool header_;
+    bool header_seen_ = false;
+};
+
+BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const std::optional<std::string>& key) {
+    nlohmann::json dialect = nlohmann::json::object();
+    if (request.format == "csv") {
+        dialect = {{"delimiter", std::string(1, request.delimiter)}, {"quote", std::string(1, request.quote)}, {"header", request.header}};
+        if (!request.renamed.empty()) dialect["map"] = request.renamed;
+    }
+    const auto made = session.run(
+        "SELECT s.operation, s.created FROM pawl_bulk.submit($1, metadata => $2::jsonb, format => $3, columns => $4::text[], dialect => $5::jsonb,"
+        " idempotency_key => $6, file_name => $7, source => $8, created_by => $9, priority => $10::integer, version => $11::integer) s",
+        {request.definition, request.metadata.dump(), request.format,
+         request.columns.empty() ? std::nullopt : std::optional(sql::text_array(request.columns)), dialect.dump(), key,
+         request.file == "-" ? std::nullopt : std::optional(without_folders(request.file).substr(0, 200)), request.file == "-" ? "standard input" : "file",
+         request.created_by, std::to_string(request.priority), request.version ? std::optional(std::to_string(*request.version)) : std::nullopt});
+    BulkSubmitted submitted;
+    submitted.operation = PQgetvalue(made.get(), 0, 0);
+    submitted.created = PQgetvalue(made.get(), 0, 1)[0] == 't';
+    return submitted;
+}
+
+void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file, BulkSubmitted& submitted, const std::function<void(const BulkProgress&)>& progress) {
+    session.begin_copy("COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN");
+    Upload upload(session, request, submitted);
+    const RecordFormat format = request.format == "csv" ? RecordFormat::csv : request.format == "ndjson" ? RecordFormat::ndjson : RecordFormat::json;
+    RecordSplitter splitter({.format = format, .delimiter = request.delimiter, .quote = request.quote}, [&](const Record& record) { upload.add(record); });
+    Clock::time_point told = Clock::now();
+    for (std::string_view bytes; splitter.broken().empty() && !(bytes = file.read()).empty();) {
+        splitter.feed(bytes);
+        if (progress && Clock::now() - told >= std::chrono::milliseconds(100)) {
+            told = Clock::now();
+            progress({submitted.rows, file.position(), file.size()});
+        }
+    }
+    if (file.broken().empty()) splitter.finish();
+    upload.flush();
+    session.end_copy();
+    submitted.input_error = file.broken().empty() ? splitter.broken() : file.broken();
+    submitted.checksum = file.checksum();
+    if (progress) progress({submitted.rows, file.position(), file.size()});
+}
+
+}  // namespace
+
+BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest& given, const std::function<void(const BulkProgress&)>& progress) {
+    BulkRequest request = given;
+    complete(request);
+    const std::optional<std::string> key = request.once ? checksum_of(request) : request.idempotency_key;
+    InputFile file(request.file, request.encoding);
+    LibpqSession session(settings);
+    session.run("BEGIN");
+    BulkSubmitted submitted = create(session, request, key);
+    if (submitted.created) {
+        copy_in(session, request, file, submitted, progress);
+        session.run("SELECT pawl_bulk.seal($1::uuid, $2, $3)",
+                    {submitted.operation, submitted.input_error.empty() ? std::nullopt : std::optional(submitted.input_error), submitted.checksum});
+    }
+    session.run("COMMIT");
+    return submitted;
+}
+
+void copy_out(const ConnectionSettings& settings, const std::string& command, const std::function<void(std::string_view)>& take) {
+    LibpqSession(settings).copy_out(command, take);
+}
+
+}  // namespace pawl

@@ -1,0 +1,53 @@
+// May throw.
+#include "libpq.hpp"
+
+#include <pawl/errors.hpp>
+
+namespace pawl {
+
+LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
+    if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
+    PQsetClientEncoding(connection_.get(), "UTF8");
+    if (!settings.role.empty()) run("SELECT set_config('role', $1, false)", {settings.role});
+}
+
+void LibpqSession::lost() { throw ConnectionLost("08006", PQerrorMessage(connection_.get())); }
+
+LibpqSession::Result LibpqSession::checked(PGresult* given) {
+    Result result(given, PQclear);
+    const ExecStatusType status = PQresultStatus(given);
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_COPY_IN || status == PGRES_COPY_OUT) return result;
+    const char* sqlstate = given ? PQresultErrorField(given, PG_DIAG_SQLSTATE) : nullptr;
+    if (!sqlstate) lost();
+    throw_error(sqlstate, PQresultErrorMessage(given));
+}
+
+LibpqSession::Result LibpqSession::run(const std::string& statement, const std::vector<Parameter>& parameters) {
+    std::vector<const char*> values;
+    for (const Parameter& parameter : parameters) values.push_back(parameter ? parameter->c_str() : nullptr);
+    return checked(PQexecParams(connection_.get(), statement.c_str(), static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0));
+}
+
+void LibpqSession::begin_copy(const std::string& statement) { run(statement); }
+
+void LibpqSession::put(std::string_view bytes) {
+    if (PQputCopyData(connection_.get(), bytes.data(), static_cast<int>(bytes.size())) != 1) lost();
+}
+
+void LibpqSession::end_copy() {
+    if (PQputCopyEnd(connection_.get(), nullptr) != 1) lost();
+    Result first = checked(PQgetResult(connection_.get()));
+    while (PGresult* more = PQgetResult(connection_.get())) checked(more);
+}
+
+void LibpqSession::copy_out(const std::string& statement, const std::function<void(std::string_view)>& take) {
+    run(statement);
+    char* bytes = nullptr;
+    for (int length; (length = PQgetCopyData(connection_.get(), &bytes, 0)) > 0;) {
+        const std::unique_ptr<char, void (*)(void*)> owner(bytes, PQfreemem);
+        take({bytes, static_cast<std::size_t>(length)});
+    }
+    while (PGresult* more = PQgetResult(connection_.get())) checked(more);
+}
+
+}  // namespace pawl
