@@ -2,7 +2,7 @@
 """A worker that sleeps until it is woken, through libpq itself: it tells what it did when its standard input is closed.
 
     sleeper.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification, be awake, again; with NAP,
-                                  after looking in vain it looks again 1, 2, 4, ... ms later, and sleeps when that would be longer than NAP seconds
+                                  it naps for so many seconds, and looks once more, before it sleeps
     sleeper.py - CHECK SECONDS    the same without sleeping: where nothing was found it looks again after so many seconds
 
 Prints "<looks> <found> <woken> <late>": late counts the waits of five seconds that ended without a notification though there was work.
@@ -50,28 +50,17 @@ def ended(seconds=0.0):
     return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
-def look_for_a_while(check, longest):
-    """Looks with growing pauses; how often, and what was found at last."""
-    pause, looks = 0.001, 0
-    while pause < longest and not ended(pause):
-        looks += 1
-        if work := int(ask(check)):
-            return looks, work
-        pause *= 2
-    return looks, 0
-
-
 def main():
     table, check = sys.argv[1], sys.argv[2]
     nap = float(sys.argv[3]) if table != "-" and len(sys.argv) > 3 else 0.0
     looks = found = woken = late = 0
     waited_in_vain = False
     while not ended():
-        more, work = look_for_a_while(check, nap)
-        looks += more
-        if work:
-            found += work
-            continue
+        if nap and not ended(nap):
+            looks += 1
+            if work := int(ask(check)):
+                found += work
+                continue
         if table != "-":
             notified()  # what has come before we sleep counts no more; what comes from here on does
             ask(f"select pawl.sleep('{table}')")
