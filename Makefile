@@ -53,7 +53,7 @@ psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 test: deps build programs ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
 
-bench: deps build ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
+bench: deps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
 
 clean: ## remove build/

@@ -3,6 +3,7 @@
 #include "audit.hpp"
 
 #include "catalog.hpp"
+#include "context.hpp"
 #include "journal.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
@@ -268,7 +269,7 @@ PAWL_FUNCTION(pawl_audit_results) {
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                           "pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table", {},
                           "Triggers with it are made by pawl.audit.");
-    pg::call([&] { audit_results(trigger); });
+    if (!restoring) pg::call([&] { audit_results(trigger); });  // a dump has the audit, too
     return PointerGetDatum(nullptr);
 }
 

@@ -32,20 +32,39 @@ bool stay_in_place(const Target& target) {
     return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass && !target.attachment->has_guards;
 }
 
-// The columns of the table, at the places that they have in its rows.
-const char* all_columns(const Target& target) {
-    TupleDesc descriptor = target.attachment->root_descriptor;
-    StringInfoData list;
-    initStringInfo(&list);
+bool is_managed(const Managed& managed, AttrNumber attribute) {
+    for (const ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue})
+        if (column->attribute == attribute) return true;
+    return false;
+}
+
+// Whether a row that is picked is asked for this column: what decides where it goes, and where in the order it stands.
+bool is_looked_at(const Attachment& attachment, const FormData_pg_attribute* column) {
+    if (column->attnum == attachment.state || is_managed(*attachment.managed, column->attnum)) return true;
+    for (int i = 0; i < attachment.nkeys; ++i)
+        if (attachment.keys[i].attribute == column->attnum) return true;
+    return attachment.managed->claim_columns.contain(NameStr(column->attname));
+}
+
+enum class Columns { all, looked_at };
+
+// The columns of the table, at the places that they have in its rows; composed once a session.
+const char* column_list(const Target& target, Columns which) {
+    const Attachment& attachment = *target.attachment;
+    char*& list = target.attachment->column_lists[static_cast<int>(which)];
+    if (list != nullptr) return list;
+    StringInfoData out;
+    initStringInfo(&out);
+    TupleDesc descriptor = attachment.root_descriptor;
     for (int i = 0; i < descriptor->natts; ++i) {
         const FormData_pg_attribute* column = TupleDescAttr(descriptor, i);
-        if (i > 0) appendStringInfoString(&list, ", ");
-        if (column->attisdropped)
-            appendStringInfoString(&list, "NULL::pg_catalog.int4");
+        if (i > 0) appendStringInfoString(&out, ", ");
+        if (column->attisdropped || (which == Columns::looked_at && !is_looked_at(attachment, column)))
+            appendStringInfoString(&out, "NULL::pg_catalog.int4");
         else
-            appendStringInfo(&list, "%s.%s", row_alias, quote_identifier(NameStr(column->attname)));
+            appendStringInfo(&out, "%s.%s", row_alias, quote_identifier(NameStr(column->attname)));
     }
-    return list.data;
+    return list = MemoryContextStrdup(GetMemoryChunkContext(attachment.keys), out.data);
 }
 
 void add_places(const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
@@ -86,7 +105,7 @@ void note_returned(const Target& target, const Batch& batch, const bool* chosen,
 // Updates the chosen rows. With `steps`, each is put there as it then is.
 int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
     const char* query = update_query(target, batch, chosen, n, assignment, parameters);
-    if (steps != nullptr) query = psprintf("%s RETURNING %s, k.n", query, stay_in_place(target) ? all_columns(target) : row_alias);
+    if (steps != nullptr) query = psprintf("%s RETURNING %s, k.n", query, stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
     const uint64 written = run_planned(*target.attachment, query, parameters);
     if (steps != nullptr) note_returned(target, batch, chosen, n, steps);
     return static_cast<int64>(written);
@@ -145,7 +164,7 @@ char* order_by_key(const Attachment& attachment) { return key_order(attachment);
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
     const bool in_place = stay_in_place(target);
-    const char* row = in_place ? psprintf("%s, %s.ctid", all_columns(target), row_alias) : row_alias;
+    const char* row = in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : row_alias;
     const uint64 n = run_planned(*target.attachment, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters, order);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {

@@ -17,6 +17,8 @@ namespace {
 
 // What a scan of the head may touch before it counts as full of dead rows: a tenth of a millisecond, and what the rows need themselves.
 constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{2} * rows; }
+constexpr int most_bookmarks = 64;  // of a lifecycle: queues may be many, and there are few that a session claims from again soon
+int picking = 0;                    // rows are being picked: a guard that claims must not take the bookmark away from the claim around it
 uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the bookmark again
 
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
@@ -66,9 +68,35 @@ void free_row(const Attachment& attachment, Bookmark& bookmark, const OrderColum
     bookmark.row = nullptr;
 }
 
+void forget_bookmark(Attachment& attachment, Bookmark* bookmark) {
+    OrderColumn columns[Parameters::most];
+    free_row(attachment, *bookmark, columns, bookmark->row == nullptr ? 0 : order_columns(attachment, *bookmark, columns));
+    if (bookmark->event != nullptr) pfree(bookmark->event);
+    if (bookmark->queue != nullptr) pfree(bookmark->queue);
+    pfree(bookmark);
+}
+
+// Those that were not used for longest go.
+void make_room(Attachment& attachment) {
+    Bookmark** link = &attachment.bookmarks;
+    for (int n = 1; *link != nullptr && n < most_bookmarks; ++n) link = &(*link)->next;
+    while (*link != nullptr) {
+        Bookmark* last = *link;
+        *link = last->next;
+        forget_bookmark(attachment, last);
+    }
+}
+
+// They stand in the order of their last use.
 Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* queue) {
-    for (Bookmark* each = attachment.bookmarks; each != nullptr; each = each->next)
-        if (same(each->event, event) && same(each->queue, queue)) return each;
+    for (Bookmark** link = &attachment.bookmarks; *link != nullptr; link = &(*link)->next) {
+        Bookmark* found = *link;
+        if (!same(found->event, event) || !same(found->queue, queue)) continue;
+        *link = found->next;
+        found->next = attachment.bookmarks;
+        return attachment.bookmarks = found;
+    }
+    if (picking == 0) make_room(attachment);
     MemoryContext caller = MemoryContextSwitchTo(memory_of(attachment));
     auto* made = static_cast<Bookmark*>(palloc0(sizeof(Bookmark)));
     made->event = lasting(event);
@@ -138,13 +166,28 @@ TimestampTz end_head_scan(const HeadScan& scan, int rows) {
     return now + (now - scan.begun) * pause_factor;
 }
 
-Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
+static Batch pick_from(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
     Batch batch = {nullptr, 0};
     if (bookmark.undone != undone) bookmark.head_again = bookmark.head_before = 0;
     bookmark.undone = undone;
     if (GetCurrentTimestamp() < bookmark.head_before) batch = pick_behind(attachment, bookmark, pick, request, most);
     if (batch.n == 0 && !head_is_left_out(bookmark)) batch = pick_head(attachment, bookmark, pick, request, most);
     if (batch.n > 0) move_bookmark(attachment, bookmark, batch.rows[batch.n - 1]);
+    return batch;
+}
+
+Batch pick_next(Attachment& attachment, Bookmark& bookmark, PickRange pick, const void* request, int most) {
+    Batch batch;
+    ++picking;
+    PG_TRY();
+    {
+        batch = pick_from(attachment, bookmark, pick, request, most);
+    }
+    PG_FINALLY();
+    {
+        --picking;
+    }
+    PG_END_TRY();
     return batch;
 }
 

@@ -87,6 +87,11 @@ void executor_finish(QueryDesc* query) {
     if (!journal_is_empty() && ends_a_statement(query)) write_journal(false);
 }
 
+bool commits_prepared(const PlannedStmt* statement) {
+    return IsA(statement->utilityStmt, TransactionStmt) &&
+           reinterpret_cast<const TransactionStmt*>(statement->utilityStmt)->kind == TRANS_STMT_COMMIT_PREPARED;
+}
+
 void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
                      QueryEnvironment* environment, DestReceiver* destination, QueryCompletion* completion) {
     if (next_utility != nullptr)
@@ -94,6 +99,7 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
     else
         standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
     if (executor_level == 0) deferring_level = no_level;
+    if (commits_prepared(statement)) note_prepared_work();
     if (!journal_is_empty() && IsTransactionState()) write_journal(false);
 }
 

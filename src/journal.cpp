@@ -346,7 +346,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
 }  // namespace
 
 void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent) {
-    if (attachment.wake) note_claimable(attachment, verdict.to);
+    if (attachment.wake && !verdict.waits) note_claimable(attachment, verdict.to);
     if (!keeps_record(attachment)) return;
     if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr) {
         MemoryContext caller = MemoryContextSwitchTo(intent->capture);

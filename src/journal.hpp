@@ -37,6 +37,7 @@ struct Verdict {
     const text* processor;  // who acts; null: as the intent and the settings say
     Jsonb* remark;          // joined to the metadata; null: nothing
     TransactionId left;     // who wrote the old version of the row
+    bool waits = false;     // for a due time: nobody can claim the row yet
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.

@@ -230,10 +230,29 @@ void finish_row(LogWriter* writer, TupleTableSlot* slot) {
     ResetPerTupleExprContext(writer->estate);
 }
 
+const TupleTableSlot* stored = nullptr;  // the row that goes through the BEFORE triggers of its log now
+
+// What these triggers insert themselves is none of ours, and is to knock at the door like anybody's.
+bool passes_triggers(LogWriter* writer, TupleTableSlot* slot) {
+    const TupleTableSlot* outer = stored;
+    bool passed = false;
+    stored = slot;
+    PG_TRY();
+    {
+        passed = ExecBRInsertTriggers(writer->estate, writer->target, slot);
+    }
+    PG_FINALLY();
+    {
+        stored = outer;
+    }
+    PG_END_TRY();
+    return passed;
+}
+
 void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     EState* estate = writer->estate;
     ResultRelInfo* target = writer->target;
-    if (!ExecBRInsertTriggers(estate, target, slot)) return;  // a trigger of the owner's dropped the row
+    if (!passes_triggers(writer, slot)) return;  // a trigger of the owner's dropped the row
     TupleConstr* constraints = RelationGetDescr(writer->log)->constr;
     if (constraints != nullptr && constraints->has_generated_stored) ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
     if (constraints != nullptr) ExecConstraints(target, slot, estate);
@@ -359,6 +378,8 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     if (columns.hash != 0) set(columns.hash, PointerGetDatum(log_hash(hop, sort_key, at, tail.hash)));
     return heap_form_tuple(descriptor, values, nulls);
 }
+
+bool is_stored_now(const TupleTableSlot* slot) noexcept { return slot == stored; }
 
 bool keeps_all_rows(const LogWriter* writer) { return writer->many; }
 

@@ -44,6 +44,9 @@ void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail);
 void flush_log(LogWriter* writer);
 void finish_log(LogWriter* writer);
 
+// Whether a trigger of the log sees this row because the writer stores it, and not because somebody inserts it.
+bool is_stored_now(const TupleTableSlot* slot) noexcept;
+
 // A new UUID, version 7: ordered by time.
 void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid);
 

@@ -68,6 +68,7 @@ struct Attachment {
     Bookmark* bookmarks;   // of claims
     KnownHolders* known_holders;  // of pawl.reap; null: nothing is remembered
     KeptPlan* kept_plans;  // of the functions that take many rows
+    char* column_lists[2];  // what they read, made when first used
     SPIPlanPtr plans[static_cast<int>(Plan::count)];  // kept plans of the functions that move rows, made when first used
 };
 

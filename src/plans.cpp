@@ -86,6 +86,16 @@ void plan_by_index(KeptPlan* kept, const Attachment& attachment, Order order) {
     kept->planned = true;
 }
 
+// plan_cache_mode comes before what the caller of SPI asks for; with force_custom_plan the plan that was made by index would not be run.
+int run_as_planned(const KeptPlan* kept, const Parameters& parameters) {
+    const bool bent = plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN;
+    const int level = bent ? NewGUCNestLevel() : 0;
+    if (bent) set_config_option("plan_cache_mode", "auto", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
+    if (bent) AtEOXact_GUC(true, level);
+    return result;
+}
+
 }  // namespace
 
 uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order) {
@@ -94,7 +104,7 @@ uint64 run_planned(Attachment& attachment, const char* query, const Parameters& 
     const bool first = !stays_planned(kept);
     if (first) plan_by_index(kept, attachment, order);
     const int64 before = pages_touched();
-    const int result = SPI_execute_plan(kept->plan, const_cast<Datum*>(parameters.values), parameters.nulls, false, 0);
+    const int result = run_as_planned(kept, parameters);
     if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
     if (!first) pages += pages_touched() - before;
     return SPI_processed;

@@ -1,6 +1,7 @@
 // May ereport; owns nothing (the guard's shell throws). See record.hpp.
 #include "record.hpp"
 
+#include "context.hpp"
 #include "pg/bridge.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -62,7 +63,9 @@ PAWL_FUNCTION(pawl_record_guard) {
     if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
-    if (record_is_open(RelationGetRelid(trigger->tg_relation))) return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);
+    // a dump brings an extension's records to where their guards stand already
+    const bool loaded = restoring && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+    if (loaded || record_is_open(RelationGetRelid(trigger->tg_relation))) return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);
     const char* operation = TRIGGER_FIRED_BY_INSERT(trigger->tg_event)   ? "INSERT"
                             : TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"

@@ -267,6 +267,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
             report_rewritten(before_of, before.slot);
     }
     if (arrow != no_arrow) verdict.event = attachment.machine->event_text[arrow];
+    verdict.waits = attachment.wake && waits_for_time(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
     record_hop(attachment, after.slot, verdict, intent);
     return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
 }
@@ -335,7 +336,8 @@ void judge_insert(Member* member, const Row& row) {
         // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
         record_hop(attachment, row.slot,
                    {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr,
-                    InvalidTransactionId}, nullptr);
+                    InvalidTransactionId, attachment.wake && waits_for_time(attachment, row.slot, nullptr)},
+                   nullptr);
         run_effects(attachment, arrow, versions);
     }
 }

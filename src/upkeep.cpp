@@ -304,4 +304,12 @@ void check_first(const Attachment& attachment, core::StateId state, TupleTableSl
     }
 }
 
+bool waits_for_time(const Attachment& attachment, TupleTableSlot* row, const ColumnChanges* changes) {
+    if (attachment.managed == nullptr || !attachment.managed->due.kept()) return false;
+    const ManagedColumn& due = attachment.managed->due;
+    for (int i = changes == nullptr ? 0 : changes->n; i > 0; --i)
+        if (changes->columns[i - 1] == due.attribute) return !changes->nulls[i - 1];
+    return !value_in(row, due).null;
+}
+
 }  // namespace pawl

@@ -130,6 +130,14 @@ void note_claimable(const Attachment& attachment, const text* state) {
     if (id != core::no_state && attachment.claimable[id]) note_wake(attachment.root);
 }
 
+void note_prepared_work() {
+    const LockData* locks = GetLockStatusData();
+    for (int i = 0; i < locks->nelements; ++i) {
+        const LOCKTAG& tag = locks->locks[i].locktag;
+        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == asleep) note_wake(tag.locktag_field2);
+    }
+}
+
 void wake_sleepers() {
     for (const Wake* wake = wakes; wake != nullptr; wake = wake->next)
         if (!lock_if_free(wake->channel, asleep, RowExclusiveLock) && !somebody_notifies(wake->channel))

@@ -21,6 +21,9 @@ void note_wake(Oid channel);
 // The same, if a row that enters this state may be claimed there.
 void note_claimable(const Attachment& attachment, const text* state);
 
+// A prepared transaction commits: nothing says here what it brought, so all who sleep in this database are woken.
+void note_prepared_work();
+
 // Before the commit: notifies where somebody sleeps, at most once a channel.
 void wake_sleepers();
 

@@ -66,17 +66,10 @@ constexpr const char* step_history_statement =
     "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl.history('pawl_dag.steps', row(s.task_uuid, s.step_uuid)) h"
     " WHERE s.task_uuid = $1::uuid AND (s.name = $2 OR s.step_uuid::text = $2) ORDER BY h.sort_key";
 
-// The record of results is the steps'; a task's are those of all of them.
 constexpr const char* task_audit_statement =
-    "SELECT s.name AS step, a.to_state, a.success, a.recorded_at, a.execution_time_ms, a.worker, a.correlation_id, a.transition_id"
-    "  FROM pawl_dag.steps s CROSS JOIN LATERAL ("
-    "       SELECT l.to_state, l.to_state = 'enqueued_for_orchestration' AS success, l.created_at AS recorded_at,"
-    "              round(extract(epoch FROM l.created_at - b.created_at) * 1000) AS execution_time_ms, l.processor AS worker, l.correlation_id, l.id AS transition_id"
-    "         FROM pawl_dag.step_transitions_log l"
-    "         JOIN pawl_dag.step_transitions_log b ON b.task_uuid = l.task_uuid AND b.step_uuid = l.step_uuid AND b.sort_key = l.sort_key - 1"
-    "        WHERE l.task_uuid = s.task_uuid AND l.step_uuid = s.step_uuid"
-    "          AND l.to_state IN ('enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) a"
-    " WHERE s.task_uuid = $1::uuid AND ($2 = '' OR s.name = $2 OR s.step_uuid::text = $2) ORDER BY a.recorded_at, s.name";
+    "SELECT r.name AS step, r.success, r.recorded_at, r.execution_time_ms, r.worker, r.actor, r.correlation_id, r.transition_id"
+    "  FROM pawl_dag.step_results r WHERE r.task_uuid = $1::uuid AND ($2 = '' OR r.name = $2 OR r.step_uuid::text = $2)"
+    " ORDER BY r.recorded_at, r.transition_id";
 
 void add_history(Program& program) {
     auto given = std::make_shared<Arguments>();

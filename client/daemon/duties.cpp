@@ -33,6 +33,9 @@ bool there_is(pqxx::connection& connection, const std::string& function) {
 
 std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings& settings) {
     std::vector<Duty> duties;
+    // first, because somebody waits for it; leases and timers have waited already
+    if (there_is(connection, "pawl_dag.orchestrate(integer)"))
+        duties.push_back({.name = "orchestrate", .statement = "SELECT tasks, NULL FROM pawl_dag.orchestrate($1::integer)"});
     if (there_is(connection, "pawl.reap(regclass,integer,name)"))
         for (const auto& row : sql::run_alone(connection, of_lifecycles)) {
             const auto duty = row[0].as<std::string>();
@@ -41,8 +44,6 @@ std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings
                               .oid = row[2].as<std::string>(),
                               .state_column = row[3].as<std::string>()});
         }
-    if (there_is(connection, "pawl_dag.orchestrate(integer)"))
-        duties.push_back({.name = "orchestrate", .statement = "SELECT tasks, NULL FROM pawl_dag.orchestrate($1::integer)"});
     for (const auto& row : sql::run_alone(connection, of_packs))
         duties.push_back({.name = row[0].as<std::string>(),
                           .statement = "SELECT done, " + in_ms + " FROM " + row[1].as<std::string>() + "($1::integer)"});

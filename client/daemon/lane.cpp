@@ -5,6 +5,8 @@
 
 #include <pawl/connection.hpp>
 
+#include "gauges.hpp"
+
 namespace pawl::daemon {
 namespace {
 
@@ -91,13 +93,27 @@ bool Lane::round() {
     return more;
 }
 
+// Only where somebody can read them.
+void Lane::count_gauges() {
+    if (kind_ != Kind::scheduling || settings_.http.empty() || Clock::now() < next_gauges_) return;
+    next_gauges_ = Clock::now() + settings_.gauges;
+    try {
+        metrics_.gauges(name_, read_gauges(*connection_));
+    } catch (const ConnectionLost&) {
+        throw;
+    } catch (const Error& problem) {
+        metrics_.failed("gauges");
+        log_.warn("gauges are not there", {{"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+    }
+}
+
 void Lane::wait() {
     auto until = Clock::now() + settings_.longest_poll;
     for (const Entry& entry : entries_) until = std::min(until, entry.due);
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (time.count() <= 0) return;
-    // going to sleep is a transaction too: not for a nap
-    if (settings_.wake && time >= std::chrono::milliseconds(50) && sleeper_.doze(*connection_, entries_.empty() ? "" : entries_.front().duty.relation))
+    // going to sleep is a transaction too: not for the first nap
+    if (settings_.wake && time > settings_.shortest_poll && sleeper_.doze(*connection_, entries_.empty() ? "" : entries_.front().duty.relation))
         return;
     if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_))
         for (Entry& entry : entries_)
@@ -117,7 +133,9 @@ void Lane::run() {
     while (!stopping_) {
         try {
             connect_and_look();
-            if (!round() && !stopping_) wait();
+            const bool more = round();
+            if (!stopping_) count_gauges();
+            if (!more && !stopping_) wait();
         } catch (const Error& problem) {
             // whatever it is, a new session is the way out
             lost(problem.what());

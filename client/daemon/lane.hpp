@@ -39,6 +39,7 @@ private:
     void connect_and_look();
     bool look_after(Entry& entry);
     bool round();
+    void count_gauges();
     void wait();
     void lost(const std::string& why);
 
@@ -54,6 +55,7 @@ private:
     Pace reconnect_;
     std::vector<Entry> entries_;
     Clock::time_point look_again_{};
+    Clock::time_point next_gauges_{};
     bool failed_ = false;
 };
 

@@ -6,6 +6,14 @@
 namespace pawl::daemon {
 namespace {
 
+template <typename Map, typename Value>
+void family(std::ostream& out, const char* name, const char* type, const char* help, const char* label, const Map& map, Value value) {
+    out << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
+    for (const auto& [key, entry] : map) out << name << '{' << label << '=' << quoted(key) << "} " << value(entry) << '\n';
+}
+
+}  // namespace
+
 std::string quoted(const std::string& label) {
     std::string text = "\"";
     for (const char c : label) {
@@ -18,14 +26,6 @@ std::string quoted(const std::string& label) {
     }
     return text + "\"";
 }
-
-template <typename Map, typename Value>
-void family(std::ostream& out, const char* name, const char* type, const char* help, const char* label, const Map& map, Value value) {
-    out << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
-    for (const auto& [key, entry] : map) out << name << '{' << label << '=' << quoted(key) << "} " << value(entry) << '\n';
-}
-
-}  // namespace
 
 void Metrics::ran(const std::string& duty, std::int64_t done, std::chrono::duration<double> took) {
     const std::lock_guard lock(mutex_);
@@ -52,7 +52,13 @@ void Metrics::disconnected(const std::string& lane, const std::string& why) {
     const std::lock_guard lock(mutex_);
     Lane& entry = lanes_[lane];
     entry.connected = false;
+    entry.gauges.clear();
     entry.why = why;
+}
+
+void Metrics::gauges(const std::string& lane, std::string text) {
+    const std::lock_guard lock(mutex_);
+    lanes_[lane].gauges = std::move(text);
 }
 
 bool Metrics::healthy(std::string& why) const {
@@ -80,6 +86,7 @@ std::string Metrics::text() const {
     family(out, "pawld_duty_seconds_total", "counter", "Time spent in a duty.", "duty", duties_, [](const Duty& d) { return d.seconds; });
     family(out, "pawld_connected", "gauge", "1 while the lane has a connection.", "lane", lanes_, [](const Lane& l) { return l.connected ? 1 : 0; });
     family(out, "pawld_connects_total", "counter", "Connections that a lane has made.", "lane", lanes_, [](const Lane& l) { return l.connects; });
+    for (const auto& [name, lane] : lanes_) out << lane.gauges;
     return out.str();
 }
 

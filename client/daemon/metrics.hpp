@@ -9,12 +9,18 @@
 
 namespace pawl::daemon {
 
+// A label of Prometheus.
+std::string quoted(const std::string& label);
+
 class Metrics {
 public:
     void ran(const std::string& duty, std::int64_t done, std::chrono::duration<double> took);
     void failed(const std::string& duty);
     void connected(const std::string& lane);
     void disconnected(const std::string& lane, const std::string& why);
+
+    // What the database holds, as read_gauges gives it; forgotten with the connection it came by.
+    void gauges(const std::string& lane, std::string text);
 
     // Every lane that ever was has a connection; `why` says which has none.
     bool healthy(std::string& why) const;
@@ -36,6 +42,7 @@ private:
         bool connected = false;
         std::uint64_t connects = 0;
         std::string why;
+        std::string gauges;
     };
 
     mutable std::mutex mutex_;

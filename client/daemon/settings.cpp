@@ -84,6 +84,7 @@ const std::map<std::string, std::string>& setting_names() {
         {"longest_poll_ms", "to this"},
         {"wake", "listen for notifications; false behind a pooler of transactions"},
         {"http", "host:port of /healthz and /metrics; port 0: any free one"},
+        {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
         {"log_format", "text or json"},
         {"log_level", "debug, info, warn or error"},
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
@@ -108,6 +109,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.wake = yes_or_no(name, value);
     else if (name == "http")
         settings.http = address(name, value);
+    else if (name == "gauges_ms")
+        settings.gauges = std::chrono::milliseconds(whole_number(name, value, 100, 3'600'000));
     else if (name == "log_format")
         settings.log_format = one_of(name, value, {"text", "json"});
     else if (name == "log_level")

@@ -32,6 +32,7 @@ struct Settings {
     std::chrono::milliseconds longest_poll{1'000};
     bool wake = true;                            // listen for notifications; off behind a pooler of transactions
     std::string http;                            // host:port for /healthz and /metrics; port 0: any free one; empty: off
+    std::chrono::milliseconds gauges{10'000};    // how often queues, owners and timers are counted for /metrics
     std::string log_format = "text";             // or json
     std::string log_level = "info";              // debug, info, warn or error
     std::set<std::string> skip;                  // duties that are left to others

@@ -31,6 +31,9 @@ bool passes(const Error& error) {
     return dynamic_cast<const TryAgain*>(&error) || code.rfind("53", 0) == 0 || code == "57014" || code == "55P03" || code == "25006";
 }
 
+// What one turn says of the next: there is more to do, what was claimed is being worked on, or there was nothing.
+enum class Next { at_once, soon, later };
+
 }  // namespace
 
 struct Worker::Impl {
@@ -48,12 +51,12 @@ struct Worker::Impl {
     void run();
     void run_handlers(std::stop_token stop);
     Finished run_one(WorkPtr work) const;
-    bool turn();
+    Next turn();
     bool connect_again();
     bool report();
     void report_batch(const std::vector<Finished>& batch);
     std::set<std::string> report_each(const std::vector<Finished>& batch);
-    bool claim();
+    Next claim();
     void drain();
     void abandon();
     void say(const std::string& message);
@@ -184,24 +187,25 @@ bool Worker::Impl::report() {
     return true;
 }
 
-bool Worker::Impl::claim() {
+Next Worker::Impl::claim() {
     const int in_hand = static_cast<int>(hand.size());
     const int room = settings.batch - in_hand;
     // half a batch at a time, so that statements stay worth their round trip; but no thread is left idle for that
-    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) return false;
+    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) return Next::later;
     const std::size_t added = hand.add(source->claim(*connection, room));
     const std::lock_guard lock(counting);
     counts.claimed += added;
-    return added > 0;
+    return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
 }
 
-// One turn: true if there was something to do.
-bool Worker::Impl::turn() {
+Next Worker::Impl::turn() {
     connect_again();
-    bool worked = report();
-    if (!stopping) worked |= claim();
-    if (!worked && settings.orchestrate && !stopping) worked = source->follow_up(*connection);
-    return worked;
+    const bool reported = report();
+    const Next claimed = stopping ? Next::later : claim();
+    // a queue that was emptied is not asked again before something has happened: short handlers have ended by now
+    if (claimed != Next::later) return claimed;
+    if (reported || (settings.orchestrate && !stopping && source->follow_up(*connection))) return Next::at_once;
+    return Next::later;
 }
 
 void Worker::Impl::abandon() {
@@ -250,11 +254,11 @@ void Worker::Impl::run() {
     for (int i = 0; i < settings.threads; ++i) pool.emplace_back([this](std::stop_token stop) { run_handlers(stop); });
     while (!stopping) {
         try {
-            if (turn()) {
-                pace.found();
-                continue;
-            }
-            if (settings.wake && pace.next() >= std::chrono::milliseconds(50) && sleeper.doze(*connection, source->relation())) continue;
+            const Next next = turn();
+            if (next != Next::later) pace.found();
+            if (next == Next::at_once) continue;
+            // going to sleep is a transaction too: not for the first nap
+            if (settings.wake && pace.next() > settings.shortest_poll && sleeper.doze(*connection, source->relation())) continue;
             if (wake_up.wait(connection->sock(), pace.idle()) && sleeper.woken(*connection)) pace.found();
         } catch (const Error& problem) {
             const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;

@@ -1,5 +1,5 @@
 -- What the third act of the demo asks the database. `part` is one of the names below.
-select :'part' = 'progress' as progress, :'part' = 'measures' as measures, :'part' = 'moved' as moved, :'part' = 'life' as life,
+select :'part' = 'progress' as progress, :'part' = 'measures' as measures, :'part' = 'lost' as lost, :'part' = 'life' as life,
        :'part' = 'checks' as checks, :'part' = 'totals' as totals \gset
 
 \if :progress
@@ -33,15 +33,15 @@ select r.name as workflow, r.steps_total as steps, (select count(*) from pawl_da
 from run r join worked w using (task_uuid) order by r.task_uuid;
 \endif
 
-\if :moved
--- How many steps the worker that was killed had in hand, and who finished them.
-select count(*) from pawl_dag.step_transitions l where l.metadata ->> 'lost_owner' = :'killed' and l.to_state = 'waiting_for_retry';
+\if :lost
+-- task|step: one that changed hands.
+select l.task_uuid, s.name from pawl_dag.step_transitions l join pawl_dag.steps s using (task_uuid, step_uuid)
+where l.metadata ->> 'lost_owner' = :'killed' order by l.created_at, l.step_uuid limit 1;
 \endif
 
 \if :life
 -- A step that changed hands.
-select l.task_uuid, l.step_uuid, s.name as step from pawl_dag.step_transitions l join pawl_dag.steps s using (task_uuid, step_uuid)
-where l.metadata ->> 'lost_owner' = :'killed' order by l.created_at, l.step_uuid limit 1 \gset
+select s.step_uuid from pawl_dag.steps s where s.task_uuid = :'task_uuid' and s.name = :'step' \gset
 \pset footer off
 \pset format aligned
 \pset border 2
@@ -69,6 +69,7 @@ select 'tasks complete', count(*), :tasks from pawl_dag.tasks where state = 'com
 union all select 'steps of their templates', sum(x.steps_total), (select count(*) from steps) from pawl_dag.tasks t join pawl_dag.templates x using (template_uuid)
 union all select 'steps that ran to completion exactly once', count(*) filter (where completions = 1 and results = 1 and state = 'complete'), count(*) from steps
 union all select 'results in the rows', count(*) filter (where result ? 'slept'), count(*) from steps
+union all select 'results in the audit, all of them good', count(*) filter (where success), (select count(*) from steps) from pawl_dag.step_result_audit
 union all select 'edges respected: no step began before its parent was done', count(*) filter (where p.done < c.begun), count(*)
     from pawl_dag.edges e join steps p on (p.task_uuid, p.step_uuid) = (e.task_uuid, e.parent_uuid) join steps c on (c.task_uuid, c.step_uuid) = (e.task_uuid, e.child_uuid)
 union all select 'results by somebody else than who had the step', count(*), 0 from moves

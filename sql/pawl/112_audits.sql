@@ -22,7 +22,7 @@ COMMENT ON COLUMN pawl.audit_binding.parent_columns IS 'columns of the relation 
 COMMENT ON COLUMN pawl.audit_binding.audit_parent_columns IS 'what they are called in the audit';
 COMMENT ON COLUMN pawl.audit_binding.pruned_before IS 'older results may have been removed by pawl.prune_audit';
 
-SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', 'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
 
 CREATE FUNCTION pawl._audit_binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

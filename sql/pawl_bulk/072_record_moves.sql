@@ -53,6 +53,10 @@ BEGIN
              WHERE n.state = 'WaitingForCompletion' AND x.kind = 'signal') w
      WHERE r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
        AND r.state = 'WaitingForCompletion' AND (w.key IS NULL OR w.early_result IS NOT NULL);
+    -- used once: a retry waits for a signal of its own
+    UPDATE pawl_bulk.signal_keys k SET early_result = NULL, early_message = NULL, early_attempt = NULL FROM new_records n
+     WHERE n.state = 'WaitingForCompletion' AND k.row_number = n.row_number AND k.operation = n.operation AND k.step_index = n.step_index
+       AND k.early_result IS NOT NULL AND (k.early_attempt IS NULL OR k.early_attempt <= n.retry_attempt);
     RETURN NULL;
 END
 $function$;
@@ -85,8 +89,9 @@ BEGIN
       FROM old_records r
      WHERE r.state IN ('Failed', 'TimedOut')
        AND (r.operation, r.row_number, r.step_index) NOT IN (SELECT n.operation, n.row_number, n.step_index FROM new_records n WHERE n.state <> 'Pending');
-    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout)
-    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout
+    -- held until the operation is Running again
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
+    SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, true, 'infinity'
       FROM new_records n
       JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout
               FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version

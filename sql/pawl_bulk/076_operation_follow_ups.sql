@@ -64,10 +64,12 @@ BEGIN
         IF NEW.paused_at IS NOT NULL THEN
             UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
              WHERE w.operation = NEW.operation AND w.kind = 'start' AND w.state IN ('ready', 'lost') AND NOT w.held;
-        ELSE
-            UPDATE pawl_bulk.work w SET held = false, held_due = NULL, due = CASE WHEN w.held_due > clock_timestamp() THEN w.held_due END
-             WHERE w.operation = NEW.operation AND w.held;
         END IF;
+    END IF;
+    -- work that has not begun is held while its operation is paused, and until a retry is picked up
+    IF NEW.paused_at IS NULL AND NEW.status = 'Running' AND (OLD.paused_at IS NOT NULL OR OLD.status = 'Retrying') THEN
+        UPDATE pawl_bulk.work w SET held = false, held_due = NULL, due = CASE WHEN w.held_due > clock_timestamp() THEN w.held_due END
+         WHERE w.operation = NEW.operation AND w.held;
     END IF;
     RETURN NULL;
 END
@@ -87,7 +89,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_came() IS 'internal: the event of a new operation';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW EXECUTE FUNCTION pawl_bulk._operation_came();
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
 
 -- An operation is deleted with all that it has.
 CREATE FUNCTION pawl_bulk._operation_gone() RETURNS trigger

@@ -116,4 +116,5 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION pawl_bulk._input_came();
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

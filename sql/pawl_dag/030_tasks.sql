@@ -3,7 +3,7 @@
 -- A point of priority is worth ten hours of waiting. All grow old alike, so the order of two never changes, and the rank never has to.
 CREATE FUNCTION pawl_dag._rank(priority integer, since timestamptz) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-RETURN priority OPERATOR(pg_catalog.-) pg_catalog.date_part('epoch', since OPERATOR(pg_catalog.-) '2020-01-01 00:00:00+00'::timestamptz) OPERATOR(pg_catalog./) 36000;
+RETURN priority OPERATOR(pg_catalog.-) (pg_catalog.date_part('epoch', since OPERATOR(pg_catalog.-) '2020-01-01 00:00:00+00'::timestamptz) OPERATOR(pg_catalog./) 36000);
 COMMENT ON FUNCTION pawl_dag._rank(integer, timestamptz) IS 'internal: where in the queue something of a priority stands that waits since then; the highest is first';
 
 CREATE TABLE pawl_dag.tasks (

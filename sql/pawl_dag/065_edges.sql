@@ -9,18 +9,19 @@ SET jit = off
 AS $function$
 DECLARE
     suspect record;
+    restoring boolean := coalesce(current_setting('pawl.restoring', true), '') IN ('on', 'true', '1');
 BEGIN
     -- Whoever draws in the same task waits here; the UPDATE tells those whose snapshot is older (40001). A task of this very
     -- transaction is nobody else's yet.
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t SET evaluate = true
-     WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid;
+     WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid AND NOT restoring;
     SELECT c.task_uuid, c.name, c.state INTO suspect FROM changed_edges e
       JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.child_uuid OFFSET 0) c ON true
       JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
      WHERE TG_OP = 'INSERT' AND c.state <> 'pending' AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
-    IF FOUND AND coalesce(current_setting('pawl.restoring', true), '') NOT IN ('on', 'true', '1') THEN
+    IF FOUND AND NOT restoring THEN
         PERFORM pawl._raise('55000', format('step "%s" is too far to wait for another', suspect.name),
             format('Task %s: it is in state "%s"; only a pending step can get a parent that is not satisfied.', suspect.task_uuid, suspect.state));
     END IF;

@@ -57,7 +57,7 @@ BEGIN
            next_retry_at = CASE WHEN s.backoff_request IS NOT NULL AND s.state = 'enqueued_as_error_for_orchestration'
                                  AND s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts
                                 THEN clock_timestamp() + pawl.backoff(s.attempts, coalesce(s.backoff, '{}'), s.backoff_request) ELSE s.next_retry_at END
-     WHERE s.ctid = ANY (reported) AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration');
+     WHERE s.ctid = ANY (reported);
     GET DIAGNOSTICS settled = ROW_COUNT;
     RETURN settled;
 END
@@ -161,7 +161,7 @@ BEGIN
     -- that they are no longer ready, but in flight, is written below with the move of the task
     PERFORM set_config('pawl_dag.counted', pg_trigger_depth()::text, true);
     WITH moved AS (
-        UPDATE pawl_dag.steps s SET state = 'enqueued' WHERE s.ctid = ANY (ready) AND s.state = 'pending' AND s.unsatisfied_parents = 0
+        UPDATE pawl_dag.steps s SET state = 'enqueued' WHERE s.ctid = ANY (ready)
         RETURNING s.task_uuid),
     counted AS (SELECT m.task_uuid, count(*) AS n FROM moved m GROUP BY m.task_uuid)
     SELECT array_agg(coalesce(c.n, 0) ORDER BY w.n), sum(c.n) INTO counts, enqueued

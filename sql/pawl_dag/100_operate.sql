@@ -94,6 +94,30 @@ CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks
                        AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}') OR OLD.state = ANY ('{error,blocked_by_failures}')))
     EXECUTE FUNCTION pawl_dag._task_moved();
 
+-- What only operators do is theirs also where nobody owns the row, and by plain SQL.
+CREATE FUNCTION pawl_dag._operators_only() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
+        PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            format('Role %s is no member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: refuses moves that are for operators; 42501';
+CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR OLD.state = 'blocked_by_failures' AND NEW.state = 'error'
+                            OR NEW.state = 'blocked_by_failures' AND OLD.state <> 'evaluating_results'))
+    EXECUTE FUNCTION pawl_dag._operators_only();
+CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.steps
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
+                       AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR NEW.state = 'complete' AND OLD.state <> 'enqueued_for_orchestration'))
+    EXECUTE FUNCTION pawl_dag._operators_only();
+
 -- An operator's event for tasks: every one must take it, or none does.
 CREATE FUNCTION pawl_dag._operate_tasks(tasks uuid[], event text, to_state text, reason text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

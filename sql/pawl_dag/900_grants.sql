@@ -11,7 +11,7 @@ GRANT UPDATE (state, priority, rank, level, total_parents, unsatisfied_parents, 
               next_retry_at, result, error, last_attempted_at, last_failure_at)
     ON pawl_dag.steps TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (optional, retryable, max_attempts, backoff, timeout) ON pawl_dag.steps TO pawl_admin, pawl_operator;
-GRANT INSERT ON pawl_dag.task_transitions, pawl_dag.step_transitions TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT ON pawl_dag.task_transitions, pawl_dag.step_transitions, pawl_dag.task_transitions_log, pawl_dag.step_transitions_log TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, UPDATE ON pawl_dag.dlq TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, DELETE ON pawl_dag.namespaces, pawl_dag.templates, pawl_dag.template_steps, pawl_dag.template_edges TO pawl_admin;
 

@@ -66,7 +66,7 @@ CREATE TABLE pawl.audit_binding (
     relation_oid oid,
     parent_attnums smallint[]
 );
-SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', 'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
 CREATE TABLE pawl.pruned_log (
     log regclass NOT NULL PRIMARY KEY,
     anchors regclass NOT NULL,

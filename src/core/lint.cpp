@@ -50,6 +50,7 @@ private:
     void check_machine(const Machine& machine, const Diagram& diagram);
     void check_paths(const Machine& machine, const Diagram& diagram);
     void check_events(const Machine& machine);
+    void check_timers(const Machine& machine);
 
     std::vector<Finding> findings_;
 };
@@ -170,6 +171,7 @@ bool is_atomic(const State& state) {
 void Linter::check_machine(const Machine& machine, const Diagram& diagram) {
     check_paths(machine, diagram);
     check_events(machine);
+    check_timers(machine);
 }
 
 // States that are reached from `from` along arrows, forwards or backwards.
@@ -219,24 +221,62 @@ void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
     }
 }
 
+// Whether an owner's event that leads on and to an end may be one of `retry`, of whose arrows the attempts decide.
+bool may_retry(const Machine& machine, StateId from, StateId one, StateId other) {
+    if (from == no_state) return false;
+    const auto& tags = machine.states()[static_cast<std::size_t>(from)].tags;
+    return std::find(tags.begin(), tags.end(), "owned") != tags.end() &&
+           machine.states()[static_cast<std::size_t>(one)].terminal != machine.states()[static_cast<std::size_t>(other)].terminal;
+}
+
+std::string source_of(const Machine& machine, const Arrow& arrow) {
+    if (!arrow.drawn_from.empty()) return arrow.drawn_from;
+    return arrow.from == no_state ? "[*]" : machine.states()[static_cast<std::size_t>(arrow.from)].name;
+}
+
 // Two arrows for one event, both without a guard: which of them is meant?
 void Linter::check_events(const Machine& machine) {
     std::unordered_set<std::string> told;
     for (StateId from = no_state; from < static_cast<StateId>(machine.states().size()); ++from) {
-        std::unordered_map<std::string_view, StateId> unguarded;
+        std::unordered_map<std::string_view, std::vector<StateId>> unguarded;
         for (const std::int32_t i : machine.leaving(from)) {
             const Arrow& arrow = machine.arrows()[static_cast<std::size_t>(i)];
             if (arrow.event.empty() || !arrow.guards.empty()) continue;
-            const auto [first, is_new] = unguarded.try_emplace(arrow.event, arrow.to);
-            if (is_new || first->second == arrow.to) continue;
-            std::string source = arrow.drawn_from;
-            if (source.empty()) source = from == no_state ? "[*]" : machine.states()[static_cast<std::size_t>(from)].name;
-            if (!told.insert(source + '\0' + arrow.event).second) continue;
-            add(Severity::warning, "duplicate_event", arrow.where,
-                "event " + quote(arrow.event) + " leads from " + quote(source) + " to " +
-                    quote(machine.states()[static_cast<std::size_t>(first->second)].name) + " and to " +
-                    quote(machine.states()[static_cast<std::size_t>(arrow.to)].name) + ", and no guard decides");
+            std::vector<StateId>& targets = unguarded[arrow.event];
+            if (std::find(targets.begin(), targets.end(), arrow.to) != targets.end()) continue;
+            targets.push_back(arrow.to);
+            if (targets.size() < 2) continue;
+            const std::string source = source_of(machine, arrow);
+            const bool retry = targets.size() == 2 && may_retry(machine, from, targets[0], targets[1]);
+            if (!told.insert(source + '\0' + arrow.event + (retry ? "?" : "")).second) continue;
+            const std::string leads = "event " + quote(arrow.event) + " leads from " + quote(source) + " to " +
+                                      quote(machine.states()[static_cast<std::size_t>(targets.front())].name) + " and to " +
+                                      quote(machine.states()[static_cast<std::size_t>(arrow.to)].name);
+            if (retry)
+                add(Severity::info, "retry_event", arrow.where, leads + ": the attempts decide, where pawl.enforce names it in retry");
+            else
+                add(Severity::warning, "duplicate_event", arrow.where, leads + ", and no guard decides");
         }
+    }
+}
+
+// A row has one due time: that of the shortest timer of its state.
+void Linter::check_timers(const Machine& machine) {
+    std::unordered_set<std::string> told;
+    for (StateId from = 0; from < static_cast<StateId>(machine.states().size()); ++from) {
+        std::string times;
+        const Arrow* later = nullptr;
+        std::unordered_set<std::string_view> seen;
+        for (const std::int32_t i : machine.leaving(from)) {
+            const Arrow& arrow = machine.arrows()[static_cast<std::size_t>(i)];
+            if (arrow.after.empty() || !seen.insert(arrow.after).second) continue;
+            if (!times.empty()) later = &arrow;
+            times += (times.empty() ? "" : ", ") + quote(arrow.after);
+        }
+        if (later == nullptr || !told.insert(source_of(machine, *later) + times).second) continue;
+        add(Severity::warning, "several_timers", later->where,
+            "state " + quote(machine.states()[static_cast<std::size_t>(from)].name) + " has several timers (" + times +
+                "): only the shortest is set, and what it does not take waits for it again");
     }
 }
 

@@ -83,6 +83,7 @@ select throws_ok(format($$update pawl_bulk.records set state = 'Pending' where o
 select throws_ok(format($$delete from pawl_bulk.records where operation = %L$$, :'operation'), '55000', null, 'records stay');
 select is((select submitted from pawl_bulk.retry(:'operation', error_types => '{StepFailure}', steps => '{activate}')), 2::bigint, 'retried by type and step');
 select is((select count(*) || ' ' || max(row_data ->> 'imei') from pawl_bulk.retry_history where operation = :'operation'), '2 6666', 'with their history');
+select is((select count(*) from pawl_bulk.work where operation = :'operation' and due is null), 0::bigint, 'nothing begins before the retry is picked up');
 select throws_ok($$update pawl_bulk.retry_history set tries = 9$$, 'PW006', null, 'which nobody changes');
 select throws_ok(format('select pawl_bulk.retry(%L)', :'operation'), 'PW003', 'retry refused: wrong_status', 'not twice');
 select run();
@@ -122,6 +123,19 @@ select is((select string_agg(type || coalesce(' ' || to_status, ''), ', ' order 
     'Created Pending, StatusChanged Validating, StatusChanged Running, StatusChanged CompletedWithErrors, CompletedWithErrors CompletedWithErrors', 'the events of an operation');
 delete from pawl_bulk.operations where operation = :'operation';
 select is((select count(*) from pawl_bulk.records where operation = :'operation') + (select count(*) from pawl_bulk.events where operation = :'operation'), 0::bigint, 'a deleted operation takes all of its rows');
+-- a signal that came early is used once
+select pawl_bulk.define('{"name": "asks", "is_retryable": true, "track_row_data": true, "steps": [{"name": "a", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "ask-{data.id}"}]}') \g /dev/null
+select * from pawl_bulk.submit('asks', rows => '[{"id": "x"}]') \gset
+select is(pawl_bulk.signal(:'operation', 'ask-x', 'fail', 'not now'), 'early', 'a signal comes early');
+select run();
+select is((select error_type || ' ' || error_message from pawl_bulk.records where operation = :'operation'), 'SignalFailure not now', 'and fails its row');
+select pawl_bulk.retry(:'operation') \g /dev/null
+select run();
+select is((select state from pawl_bulk.records where operation = :'operation'), 'WaitingForCompletion', 'once: the retry waits for its own');
+select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 0), 'late', 'not for one of the attempt before');
+select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 1), 'applied', 'which comes');
+select run();
+select is(status_of(:'operation'), 'Completed 1/1/1/0', 'and completes it');
 -- an input that broke off
 select * from pawl_bulk.submit('brief') \gset
 select throws_ok(format('delete from pawl_bulk.operations where operation = %L', :'operation'), '55000', null, 'one that is not at rest is not deleted');

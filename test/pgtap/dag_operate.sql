@@ -135,6 +135,23 @@ select pawl.heartbeat('pawl_dag.steps', '00000000-0000-7000-8000-00000000000b', 
 select is((select lease_until - last_attempted_at from pawl_dag.steps where task_uuid = :'task'), interval '10 s', 'however alive the worker is');
 select is((select count(*) from pawl_dag.steps s where s.task_uuid = :'task' and s.worker_uuid is not null), 1::bigint, 'he still has it');
 
+-- a user's trigger that moves steps of another task, fired inside the orchestrator and inside follow-ups: everything follows there, too
+select pawl_dag.start_task('diamond') as other \gset
+select from pawl_dag.orchestrate();
+select pawl_dag.start_task('diamond') as task \gset
+create table public.pairs as select :'task'::uuid as task, :'other'::uuid as other;
+create function resolve_other() returns trigger language plpgsql as $$ begin
+    update pawl_dag.steps s set state = 'resolved_manually' from public.pairs p
+     where p.task = new.task_uuid and s.task_uuid = p.other and s.name = 'a' and new.name = 'a';
+    return null; end $$;
+create trigger resolve_other after update on pawl_dag.steps for each row when (new.state = 'complete') execute function resolve_other();
+update pawl_dag.steps set next_retry_at = 'infinity' where task_uuid = :'other' and state = 'enqueued';
+select work();
+select is(state_of(:'task'), 'complete: a complete, b complete, c complete, d complete', 'the one runs');
+select is(state_of(:'other'), 'complete: a resolved_manually, b complete, c complete, d complete', 'the other goes on with it');
+drop trigger resolve_other on pawl_dag.steps;
+select is_empty('select wrong()', 'and nothing was counted wrongly');
+
 -- edges
 select pawl_dag.start_task('diamond') as task \gset
 select throws_ok(format('insert into pawl_dag.edges values (%L, %L, %L)', :'task', step_of(:'task', 'd'), step_of(:'task', 'a')), '22023', null, 'no cycle');

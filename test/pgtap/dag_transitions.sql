@@ -140,7 +140,9 @@ select results_eq($$select count(*), count(to_state) from pair where machine = '
 select results_eq($$select count(*), count(to_state) from pair where machine = 'step'$$, 'values (120::bigint, 36::bigint)', '10 states and 12 events of steps, 36 pairs are legal');
 -- how the rows were staged is the only thing that no arrow allows
 -- What was let in without the kernel is an illegal first hop, and the outbox knows nothing of it.
-select is_empty($$select * from pawl.verify() where problem not in ('illegal_hop', 'event_missing') or detail !~ '^sort_key 1:'$$, 'verify finds nothing else');
+-- Nor does the audit, where such a row says that a result came in.
+select is_empty($$select * from pawl.verify() v where not (problem in ('illegal_hop', 'event_missing') and detail ~ '^sort_key 1:' or problem = 'audit_missing'
+    and exists (select from pawl_dag.step_transitions_log l where l.sort_key = 1 and strpos(v.detail, l.id::text) > 0))$$, 'verify finds nothing else');
 select is_empty($$select t.task_uuid from pawl_dag.tasks t, pawl_dag._count_steps(t.task_uuid) c
     where (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, t.steps_satisfied, t.steps_cancelled)
        <> (c.total, c.blocked, c.ready, c.in_flight, c.waiting, c.failed, c.satisfied, c.cancelled)$$, 'and the counters are right');

@@ -67,6 +67,36 @@ update t set state = 'b' where id between 20 and 29;
 select is((select count(*) from derived_transitions where to_state = 'b' and most_recent), 10::bigint, 'a trigger moves rows, which are logged');
 drop trigger follows on t_transitions;
 
+-- What a trigger inserts into a log is a request like anybody's, also while pawl writes.
+create function forge() returns trigger language plpgsql as $$ begin
+    if new.subject_id between 40 and 49 and pg_trigger_depth() < 2 then
+        execute format('insert into %I (id, subject_id, sort_key, from_state, to_state, actor, machine_version, created_at%s) values (gen_random_uuid(), $1, 99, null, ''forged'', ''nobody'', 1, now()%s)',
+            tg_argv[0], case when tg_argv[0] = 't_transitions' then ', most_recent' end, case when tg_argv[0] = 't_transitions' then ', false' end) using new.subject_id;
+    end if;
+    return new; end $$;
+create table fresh (id int primary key, state text not null);
+select pawl.enforce('fresh', 'state', 'm', history => true) \g /dev/null
+create trigger forges after insert on fresh_transitions for each row execute function forge('t_transitions');
+select throws_ok($$insert into fresh values (40, 'a')$$, 'PW001', null, 'a forged entry of another log, by an AFTER trigger');
+drop trigger forges on fresh_transitions;
+create trigger forges before insert on fresh_transitions for each row execute function forge('derived_transitions_log');
+select throws_ok($$insert into fresh values (40, 'a')$$, 'PW001', null, 'by a BEFORE trigger');
+drop trigger forges on fresh_transitions;
+create trigger forges before insert on t_transitions for each row execute function forge('t_transitions');
+select throws_ok($$update t set state = 'a' where id = 40$$, 'PW001', null, 'of the same log, by a BEFORE trigger');
+drop trigger forges on t_transitions;
+create trigger forges after insert on t_transitions for each row execute function forge('t_transitions');
+select throws_ok($$update t set state = 'a' where id = 40$$, 'PW001', null, 'by an AFTER trigger');
+drop trigger forges on t_transitions;
+create function go_on() returns trigger language plpgsql as $$ begin
+    if new.event = 'back' and new.subject_id = 41 then insert into t_transitions (subject_id, event) values (41, 'go'); end if; return null; end $$;
+create trigger goes_on after insert on t_transitions for each row execute function go_on();
+update t set state = 'a' where id = 41;
+select results_eq($$select sort_key, from_state, to_state, event from t_transitions where subject_id = 41 and sort_key > 2 order by 1$$,
+    $$values (3, 'b', 'a', 'back'), (4, 'a', 'b', 'go')$$, 'a request that is one moves the row on');
+select is((select state from t where id = 41), 'b', 'in the table, too');
+drop trigger goes_on on t_transitions;
+
 -- Constraints that are triggers.
 alter table t_transitions add constraint once unique (subject_id, sort_key, to_state) deferrable initially deferred;
 create table known (state text primary key);

@@ -81,6 +81,19 @@ update jobs set due = now() + interval '1 hour' where id = 20;
 select is(heard(), 'none', 'putting work off is none');
 update jobs set due = null where id = 20;
 select is(heard(), 'jobs 1', 'taking that back is');
+insert into jobs (id, due) values (26, now() + interval '1 hour');
+select is(heard(), 'none', 'a row that begins with a time to wait for is none');
+update jobs set state = 'running', worker = 'w' where id = 19;
+update jobs set state = 'pending', due = now() + interval '1 hour' where id = 19;
+select is(heard(), 'none', 'nor one that is given back with such a time');
+update jobs set state = 'running', worker = 'w' where id = 18;
+update jobs set state = 'pending', due = now() - interval '1 hour' where id = 18;
+select is(heard(), 'jobs 1', 'a time that is past is none');
+set session_replication_role = replica;
+update jobs set due = now() - interval '1 s' where id in (19, 26);
+reset session_replication_role;
+select is((select done from pawl.fire_due('jobs')), 2::bigint, 'when it has come');
+select is(heard(), 'jobs 1', 'there is work');
 select pawl._wake('jobs') \g /dev/null
 select is(heard(), 'jobs 1', 'what SQL knows to bring work');
 select pawl.pause('jobs') \g /dev/null
@@ -115,7 +128,19 @@ begin; insert into others values (5); prepare transaction 'wake';
 select is(heard(), 'none', 'not when prepared');
 select is(sleeper('pawl.sleep(''others'')'), pawl.channel('others'), 'who goes to sleep does not wait for it');
 commit prepared 'wake';
-select is(heard(), 'none', 'nor when committed: whoever polls finds it');
+select is(heard(), 'others 1, pawl_events 1', 'all who sleep are, when it is committed');
+begin; insert into others values (6); prepare transaction 'wake';
+rollback prepared 'wake';
+select is(heard(), 'none', 'not when it is rolled back');
+-- a worker that only polls, in a session of its own, needs none of that
+select dblink_exec('s', 'deallocate all') \g /dev/null
+begin; insert into jobs values (51); prepare transaction 'polled';
+update jobs set due = now() + interval '1 hour' where state = 'pending' and id <> 51;
+select is((select sleeper('count(*) from pawl.claim(null::jobs, processor => ''poller'', batch => 100)')), '0', 'what is prepared is no work yet');
+commit prepared 'polled';
+select is((select sleeper('string_agg(c.id::text, '','') from pawl.claim(null::jobs, processor => ''poller'', batch => 100) c')), '51', 'committed, the next poll finds it');
+update jobs set due = null where due is not null;
+select heard() \g /dev/null
 
 -- a session that ends is awake; the locks go too
 select dblink_disconnect('s') \g /dev/null

@@ -5,6 +5,8 @@ use FindBin;
 use lib $FindBin::Bin;
 use PawlTest;
 use PawlPrograms;
+use IO::Select;
+use Socket;
 use Test::More;
 
 my $node = new_cluster('main');
@@ -28,9 +30,10 @@ begin
     return jsonb_build_object('twice', 2 * (context ->> 'n')::int, 'parents', (select jsonb_agg(k) from jsonb_object_keys(inputs) k));
 end $$;
 SQL
-start_tasks($node, 'diamond', 40);
+my $tasks = 300;  # more than are done before the last accident
+start_tasks($node, 'diamond', $tasks);
 
-my $daemon = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-format', 'json', '--longest-poll-ms', '200');
+my $daemon = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-format', 'json', '--longest-poll-ms', '200', '--gauges-ms', '100');
 my @workers = map { begin_program($node, 'example_worker', 'default', 4, 0.001, 600) } 1 .. 2;
 wait_until(sub { $daemon->{harness}->pump_nb; $daemon->{err} =~ /"port":(\d+)/ }, 'the port of pawld');
 my ($port) = $daemon->{err} =~ /"port":(\d+)/;
@@ -55,7 +58,7 @@ is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'co
 is(one($node, "select count(*) from pawl_dag.steps where result is null"), '0', 'every step has a result');
 is(one($node, "select count(*) from (select from pawl_dag.step_transitions where to_state = 'complete' group by task_uuid, step_uuid having count(*) <> 1) x"),
 	'0', 'no result is counted twice');
-is(one($node, "select count(*) from called") , '40', 'what a SQL step writes is written once');
+is(one($node, "select count(*) from called"), $tasks, 'what a SQL step writes is written once');
 is(one($node, "select count(*) from pawl_dag.steps where name = 'd' and result <> jsonb_build_object('twice', (result -> 'twice'), 'parents', '[\"a\"]'::jsonb)"),
 	'0', 'a SQL step reads the results of its parents');
 is(one($node, <<'SQL'), '0', 'no step begins before its parents are complete');
@@ -68,8 +71,25 @@ my ($status, $metrics) = http_get($port, '/metrics');
 is($status, 200, '/metrics answers');
 like($metrics, qr/^pawld_duty_rows_total\{duty="run_sql_steps"\} [1-9]/m, 'and counts what duties did');
 like($metrics, qr/^pawld_connects_total\{lane="scheduling"\} [2-9]/m, 'and connections');
+like($metrics, qr/^pawld_connected\{lane="scheduling"\} 1$/m, 'and knows of the connection');
 is((http_get($port, '/nothing'))[0], 404, 'and has nothing else');
 is(end_program($workers[$_], 'TERM'), 0, "worker $_ drains and ends well") for 1, 2;
+
+# Gauges: what nobody works on, what somebody does, what waits for a decision.
+define_template($node, '{"name": "unserved", "namespace": "nobody", "steps": [{"name": "s"}, {"name": "t", "dependencies": ["s"]}]}');
+$node->safe_psql('postgres', q{select pawl_dag.start_tasks('unserved', array(select jsonb_build_object('n', g) from generate_series(1, 7) g), 'nobody')});
+sub gauge { my ($name) = @_; my (undef, $text) = http_get($port, '/metrics'); my ($value) = $text =~ /^\Q$name\E (\S+)$/m; return $value // 'none' }
+wait_until(sub { gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}') eq '7' }, 'seven steps in the queue of nobody');
+pass('/metrics knows how deep a queue is');
+cmp_ok(gauge('pawl_queue_oldest_seconds{relation="pawl_dag.steps",queue="nobody"}'), '>', 0, 'and how old');
+is(one($node, q{select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', gen_random_uuid()::text, '1 hour', 3, 'nobody')}), '3', 'three are claimed');
+wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq '3' }, 'three owned steps');
+is(gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}'), '4', 'owned rows are no longer claimable');
+is(gauge('pawl_owners{relation="pawl_dag.steps"}'), '1', 'one owner');
+is(gauge('pawl_leases_lapsed{relation="pawl_dag.steps"}'), '0', 'no lease has lapsed');
+$node->safe_psql('postgres', q{select pawl_dag.cancel_tasks(array(select task_uuid from pawl_dag.tasks where name = 'unserved'), 'gauged')});
+wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq 'none' }, 'nothing owned');
+is(gauge('pawl_dag_dead_letters'), '0', 'no dead letters');
 
 # A drain: what runs is finished, what only waits is given back.
 define_template($node, qq({"name": "slow", "steps": [{"name": "s", "handler": "sleep", "handler_options": {"seconds": 700}, $retry}]}));
@@ -97,6 +117,16 @@ is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld --once ends w
 is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks where name = 'sql'"), 'blocked_by_failures', 'the tasks went as far as they can');
 is(one($node, "select distinct error ->> 'sqlstate' from pawl_dag.steps where name = 'three'"), '42883', 'a function that is not there is a permanent error');
 is(one($node, "select distinct attempts from pawl_dag.steps where name = 'three'"), '1', 'and not tried again');
+
+# systemd is told when it is ready, and when it ends.
+my $notified = PostgreSQL::Test::Utils::tempdir_short() . '/notify';
+my $notify;
+socket($notify, AF_UNIX, SOCK_DGRAM, 0) && bind($notify, pack_sockaddr_un($notified)) or die "$notified: $!";
+sub told { my $said = ''; IO::Select->new($notify)->can_read($PostgreSQL::Test::Utils::timeout_default) && recv($notify, $said, 100, 0); return $said }
+my $service = do { local $ENV{NOTIFY_SOCKET} = $notified; begin_program($node, 'pawld') };
+is(told(), 'READY=1', 'systemd is told that pawld is ready');
+is(end_program($service, 'TERM'), 0, 'it ends when told to');
+is(told(), 'STOPPING=1', 'and says so');
 
 my $bad = begin_program($node, 'pawld', '--batch', 'many', '--check');
 is(end_program($bad), 2, 'settings that make no sense are refused');

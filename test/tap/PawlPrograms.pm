@@ -20,6 +20,13 @@ sub program
 	return $path;
 }
 
+# A test that dies leaves no program behind.
+my %running;
+END { local $?; kill 'KILL', keys %running if %running }
+
+# Where programs find the server instead, when not at its own socket: [folder, port].
+our $through;
+
 # Starts a program against a node; {err} grows with what it says.
 sub begin_program
 {
@@ -27,8 +34,11 @@ sub begin_program
 	my %run = (out => '', err => '', name => $name);
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres', PGOPTIONS => '');
 	$ENV{PGUSER} = $node->safe_psql('postgres', 'select current_user');
+	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
+	$run{pid} = $run{harness}{KIDS}[0]{PID};
+	$running{ $run{pid} } = 1;
 	return \%run;
 }
 
@@ -38,6 +48,7 @@ sub end_program
 	my ($run, $signal) = @_;
 	$run->{harness}->signal($signal) if $signal;
 	$run->{harness}->finish;
+	delete $running{ $run->{pid} };
 	return $run->{harness}->result(0);
 }
 
@@ -46,6 +57,7 @@ sub kill_program
 	my ($run) = @_;
 	$run->{harness}->signal('KILL');
 	eval { $run->{harness}->finish };
+	delete $running{ $run->{pid} };
 	return;
 }
 

@@ -57,6 +57,23 @@ TEST(Lint, TheSameEventTwice) {
               Found{"warning duplicate_event 8"});
 }
 
+TEST(Lint, AnEventThatRetries) {
+    const std::string retry = "[*] --> R\nR --> W : fail\nR --> D : fail\nW --> R : start\nD --> [*]\n";
+    EXPECT_EQ(findings(retry + "class R owned"), Found{"info retry_event 4"});
+    EXPECT_EQ(findings(retry), Found{"warning duplicate_event 4"});
+    EXPECT_EQ(findings(retry + "R --> X : fail\nX --> [*]\nclass R owned"), (Found{"info retry_event 4", "warning duplicate_event 7"}));
+    EXPECT_EQ(findings(retry + "class W owned"), Found{"warning duplicate_event 4"});
+    EXPECT_EQ(findings("[*] --> R\nR --> W : fail\nR --> V : fail\nW --> [*]\nV --> [*]\nclass R owned"), Found{"warning duplicate_event 4"});
+}
+
+TEST(Lint, SeveralTimersOfAState) {
+    EXPECT_EQ(findings("[*] --> A\nA --> A : nag after 1 hour\nA --> B : expire after 3 days\nB --> [*]"), Found{"warning several_timers 4"});
+    EXPECT_EQ(findings("[*] --> A\nA --> C : after 1 hour\nA --> B : [x] after 1 hour\nB --> [*]\nC --> [*]"), Found{});
+    EXPECT_EQ(findings("[*] --> A\nA --> B : after 1 hour\nB --> C : after 2 hours\nC --> [*]"), Found{});
+    EXPECT_EQ(findings("[*] --> P\nstate P {\n[*] --> x\nx --> y : n after 1 h\n}\nP --> B : late after 2 h\nB --> [*]"),
+              Found{"warning several_timers 7"});
+}
+
 TEST(Lint, NamesThatDifferOnlyInCase) {
     EXPECT_EQ(findings("[*] --> Done\nDone --> done : x\ndone --> [*]"), Found{"warning name_case 3"});
     EXPECT_EQ(findings("[*] --> A\nA --> B : Go\nB --> A : go\nB --> A : go\nA --> [*]"), Found{"warning name_case 4"});

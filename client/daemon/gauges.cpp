@@ -1,0 +1,63 @@
+// May throw.
+#include "gauges.hpp"
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "metrics.hpp"
+#include "sql.hpp"
+
+namespace pawl::daemon {
+namespace {
+
+// Rows of (metric, its meaning, labels as pairs, value), those of a metric together.
+constexpr const char* of_lifecycles =
+    "WITH q AS MATERIALIZED (SELECT * FROM pawl.queue_depth), o AS MATERIALIZED (SELECT * FROM pawl.owners), t AS MATERIALIZED (SELECT * FROM pawl.timers),"
+    " g(ordinal, metric, meaning, labels, value) AS ("
+    " SELECT 1, 'pawl_queue_claimable', 'Rows that could be claimed now; counted to 10000.', ARRAY['relation', q.relation::text, 'queue', q.queue], q.claimable::float8 FROM q"
+    " UNION ALL SELECT 2, 'pawl_queue_due_later', 'Rows that can be claimed once their time has come.', ARRAY['relation', q.relation::text, 'queue', q.queue], q.due_later FROM q"
+    " UNION ALL SELECT 3, 'pawl_queue_owned', 'Rows that somebody works on.', ARRAY['relation', q.relation::text, 'queue', q.queue], q.owned FROM q"
+    " UNION ALL SELECT 4, 'pawl_queue_oldest_seconds', 'How long the row that is next has waited.', ARRAY['relation', q.relation::text, 'queue', q.queue],"
+    "   extract(epoch FROM q.oldest) FROM q WHERE q.oldest IS NOT NULL"
+    " UNION ALL SELECT 5, 'pawl_queue_paused', '1 where a queue is paused.', ARRAY['relation', q.relation::text, 'queue', q.queue], q.is_paused::integer FROM q"
+    " UNION ALL SELECT 6, 'pawl_owners', 'Processors that own rows.', ARRAY['relation', o.relation::text], count(*) FROM o GROUP BY o.relation"
+    " UNION ALL SELECT 7, 'pawl_owned_rows', 'Rows that are owned.', ARRAY['relation', o.relation::text], sum(o.owned) FROM o GROUP BY o.relation"
+    " UNION ALL SELECT 8, 'pawl_leases_lapsed', 'Leases that have run out and wait for pawl.reap.', ARRAY['relation', o.relation::text], sum(o.lapsed) FROM o GROUP BY o.relation"
+    " UNION ALL SELECT 9, 'pawl_lease_lag_seconds', 'For how long the oldest lapsed lease has waited for pawl.reap.', ARRAY['relation', o.relation::text],"
+    "   greatest(0, extract(epoch FROM clock_timestamp() - min(o.next_lease_end) FILTER (WHERE isfinite(o.next_lease_end)))) FROM o GROUP BY o.relation"
+    " UNION ALL SELECT 10, 'pawl_timers_due', 'Rows whose timer has run down and waits for pawl.fire_due.', ARRAY['relation', t.relation::text], t.due FROM t"
+    " UNION ALL SELECT 11, 'pawl_timers_lag_seconds', 'For how long the oldest timer has been due.', ARRAY['relation', t.relation::text],"
+    "   coalesce(extract(epoch FROM t.lag), 0) FROM t)"
+    " SELECT metric, meaning, to_jsonb(array_replace(labels, NULL, '')), coalesce(value, 0) FROM g ORDER BY ordinal, labels";
+
+constexpr const char* of_workflows =
+    "SELECT 'pawl_dag_tasks_to_orchestrate', 'Tasks that wait for an orchestrator; counted to 10000.', '[]'::jsonb, count(*)::float8"
+    "  FROM (SELECT FROM pawl_dag.tasks t WHERE t.evaluate LIMIT 10000) e"
+    " UNION ALL SELECT 'pawl_dag_dead_letters', 'Tasks that wait for a decision.', '[]', count(*)"
+    "  FROM (SELECT FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' LIMIT 10000) d";
+
+void append(std::string& text, std::set<std::string>& known, const pqxx::result& rows) {
+    for (const auto& row : rows) {
+        const auto metric = row[0].as<std::string>();
+        if (known.insert(metric).second) text += "# HELP " + metric + " " + row[1].as<std::string>() + "\n# TYPE " + metric + " gauge\n";
+        std::string labels;
+        const auto pairs = nlohmann::json::parse(row[2].c_str());
+        for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
+            labels += (labels.empty() ? "" : ",") + pairs[i].get<std::string>() + "=" + quoted(pairs[i + 1].get<std::string>());
+        text += metric + (labels.empty() ? "" : "{" + labels + "}") + " " + row[3].c_str() + "\n";
+    }
+}
+
+}  // namespace
+
+std::string read_gauges(pqxx::connection& connection) {
+    std::string text;
+    std::set<std::string> known;
+    append(text, known, sql::run_alone(connection, of_lifecycles));
+    if (!sql::run_alone(connection, "SELECT FROM pg_extension x WHERE x.extname = 'pawl_dag'").empty())
+        append(text, known, sql::run_alone(connection, of_workflows));
+    return text;
+}
+
+}  // namespace pawl::daemon

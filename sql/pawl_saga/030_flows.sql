@@ -1,0 +1,130 @@
+-- Flows and what they consist of. Every key begins with the flow, so that a flow can live on any shard, whole.
+
+CREATE TABLE pawl_saga.flows (
+    flow_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
+    definition_uuid uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'PENDING',
+    defer_reverts boolean NOT NULL DEFAULT false,
+    never_resolve boolean NOT NULL DEFAULT false,
+    inputs jsonb NOT NULL DEFAULT '{}',
+    correlation_id uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    run integer NOT NULL DEFAULT 0,
+    undoing boolean NOT NULL DEFAULT false,
+    broken boolean NOT NULL DEFAULT false,
+    problem jsonb,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    entered_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) WITH (fillfactor = 70);
+COMMENT ON TABLE pawl_saga.flows IS 'runs of definitions; only the outermost flow has a state';
+COMMENT ON COLUMN pawl_saga.flows.inputs IS 'values that every atom can look up by name; they win over what atoms provide';
+COMMENT ON COLUMN pawl_saga.flows.run IS 'how often it was begun; see pawl_saga.runs';
+COMMENT ON COLUMN pawl_saga.flows.undoing IS 'it was decided that everything is reverted';
+COMMENT ON COLUMN pawl_saga.flows.broken IS 'nothing more is begun, and the flow will end in FAILURE: a revert failed, a decider raised, a value is missing, or never_resolve';
+COMMENT ON COLUMN pawl_saga.flows.problem IS 'what broke it, where that is no failure of an atom';
+CREATE INDEX flows_open ON pawl_saga.flows (state, flow_uuid) WHERE state OPERATOR(pg_catalog.<>) 'SUCCESS' AND state OPERATOR(pg_catalog.<>) 'REVERTED';
+
+-- The engine of a flow: one row a run.
+CREATE TABLE pawl_saga.runs (
+    flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
+    run integer NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'UNDEFINED',
+    began_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    ended_at timestamptz,
+    PRIMARY KEY (flow_uuid, run)
+);
+COMMENT ON TABLE pawl_saga.runs IS 'the engine of each run of a flow: WAITING while work is out, and the outcome in the end';
+
+CREATE TABLE pawl_saga.tasks (
+    flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
+    node integer NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'PENDING',
+    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE' CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT}'::text[])),
+    blockers integer NOT NULL DEFAULT 0,
+    priority integer NOT NULL DEFAULT 0,
+    queue text COLLATE "C" NOT NULL DEFAULT 'default',
+    execute text NOT NULL,
+    revert text,
+    timeout interval,
+    revert_timeout interval,
+    -- kept by pawl
+    worker text,
+    lease_until timestamptz,
+    fence bigint NOT NULL DEFAULT 0,
+    due_at timestamptz DEFAULT 'infinity',
+    result jsonb,
+    failure jsonb,
+    revert_result jsonb,
+    revert_failure jsonb,
+    progress double precision CHECK (progress OPERATOR(pg_catalog.>=) 0 AND progress OPERATOR(pg_catalog.<=) 1),
+    progress_details jsonb,
+    started_at timestamptz,
+    timeout_at timestamptz,
+    PRIMARY KEY (flow_uuid, node)
+) WITH (fillfactor = 60);
+COMMENT ON TABLE pawl_saga.tasks IS 'the tasks of flows';
+COMMENT ON COLUMN pawl_saga.tasks.intention IS 'where the task must go';
+COMMENT ON COLUMN pawl_saga.tasks.blockers IS 'to be executed: nodes directly before it that are not done; to be reverted: nodes directly behind it that are not undone';
+COMMENT ON COLUMN pawl_saga.tasks.due_at IS 'null: it can be claimed; infinity: it waits for others, or nobody';
+COMMENT ON COLUMN pawl_saga.tasks.execute IS 'the handler that workers know; sql:<schema>.<function> is run by pawl_saga.run_sql_tasks';
+COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
+
+CREATE INDEX tasks_live ON pawl_saga.tasks (flow_uuid)
+    WHERE state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING'
+       OR (due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]));
+
+CREATE INDEX tasks_orphaned ON pawl_saga.tasks (queue, flow_uuid)
+    WHERE worker IS NULL AND (state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING');
+CREATE INDEX tasks_failed ON pawl_saga.tasks (flow_uuid) WHERE failure IS NOT NULL;
+CREATE INDEX tasks_to_revert ON pawl_saga.tasks (queue, flow_uuid)
+    WHERE due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]);
+CREATE INDEX tasks_timeout ON pawl_saga.tasks (timeout_at) WHERE timeout_at IS NOT NULL;
+
+CREATE TABLE pawl_saga.retries (
+    flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
+    node integer NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'PENDING',
+    intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE' CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT,RETRY}'::text[])),
+    blockers integer NOT NULL DEFAULT 0,
+    controller jsonb NOT NULL,
+    due_at timestamptz,
+    value jsonb,
+    failure jsonb,
+    revert_failure jsonb,
+    PRIMARY KEY (flow_uuid, node)
+) WITH (fillfactor = 60);
+COMMENT ON TABLE pawl_saga.retries IS 'the retry controllers of flows; the database runs them itself';
+COMMENT ON COLUMN pawl_saga.retries.due_at IS 'RETRYING: when the next attempt begins';
+CREATE INDEX retries_due ON pawl_saga.retries (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE pawl_saga.junctions (
+    flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
+    node integer NOT NULL,
+    blockers integer NOT NULL,
+    backward boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (flow_uuid, node)
+) WITH (fillfactor = 60);
+COMMENT ON TABLE pawl_saga.junctions IS 'entries and ends of flows: they are passed when nothing blocks them, forward, or backward when what is behind them is reverted';
+
+CREATE TABLE pawl_saga.attempts (
+    flow_uuid uuid NOT NULL,
+    node integer NOT NULL,
+    attempt integer NOT NULL,
+    value jsonb,
+    failures jsonb NOT NULL DEFAULT '{}',
+    began_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    closed_at timestamptz,
+    PRIMARY KEY (flow_uuid, node, attempt),
+    FOREIGN KEY (flow_uuid, node) REFERENCES pawl_saga.retries ON DELETE CASCADE
+);
+COMMENT ON TABLE pawl_saga.attempts IS 'every attempt of every retry, for ever: the value it provided, and the failures that were decided in it by atom';
+COMMENT ON COLUMN pawl_saga.attempts.closed_at IS 'when the history was cleared: the retry was reverted, or its flow began anew; only open attempts count';
+
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.flows', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.runs', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.tasks', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.retries', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.junctions', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.attempts', '');

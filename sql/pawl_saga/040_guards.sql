@@ -1,0 +1,32 @@
+-- What the arrows ask before they let a row through.
+
+CREATE FUNCTION pawl_saga.may_execute(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$BEGIN
+    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'EXECUTE' AND old.due_at IS NULL;
+END$function$;
+COMMENT ON FUNCTION pawl_saga.may_execute(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it is to be executed, and all before it is done';
+
+CREATE FUNCTION pawl_saga.may_revert(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$BEGIN
+    RETURN new.blockers OPERATOR(pg_catalog.=) 0 AND new.intention OPERATOR(pg_catalog.=) 'REVERT' AND old.due_at IS NULL;
+END$function$;
+COMMENT ON FUNCTION pawl_saga.may_revert(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it is to be reverted, and all behind it is undone';
+
+CREATE FUNCTION pawl_saga.is_wanted(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$BEGIN RETURN new.intention OPERATOR(pg_catalog.=) 'EXECUTE'; END$function$;
+COMMENT ON FUNCTION pawl_saga.is_wanted(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it is still to be executed';
+
+CREATE FUNCTION pawl_saga.flow_begins_anew(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$BEGIN RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid); END$function$;
+COMMENT ON FUNCTION pawl_saga.flow_begins_anew(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: its flow was reset';
+
+CREATE FUNCTION pawl_saga.flow_of_retry_begins_anew(old pawl_saga.retries, new pawl_saga.retries) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$BEGIN RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid); END$function$;
+COMMENT ON FUNCTION pawl_saga.flow_of_retry_begins_anew(pawl_saga.retries, pawl_saga.retries) IS 'guard: its flow was reset';

@@ -1,0 +1,184 @@
+-- What follows when a row moves, by whichever door: the trigger looks at all rows of a statement at once.
+
+-- What a task remembers of the state it enters.
+CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    NEW.timeout_at := NULL;
+    CASE NEW.state
+        WHEN 'RUNNING' THEN
+            NEW.started_at := clock_timestamp();
+            NEW.progress := NULL;
+            NEW.progress_details := NULL;
+            NEW.timeout_at := NEW.started_at + NEW.timeout;
+        WHEN 'REVERTING' THEN
+            NEW.started_at := clock_timestamp();
+            NEW.timeout_at := NEW.started_at + NEW.revert_timeout;
+        WHEN 'SUCCESS' THEN
+            NEW.failure := NULL;
+            NEW.due_at := 'infinity';
+        WHEN 'FAILURE' THEN
+            NEW.result := NULL;
+            NEW.failure := coalesce(NEW.failure, '{"message": "unknown outcome"}');
+            NEW.due_at := 'infinity';
+        WHEN 'REVERT_FAILURE' THEN
+            NEW.revert_failure := coalesce(NEW.revert_failure, '{"message": "unknown outcome"}');
+            NEW.due_at := 'infinity';
+        WHEN 'REVERTED' THEN
+            NEW.revert_failure := NULL;
+        WHEN 'PENDING' THEN
+            NEW.due_at := 'infinity';
+            NEW.result := NULL;
+            NEW.failure := NULL;
+            NEW.revert_result := NULL;
+            NEW.revert_failure := NULL;
+            NEW.progress := NULL;
+            NEW.progress_details := NULL;
+            NEW.started_at := NULL;
+        ELSE NULL;
+    END CASE;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._task_entered() IS 'internal: what a task remembers of the state it enters';
+CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.tasks
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._task_entered();
+
+CREATE FUNCTION pawl_saga._atoms_moved() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[]; moved_failures jsonb[];
+    passed_flows uuid[]; passed_nodes integer[];
+    undone_flows uuid[]; undone_nodes integer[];
+    failed record;
+    began uuid[] := '{}';  -- flows that go on for sure
+    outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
+BEGIN
+    SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node), array_agg(n.state ORDER BY n.flow_uuid, n.node),
+           array_agg(n.blockers ORDER BY n.flow_uuid, n.node), array_agg(n.intention ORDER BY n.flow_uuid, n.node), array_agg(n.failure ORDER BY n.flow_uuid, n.node)
+      INTO moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions, moved_failures
+      FROM new_atoms n JOIN old_atoms o ON o.flow_uuid = n.flow_uuid AND o.node = n.node
+     WHERE o.state <> n.state AND n.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'REVERT_FAILURE', 'IGNORE');
+    IF moved_flows IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF outermost THEN
+        PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = ANY (moved_flows) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
+        PERFORM set_config('pawl_saga.following', 'on', true);
+    END IF;
+    SELECT array_agg(m.flow) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
+           array_agg(m.node) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
+           array_agg(m.flow) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT'), array_agg(m.node) FILTER (WHERE m.state = 'REVERTED' AND m.intention = 'REVERT')
+      INTO passed_flows, passed_nodes, undone_flows, undone_nodes
+      FROM unnest(moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions) m(flow, node, state, blockers, intention)
+      JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
+     WHERE m.blockers = 0;
+    IF passed_flows IS NOT NULL THEN
+        began := pawl_saga._pass_on(passed_flows, passed_nodes);
+    END IF;
+    IF undone_flows IS NOT NULL THEN
+        began := began || pawl_saga._pass_back(undone_flows, undone_nodes);
+    END IF;
+    IF moved_states && '{FAILURE,REVERT_FAILURE}' THEN
+        began := '{}';
+        FOR failed IN
+            SELECT m.flow, m.node, m.state, m.failure FROM unnest(moved_flows, moved_nodes, moved_states, moved_failures) m(flow, node, state, failure)
+              JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING') WHERE m.state IN ('FAILURE', 'REVERT_FAILURE')
+        LOOP
+            IF failed.state = 'FAILURE' THEN
+                PERFORM pawl_saga._decide(failed.flow, failed.node, failed.failure);
+            ELSE
+                PERFORM pawl_saga._break(failed.flow, NULL);
+            END IF;
+        END LOOP;
+    END IF;
+    -- who finished after it was decided that he is reverted
+    IF TG_TABLE_NAME = 'tasks' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
+        UPDATE pawl_saga.tasks t SET due_at = NULL
+          FROM unnest(moved_flows, moved_nodes) m(flow, node) JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
+         WHERE t.flow_uuid = m.flow AND t.node = m.node AND t.state IN ('SUCCESS', 'FAILURE') AND t.intention = 'REVERT' AND t.blockers = 0 AND t.due_at IS NOT NULL;
+    END IF;
+    IF TG_TABLE_NAME = 'retries' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
+        PERFORM pawl_saga._examine(m.flow, m.node) FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state) WHERE m.state IN ('SUCCESS', 'FAILURE');
+    END IF;
+    IF outermost THEN
+        SELECT coalesce(array_agg(DISTINCT m), '{}') INTO moved_flows FROM unnest(moved_flows) m WHERE m <> ALL (began);
+        IF moved_flows <> '{}' THEN
+            PERFORM pawl_saga._finish(moved_flows);
+        END IF;
+        PERFORM set_config('pawl_saga.following', '', true);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._atoms_moved() IS 'internal: what follows from the moves of atoms';
+
+CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
+CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
+    FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
+
+-- What a flow whose work is over ends in; null: something can still be done.
+CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF f.broken THEN
+        RETURN 'FAILURE';
+    END IF;
+    IF EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0
+                  AND (r.state = 'PENDING' AND r.intention = 'EXECUTE' OR r.intention = 'RETRY' OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE')))
+       OR f.state = 'SUSPENDING'
+          AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0
+                         AND (t.state = 'PENDING' AND t.intention = 'EXECUTE' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) THEN
+        RETURN CASE WHEN f.state = 'SUSPENDING' THEN 'SUSPENDED' END;
+    END IF;
+    IF EXISTS (SELECT FROM pawl_saga.junctions j JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid AND j.node = d.last_node
+                WHERE j.flow_uuid = f.flow_uuid AND NOT j.backward AND j.blockers = 0) THEN
+        RETURN 'SUCCESS';
+    END IF;
+    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid
+                  AND (t.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING') OR t.state = 'SUCCESS' AND t.intention = 'REVERT'))
+       OR EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid
+                     AND (r.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING', 'RETRYING') OR r.state = 'SUCCESS' AND r.intention IN ('REVERT', 'RETRY'))) THEN
+        RETURN 'FAILURE';
+    END IF;
+    RETURN 'REVERTED';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS 'internal: the state that a flow ends in when nothing is under way';
+
+CREATE FUNCTION pawl_saga._finish(flows uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    f pawl_saga.flows;
+    outcome text;
+BEGIN
+    FOR f IN
+        SELECT x.* FROM pawl_saga.flows x WHERE x.flow_uuid = ANY (flows) AND x.state IN ('RUNNING', 'SUSPENDING')
+           AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = x.flow_uuid
+                              AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
+         ORDER BY x.flow_uuid
+    LOOP
+        outcome := pawl_saga._outcome(f);
+        IF outcome IS NOT NULL THEN
+            UPDATE pawl_saga.flows x SET state = outcome WHERE x.flow_uuid = f.flow_uuid;
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS 'internal: ends flows in which nothing is under way';

@@ -1,0 +1,114 @@
+-- What the move of a flow means: its engine, its atoms.
+
+CREATE FUNCTION pawl_saga._flow_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    NEW.entered_at := clock_timestamp();
+    IF NEW.state = 'RUNNING' AND OLD.state IN ('PENDING', 'SUCCESS', 'FAILURE', 'SUSPENDED') THEN
+        NEW.run := OLD.run + 1;
+        NEW.broken := false;
+        NEW.problem := NULL;
+    ELSIF NEW.state = 'PENDING' THEN
+        NEW.undoing := false;
+        NEW.broken := false;
+        NEW.problem := NULL;
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._flow_entered() IS 'internal: what a flow remembers of the state it enters';
+CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.flows
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_entered();
+
+-- The engine of a run: it waits while work is out, and ends with its flow.
+CREATE FUNCTION pawl_saga._engine(flow uuid, number integer, outcome text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    next_state text;
+BEGIN
+    IF outcome IS NULL THEN
+        INSERT INTO pawl_saga.runs (flow_uuid, run) VALUES (flow, number);
+    END IF;
+    FOREACH next_state IN ARRAY CASE WHEN outcome IS NULL THEN ARRAY['RESUMING', 'SCHEDULING', 'WAITING'] ELSE ARRAY['ANALYZING', 'GAME_OVER', outcome] END LOOP
+        UPDATE pawl_saga.runs r SET state = next_state, ended_at = CASE WHEN next_state = outcome THEN clock_timestamp() END WHERE r.flow_uuid = flow AND r.run = number;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._engine(uuid, integer, text) IS 'internal: begins or ends the engine of a run';
+
+-- A finished flow begins anew: every atom is as it was before it ran, and what it tried stays on the record.
+CREATE FUNCTION pawl_saga._reset_atoms(flow uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' WHERE t.flow_uuid = flow AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
+    UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
+     WHERE r.flow_uuid = flow AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._reset_atoms(uuid) IS 'internal: takes every atom of a flow back to its beginning';
+
+-- Failures that were stored and not decided: from an import, or from an answer that could not be had.
+CREATE FUNCTION pawl_saga._decide_open(flow uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    failed record;
+BEGIN
+    FOR failed IN
+        SELECT a.node, a.failure FROM (SELECT t.node, t.failure FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND t.intention = 'EXECUTE'
+                                       UNION ALL SELECT r.node, r.failure FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND r.intention = 'EXECUTE') a
+         ORDER BY a.node
+    LOOP
+        PERFORM pawl_saga._decide(flow, failed.node, failed.failure);
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._decide_open(uuid) IS 'internal: decides failures that nobody decided yet';
+
+CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
+BEGIN
+    IF NEW.run > OLD.run THEN
+        PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, NULL);
+    ELSIF NEW.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'SUSPENDED') AND OLD.state IN ('RUNNING', 'SUSPENDING') THEN
+        PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, NEW.state);
+    ELSIF NEW.state = 'RESUMING' THEN
+        PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, 'SUSPENDED');
+    END IF;
+    IF outermost THEN
+        PERFORM set_config('pawl_saga.following', 'on', true);
+    END IF;
+    IF NEW.state = 'PENDING' THEN
+        PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
+    ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
+        PERFORM pawl_saga._hold(NEW.flow_uuid);
+    ELSIF NEW.state = 'RUNNING' THEN
+        PERFORM pawl_saga._settle(NEW.flow_uuid);
+        IF NOT NEW.never_resolve THEN
+            PERFORM pawl_saga._decide_open(NEW.flow_uuid);
+        END IF;
+    END IF;
+    IF outermost THEN
+        PERFORM pawl_saga._finish(ARRAY[NEW.flow_uuid]);
+        PERFORM set_config('pawl_saga.following', '', true);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._flow_moved() IS 'internal: what the move of a flow means for its atoms and its engine';
+CREATE TRIGGER moved AFTER UPDATE OF state ON pawl_saga.flows
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_moved();

@@ -1,0 +1,237 @@
+-- Flows begin, run again, stop for a while, and are put right. Each function is an UPDATE that could be written by hand.
+
+CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false,
+    flow uuid DEFAULT NULL, correlation_id uuid DEFAULT NULL)
+RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    made uuid := coalesce(flow, pawl.uuid_v7());
+    what pawl_saga.definitions;
+BEGIN
+    SELECT d.* INTO what FROM pawl_saga.definitions d WHERE d.definition_uuid = definition;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('PW008', format('unknown definition %s', definition), NULL, 'select pawl_saga.define(…)');
+    END IF;
+    IF jsonb_typeof(inputs) IS DISTINCT FROM 'object' THEN
+        PERFORM pawl._raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
+    END IF;
+    INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
+    VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()));
+    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout)
+    SELECT made, n.node, n.name, n.waits_for, n.priority,
+           coalesce(n.written ->> 'queue', CASE WHEN n.written ->> 'execute' LIKE 'sql:%' THEN 'sql:' ELSE 'default' END),
+           coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
+           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision)
+      FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'task' ORDER BY n.node;
+    INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller)
+    SELECT made, n.node, n.name, n.waits_for, n.written FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'retry' ORDER BY n.node;
+    INSERT INTO pawl_saga.junctions (flow_uuid, node, blockers)
+    SELECT made, n.node, n.waits_for FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind IN ('entry', 'end') ORDER BY n.node;
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.create_flow(uuid, jsonb, boolean, boolean, uuid, uuid) IS
+'makes a flow of a definition, PENDING, and returns its id. inputs: {"name": value}; defer_reverts: a REVERT asks the controllers outside, and reverts everything in the end; never_resolve: a failure is not decided, it ends the flow in FAILURE. PW008: unknown definition';
+
+-- The newest definition of a name.
+CREATE FUNCTION pawl_saga.start(name text, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false, version integer DEFAULT NULL)
+RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d WHERE d.name = start.name AND (start.version IS NULL OR d.version = start.version)
+                         ORDER BY d.version DESC LIMIT 1);
+    made uuid;
+BEGIN
+    IF definition IS NULL THEN
+        PERFORM pawl._raise('PW008', format('unknown flow "%s"%s', name, coalesce(' version ' || version, '')), NULL, 'select pawl_saga.define(…)');
+    END IF;
+    made := pawl_saga.create_flow(definition, inputs, defer_reverts, never_resolve);
+    PERFORM pawl_saga.run(made);
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.start(text, jsonb, boolean, boolean, integer) IS
+'makes a flow of the newest (or the given) version of a definition, runs it and returns its id; see pawl_saga.create_flow and pawl_saga.run. PW008: unknown flow';
+
+CREATE FUNCTION pawl_saga._lock(flow uuid) RETURNS pawl_saga.flows
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    f pawl_saga.flows;
+BEGIN
+    SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+    END IF;
+    RETURN f;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._lock(uuid) IS 'internal: a flow, locked; P0002: there is none';
+
+-- 22023 where a name is required that nobody can provide.
+CREATE FUNCTION pawl_saga.validate(flow uuid) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    missing text;
+BEGIN
+    SELECT string_agg(format('"%s" of "%s"', p.name, n.name), ', ' ORDER BY p.node, p.parameter) INTO missing
+      FROM pawl_saga.flows f JOIN pawl_saga.parameters p ON p.definition_uuid = f.definition_uuid
+      JOIN pawl_saga.nodes n ON n.definition_uuid = p.definition_uuid AND n.node = p.node
+     WHERE f.flow_uuid = flow AND NOT p.optional AND NOT p.is_injected AND p.providers = '{}' AND NOT f.inputs ? p.name;
+    IF missing IS NOT NULL THEN
+        PERFORM pawl._raise('22023', 'nobody provides what is required', format('Missing are %s.', missing), 'inputs => ''{"name": value}''');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.validate(uuid) IS 'checks that everything that atoms require is provided; 22023: what is missing';
+
+CREATE FUNCTION pawl_saga.run(flow uuid) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+AS $function$
+DECLARE
+    f pawl_saga.flows := pawl_saga._lock(flow);
+BEGIN
+    IF f.state IN ('RUNNING', 'SUSPENDING') THEN
+        PERFORM pawl._raise('55000', 'the flow is being run already', format('Flow %s is in state "%s".', flow, f.state), format('select pawl_saga.resume(%L)', flow));
+    END IF;
+    PERFORM pawl_saga.validate(flow);
+    IF f.state = 'REVERTED' THEN
+        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'SUCCESS') THEN
+            PERFORM pawl._raise('55000', 'a rerun would forget work that was done and not reverted',
+                format('Flow %s: tasks outside of what was reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''…'')', flow));
+        END IF;
+        UPDATE pawl_saga.flows x SET state = 'PENDING' WHERE x.flow_uuid = flow;
+    ELSIF f.state = 'RESUMING' THEN
+        UPDATE pawl_saga.flows x SET state = 'SUSPENDED' WHERE x.flow_uuid = flow;
+    END IF;
+    UPDATE pawl_saga.flows x SET state = 'RUNNING' WHERE x.flow_uuid = flow;
+    RETURN (SELECT x.state FROM pawl_saga.flows x WHERE x.flow_uuid = flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.run(uuid) IS
+'runs a flow: a PENDING one begins, a SUSPENDED one goes on, a SUCCESS or FAILURE one does what can still be done, a REVERTED one begins anew. Returns the state that it is in. 55000: it is being run, or was reverted in part only; 22023: values are missing; P0002: no such flow';
+
+CREATE FUNCTION pawl_saga.suspend(flow uuid) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+AS $function$
+DECLARE
+    f pawl_saga.flows := pawl_saga._lock(flow);
+BEGIN
+    IF f.state = 'RUNNING' THEN
+        UPDATE pawl_saga.flows x SET state = 'SUSPENDING' WHERE x.flow_uuid = flow;
+    END IF;
+    RETURN (SELECT x.state FROM pawl_saga.flows x WHERE x.flow_uuid = flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.suspend(uuid) IS
+'asks a running flow to stop: what is under way finishes, nothing more is begun. Returns the state that it is in: SUSPENDING, or where nothing was under way SUSPENDED; other flows are left as they are. P0002: no such flow';
+
+CREATE FUNCTION pawl_saga.resume(flow uuid) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+AS $function$
+DECLARE
+    f pawl_saga.flows := pawl_saga._lock(flow);
+BEGIN
+    IF f.state IN ('RUNNING', 'SUSPENDING') THEN
+        UPDATE pawl_saga.flows x SET state = 'RESUMING' WHERE x.flow_uuid = flow;
+    END IF;
+    IF f.state IN ('RUNNING', 'SUSPENDING', 'RESUMING') THEN
+        UPDATE pawl_saga.flows x SET state = 'SUSPENDED' WHERE x.flow_uuid = flow;
+    ELSIF f.state <> 'SUSPENDED' THEN
+        RETURN f.state;
+    END IF;
+    RETURN pawl_saga.run(flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.resume(uuid) IS
+'goes on with a suspended flow; takes one that is RUNNING or SUSPENDING up again as after a crash: counts everything anew, and decides what was not decided. Work that is under way stays with its workers. Returns the state that it is in; PENDING and finished flows are left as they are. P0002: no such flow';
+
+CREATE FUNCTION pawl_saga.reset(flow uuid, reason text) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+AS $function$
+DECLARE
+    f pawl_saga.flows := pawl_saga._lock(flow);
+BEGIN
+    PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_saga.flows x SET state = 'PENDING' WHERE x.flow_uuid = flow;
+    RETURN (SELECT x.state FROM pawl_saga.flows x WHERE x.flow_uuid = flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.reset(uuid, text) IS
+'takes a flow that is SUCCESS or REVERTED, and all of its atoms, back to PENDING; what was tried stays on the record. PW001: it is in another state; P0002: no such flow';
+
+CREATE FUNCTION pawl_saga._failed_revert(flow uuid, task text) RETURNS pawl_saga.tasks
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    t pawl_saga.tasks;
+BEGIN
+    PERFORM pawl_saga._lock(flow);
+    SELECT x.* INTO t FROM pawl_saga.tasks x WHERE x.flow_uuid = flow AND x.name = task FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no task "%s" in flow %s', task, flow));
+    END IF;
+    IF t.state <> 'REVERT_FAILURE' THEN
+        PERFORM pawl._raise('55000', format('the revert of task "%s" has not failed', task), format('Flow %s: it is in state "%s".', flow, t.state));
+    END IF;
+    RETURN t;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._failed_revert(uuid, text) IS 'internal: a task whose revert failed, locked; P0002, 55000';
+
+CREATE FUNCTION pawl_saga.resolve(flow uuid, task text, reason text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+AS $function$
+DECLARE
+    t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
+BEGIN
+    IF coalesce(reason, '') = '' THEN
+        PERFORM pawl._raise('22004', 'a revert is resolved by hand for a reason', NULL, 'reason => ''…''');
+    END IF;
+    PERFORM set_config('pawl.event', 'resolve', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_saga.tasks x SET state = 'REVERTED' WHERE x.flow_uuid = flow AND x.node = t.node;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.resolve(uuid, text, text) IS
+'an operator says that a task whose revert failed is undone; the flow goes on with pawl_saga.run. 55000: its revert has not failed; P0002: no such flow or task; 22004: no reason';
+
+CREATE FUNCTION pawl_saga.retry_revert(flow uuid, task text, reason text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+AS $function$
+DECLARE
+    t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
+BEGIN
+    IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) <> 'FAILURE' THEN
+        PERFORM pawl._raise('55000', 'the flow has not ended yet', NULL, format('select pawl_saga.retry_revert(%L, %L) when it is in FAILURE', flow, task));
+    END IF;
+    PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
+    UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = flow AND x.node = t.node;
+    UPDATE pawl_saga.flows f SET state = 'RUNNING' WHERE f.flow_uuid = flow;
+    RETURN (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.retry_revert(uuid, text, text) IS
+'has a failed revert tried again, and goes on with the flow. 55000: its revert has not failed, or the flow has not ended; P0002: no such flow or task';

@@ -1,0 +1,181 @@
+-- What workers do: they claim tasks and report what came of them. Tasks that are SQL functions are run by a duty.
+
+CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    lost pawl_saga.tasks[];
+    reverts pawl_saga.tasks[] := '{}';
+    executes pawl_saga.tasks[];
+BEGIN
+    IF processor IS NULL OR processor = '' THEN
+        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''…''');
+    END IF;
+    PERFORM set_config('pawl.processor', processor, true);
+    -- what a lost worker left: the state stays, so no event fires
+    WITH taken AS (
+        UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
+          FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
+                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue ORDER BY x.flow_uuid LIMIT batch
+                   FOR NO KEY UPDATE SKIP LOCKED) l
+         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+    SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
+    IF cardinality(lost) < batch THEN
+        -- looked up first: among very many that are to be executed a claim would look for them one by one
+        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])) THEN
+            SELECT coalesce(array_agg(c), '{}') INTO reverts FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
+        END IF;
+        IF cardinality(lost) + cardinality(reverts) < batch THEN
+            SELECT coalesce(array_agg(c), '{}') INTO executes
+              FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease, batch - cardinality(lost) - cardinality(reverts), queue) c;
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END, CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
+           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
+                                       WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
+                         THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
+           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END
+      FROM unnest(lost || reverts || executes) t;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
+'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom. pawl.claim takes rows as well';
+
+CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller text := coalesce(current_setting('pawl.processor', true), '');
+    worker text := coalesce(report.processor, nullif(caller, ''));
+    seen record;
+BEGIN
+    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+            '[{"flow_uuid": "…", "node": 1, "fence": 1, "result": {…}}, {"flow_uuid": "…", "node": 2, "fence": 1, "failure": {"message": "…"}}]');
+    END IF;
+    IF worker IS NULL THEN
+        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''…''');
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    -- flows first, then tasks: everybody who decides something locks in this order
+    PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
+    FOR seen IN
+        SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target, v.verdict
+          FROM (SELECT r.flow, r.node, r.said, r.n, CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
+                            ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
+                       CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
+                            WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
+                            WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN 'again'
+                            WHEN t.worker IS DISTINCT FROM worker THEN 'PW004 the task belongs to somebody else'
+                            WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
+                  FROM (SELECT DISTINCT ON (1, 2) (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
+                          FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n) ORDER BY 1, 2, e.n) r
+                  LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
+         GROUP BY v.target, v.verdict, CASE WHEN v.target IN ('FAILURE', 'REVERT_FAILURE') AND v.verdict IS NULL THEN v.n END
+         ORDER BY min(v.n)
+    LOOP
+        IF seen.verdict IS NULL THEN
+            UPDATE pawl_saga.tasks t
+               SET state = seen.target,
+                   result = CASE seen.target WHEN 'SUCCESS' THEN coalesce(r.said -> 'result', 'null') ELSE t.result END,
+                   failure = CASE seen.target WHEN 'FAILURE' THEN r.said -> 'failure' ELSE t.failure END,
+                   revert_result = CASE seen.target WHEN 'REVERTED' THEN r.said -> 'result' ELSE t.revert_result END,
+                   revert_failure = CASE seen.target WHEN 'REVERT_FAILURE' THEN r.said -> 'failure' ELSE t.revert_failure END
+              FROM unnest(seen.flows, seen.nodes, seen.said) r(flow, node, said)
+             WHERE t.flow_uuid = r.flow AND t.node = r.node;
+        END IF;
+        RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
+          FROM unnest(seen.flows, seen.nodes) r(flow, node) LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
+    END LOOP;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
+'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": …} or {…, "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once. Decisions, votes and retries are part of the same transaction';
+
+-- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
+CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    answer jsonb;
+BEGIN
+    IF done IS NULL THEN
+        EXECUTE format('SELECT to_jsonb(%s($1))', pawl_saga._function(substr(handler, 5), 'jsonb')) INTO answer USING arguments;
+    ELSE
+        EXECUTE format('SELECT to_jsonb(%s($1, $2))', pawl_saga._function(substr(handler, 5), 'jsonb,jsonb')) INTO answer USING arguments, done;
+    END IF;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._call(text, jsonb, jsonb) IS 'internal: calls the function that a handler names; 42883: there is none';
+
+CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    worker constant text := pawl.uuid_v7()::text;
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    work record;
+    reports jsonb[];
+    answer jsonb;
+    said text;
+    detail text;
+    code text;
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
+    END IF;
+    done := 0;
+    WHILE done < batch LOOP
+        reports := '{}';
+        -- nobody can take a row that this transaction has written, so the lease is a formality
+        FOR work IN SELECT c.* FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c LOOP
+            answer := jsonb_build_object('flow_uuid', work.flow_uuid, 'node', work.node, 'fence', work.fence);
+            BEGIN
+                IF work.action = 'execute' THEN
+                    answer := answer || jsonb_build_object('result', pawl_saga._call(work.handler, work.arguments, NULL));
+                ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = work.flow_uuid AND t.node = work.node AND t.revert IS NULL) THEN
+                    NULL;  -- nothing to undo
+                ELSE
+                    answer := answer || jsonb_build_object('result', pawl_saga._call(work.handler, work.arguments,
+                        jsonb_build_object('result', work.result, 'failure', work.failure, 'failures', work.failures)));
+                END IF;
+            EXCEPTION WHEN OTHERS THEN
+                -- what the server asks of everybody is not the task's failure
+                IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' THEN
+                    RAISE;
+                END IF;
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+                answer := answer || jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
+            END;
+            reports := reports || answer;
+        END LOOP;
+        EXIT WHEN reports = '{}';
+        PERFORM FROM pawl_saga.report(to_jsonb(reports), worker);
+        done := done + cardinality(reports);
+    END LOOP;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
+'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran in this transaction. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s. A duty';

@@ -1,0 +1,161 @@
+# An accident at each statement that worker and daemon send: the connection is cut before the server hears of it or after it has done it,
+# the program is killed, the backend is, the whole server is. Then every task ends well, no result counts twice, nothing is lost.
+# PAWL_LONG=1: every accident at every statement.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use FaultProxy;
+use PawlTest;
+use PawlPrograms;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', 'create extension pawl_dag');
+$node->safe_psql('postgres', <<'SQL');
+create table called (task int);
+create function called(context jsonb, inputs jsonb) returns jsonb language sql as
+    $$ insert into public.called values ((context ->> 'n')::int); select jsonb_build_object('by', 'sql') $$;
+SQL
+my $retry = '"retry": {"max_attempts": 50, "backoff_base_ms": 20, "max_backoff_ms": 100}';
+define_template($node, qq({"name": "work", "steps": [
+	{"name": "a", "handler": "sleep", $retry},
+	{"name": "b", "handler": "sleep", "handler_options": {"seconds": 300}, "dependencies": ["a"], $retry},
+	{"name": "c", "handler": "sql:public.called", "dependencies": ["a"], $retry},
+	{"name": "d", "handler": "sleep", "dependencies": ["b", "c"], $retry}]}));
+my $tasks = 0;
+# The server may be on its way back, and an answer may be lost: then the key tells that the task is there.
+sub begin_task
+{
+	++$tasks;
+	my ($out, $err);
+	wait_until(sub {
+		$node->psql('postgres', "select pawl_dag.start_task('work', '{\"n\": $tasks}', identity_key => '$tasks')", stdout => \$out, stderr => \$err, on_error_die => 0) == 0
+			|| $err =~ /tasks_namespace_name_identity_key_key/ }, 'a task that begins');
+	return;
+}
+
+my %program = (
+	example_worker => [ 'default', 4, 0.001, 600 ],
+	pawld => [ '--longest-poll-ms', 100 ],
+);
+sub begin_through
+{
+	my ($proxy, $name) = @_;
+	local $PawlPrograms::through = $proxy->through;
+	return begin_program($node, $name, @{ $program{$name} });
+}
+
+# Accidents one after the other at a program; those that a cut must come before, because only then is the statement sent.
+my %reached;
+sub accidents
+{
+	my ($proxy, $run, $name, $when, $what, @texts) = @_;
+	for my $text (@texts)
+	{
+		my @first = $text =~ /^SELECT s\.step_uuid FROM unnest/ ? ([ 'WITH me AS', 'after', 'cut' ]) : ();
+		$proxy->arm(@first, [ $text, $when, $what eq 'program' ? $$run->{pid} : $what eq 'server' ? 'cut' : $what ]);
+		if ($text =~ /prune_events/)  # once a minute, and when the daemon begins
+		{
+			next if $what eq 'program';
+			end_program($$run, 'TERM');
+			$$run = begin_through($proxy, $name);
+		}
+		begin_task();
+		for my $round (1 .. 100)
+		{
+			last if $proxy->fired > @first;
+			$$run->{harness}->pump_nb;
+			# some statements are sent in a new session only, others only when there is more to do
+			$proxy->cut_all if $round % 20 == 10;
+			begin_task() if $round % 20 == 0;
+			select undef, undef, undef, 0.05;
+		}
+		my $happened = $proxy->fired > @first;
+		$reached{$name}{$text}++ if $happened;
+		if ($happened && $what eq 'server')
+		{
+			$node->kill9;
+			wait_until(sub { !-e $node->data_dir . '/postmaster.pid' || !kill 0, (split /\n/, PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid'))[0] },
+				'the end of the server');
+			$node->start;
+		}
+		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
+		next unless $what eq 'program';
+		eval { $$run->{harness}->kill_kill } unless $happened;
+		eval { $$run->{harness}->finish };
+		$$run = begin_through($proxy, $name);
+	}
+	$proxy->arm();
+	return;
+}
+
+my $socket = $node->host . '/.s.PGSQL.' . $node->port;
+for my $name (qw(example_worker pawld))
+{
+	my ($other) = grep { $_ ne $name } keys %program;
+	my $helper = begin_program($node, $other, @{ $program{$other} });
+	my $proxy = FaultProxy->new($socket);
+	my $run = begin_through($proxy, $name);
+	# What it sends: in quiet, and after a loss.
+	begin_task() for 1 .. 3;
+	ok(all_ended($node, 'work'), "$name works through a proxy");
+	$proxy->arm([ $name eq 'pawld' ? 'SELECT tasks, NULL' : 'WITH me AS', 'after', 'cut' ]);
+	begin_task();
+	ok(all_ended($node, 'work'), 'and lives through a cut');
+	my @statements = $proxy->statements;
+	diag("$name sends " . @statements . ' statements') if $ENV{PAWL_LONG};
+	cmp_ok(scalar @statements, '>=', 8, "the statements of $name are known");
+
+	accidents($proxy, \$run, $name, 'before', 'cut', @statements);
+	accidents($proxy, \$run, $name, 'after', 'cut', @statements);
+	my @never = grep { !$reached{$name}{$_} } @statements;
+	is(join("\n", @never), '', "an accident at each statement of $name");
+	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl\.claim|^WITH me AS|orchestrate|run_sql_steps|pawl\.reap/ } @statements;
+	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
+	@telling = grep { /pawl\.claim|^WITH me AS|orchestrate|run_sql_steps/ } @telling unless $ENV{PAWL_LONG};
+	accidents($proxy, \$run, $name, 'after', 'backend', @telling);
+	accidents($proxy, \$run, $name, 'after', 'server', @telling);
+
+	ok(all_ended($node, 'work'), "every task ends, after accidents at $name");
+	is(end_program($run, 'TERM'), 0, "$name ends well");
+	end_program($helper, 'TERM');
+	$proxy->end;
+}
+
+# The drain's statement is sent at the end only.
+my $proxy = FaultProxy->new($socket);
+my $daemon = begin_program($node, 'pawld', @{ $program{pawld} });
+for my $when (qw(before after))
+{
+	my $run = begin_through($proxy, 'example_worker');
+	begin_task();
+	wait_until(sub { one($node, q{select count(*) from pawl_dag.steps where state = 'in_progress'}) > 0 }, 'a step at work');
+	$proxy->arm([ 'SELECT pawl.abandon', $when, 'cut' ]);
+	is(end_program($run, 'TERM'), 0, "a drain that is cut $when it gives work back ends well");
+	is($proxy->fired, 1, 'and was cut');
+}
+my $worker = begin_program($node, 'example_worker', @{ $program{example_worker} });
+ok(all_ended($node, 'work'), 'every task ends');
+end_program($_, 'TERM') for $worker, $daemon;
+$proxy->end;
+
+is(one($node, q{select string_agg(distinct t.state || ' ' || s.state, ',') from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid)}), 'complete complete', 'every task and step is complete');
+is(one($node, 'select count(*) from pawl_dag.tasks'), $tasks, 'every task that was begun is there, once');
+is(one($node, <<'SQL'), 4 * $tasks, 'no result counts twice');
+select count(*) from (
+    select from pawl_dag.step_transitions where to_state in ('enqueued_for_orchestration', 'complete')
+     group by task_uuid, step_uuid having count(*) filter (where to_state = 'complete') = 1 and count(*) filter (where to_state <> 'complete') = 1) x
+SQL
+is(one($node, 'select count(*) || $$ $$ || count(distinct step_uuid) || $$ $$ || bool_and(success) from pawl_dag.step_result_audit'), join(' ', (4 * $tasks) x 2, 'true'),
+	'the audit has exactly one row a result');
+is(one($node, 'select count(*) || $$ $$ || count(distinct task) from called'), "$tasks $tasks", 'a SQL step did what it does exactly once');
+is(one($node, q{select count(*) from pawl_dag.steps where handler = 'sleep' and not result ? 'slept' or handler <> 'sleep' and result <> '{"by": "sql"}'}), 0, 'the results are there');
+is(one($node, <<'SQL'), 0, 'no step begins before its parents are complete');
+select count(*) from pawl_dag.edges e
+  join pawl_dag.step_transitions p on p.task_uuid = e.task_uuid and p.step_uuid = e.parent_uuid and p.to_state = 'complete'
+  join pawl_dag.step_transitions c on c.task_uuid = e.task_uuid and c.step_uuid = e.child_uuid and c.to_state = 'in_progress'
+ where c.created_at < p.created_at
+SQL
+sound($node, 'after all accidents');
+done_testing();

@@ -1,0 +1,197 @@
+# A socket between a program and the server that knows where statements begin and end, and has an accident at one that it is told.
+package FaultProxy;
+
+use strict;
+use warnings;
+use IO::Select;
+use IO::Socket::UNIX;
+use PostgreSQL::Test::Utils;
+use Socket;
+
+# target: the server's socket.
+sub new
+{
+	my ($class, $target) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir_short();
+	my $listener = IO::Socket::UNIX->new(Local => "$folder/.s.PGSQL.6000", Listen => 20) or die "cannot listen in $folder: $!";
+	socketpair(my $ours, my $theirs, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!";
+	my $pid = fork() // die "fork: $!";
+	if ($pid == 0)
+	{
+		close $ours;
+		$SIG{$_} = 'IGNORE' for qw(INT PIPE);
+		eval { FaultProxy::Loop->new($listener, $theirs, $target)->run };
+		require POSIX;
+		POSIX::_exit(0);
+	}
+	close $theirs;
+	$ours->autoflush(1);
+	return bless { folder => $folder, pid => $pid, control => $ours, heard => '', statements => {}, fired => [] }, $class;
+}
+
+sub through { return [ $_[0]{folder}, 6000 ] }
+
+# Accidents in this order: [text the statement begins with, before | after, cut | backend | a pid to kill]. After: the server has done
+# it, and the program never hears of it.
+sub arm
+{
+	my ($self, @accidents) = @_;
+	$self->{fired} = [];
+	print { $self->{control} } join("\x1e", 'arm', map { join "\x1f", @$_ } @accidents), "\x1d";
+	return;
+}
+
+sub cut_all { print { $_[0]{control} } "cut\x1d"; return }
+
+# How many accidents have happened.
+sub fired { my ($self) = @_; $self->listen; return scalar @{ $self->{fired} } }
+
+# The statements that were seen.
+sub statements { my ($self) = @_; $self->listen; return sort keys %{ $self->{statements} } }
+
+sub listen
+{
+	my ($self) = @_;
+	my $select = IO::Select->new($self->{control});
+	while ($select->can_read(0))
+	{
+		sysread($self->{control}, $self->{heard}, 65536, length $self->{heard}) or last;
+	}
+	while ($self->{heard} =~ s/^([^\x1d]*)\x1d//)
+	{
+		my ($what, $text) = split /\x1e/, $1;
+		if ($what eq 'fired') { push @{ $self->{fired} }, $text }
+		else { $self->{statements}{$text} = 1 }
+	}
+	return;
+}
+
+sub end { my ($self) = @_; close $self->{control}; waitpid $self->{pid}, 0; return }
+
+package FaultProxy::Loop;
+
+use strict;
+use warnings;
+
+sub new
+{
+	my ($class, $listener, $control, $target) = @_;
+	$control->autoflush(1);
+	return bless { listener => $listener, control => $control, target => $target, select => IO::Select->new($listener, $control),
+		arms => [], seen => {}, of => {} }, $class;
+}
+
+sub run
+{
+	my ($self) = @_;
+	while (1)
+	{
+		for my $socket ($self->{select}->can_read)
+		{
+			if ($socket == $self->{listener}) { $self->meet }
+			elsif ($socket == $self->{control}) { return unless $self->obey }
+			else { $self->carry($socket) }
+		}
+	}
+}
+
+sub meet
+{
+	my ($self) = @_;
+	my $client = $self->{listener}->accept or return;
+	my $server = IO::Socket::UNIX->new(Peer => $self->{target});
+	return close $client unless $server;
+	my $pair = { client => $client, server => $server, from_client => '', from_server => '', begun => 0 };
+	$self->{of}{$_} = $pair for $client, $server;
+	$self->{select}->add($client, $server);
+	return;
+}
+
+sub obey
+{
+	my ($self) = @_;
+	my $read = sysread($self->{control}, $self->{orders}, 65536, length($self->{orders} // ''));
+	return 0 unless $read;
+	while ($self->{orders} =~ s/^([^\x1d]*)\x1d//)
+	{
+		my ($what, @arms) = split /\x1e/, $1;
+		if ($what eq 'arm') { $self->{arms} = [ map { [ split /\x1f/ ] } @arms ] }
+		else { $self->part($_) for values %{ { map { $_ => $_ } values %{ $self->{of} } } } }
+	}
+	return 1;
+}
+
+sub part
+{
+	my ($self, $pair) = @_;
+	for my $socket (@$pair{qw(client server)})
+	{
+		$self->{select}->remove($socket);
+		delete $self->{of}{$socket};
+		close $socket;
+	}
+	return;
+}
+
+sub carry
+{
+	my ($self, $socket) = @_;
+	my $pair = $self->{of}{$socket} or return;
+	my ($from, $to) = $socket == $pair->{client} ? qw(client server) : qw(server client);
+	sysread($socket, $pair->{"from_$from"}, 65536, length $pair->{"from_$from"}) or return $self->part($pair);
+	while (defined(my $message = next_message(\$pair->{"from_$from"}, $from eq 'client' && !$pair->{begun})))
+	{
+		my $type = $from eq 'client' && !$pair->{begun}++ ? '' : substr $message, 0, 1;
+		if ($from eq 'client' && $type =~ /^[PQ]$/)
+		{
+			my $text = substr $message, 5;
+			$text =~ s/^[^\0]*\0// if $type eq 'P';
+			$text =~ s/\0.*//s;
+			return if $self->statement($pair, $text);
+		}
+		$pair->{backend} = unpack 'N', substr $message, 5, 4 if $from eq 'server' && $type eq 'K';
+		if ($from eq 'server' && $pair->{doomed})
+		{
+			return $self->accident($pair) if $type eq 'Z';
+			next;
+		}
+		syswrite $pair->{$to}, $message;
+	}
+	return;
+}
+
+# A whole message off the front, or nothing; the first of a client has no type.
+sub next_message
+{
+	my ($buffer, $first) = @_;
+	my $at = $first ? 0 : 1;
+	return undef if length $$buffer < $at + 4;
+	my $length = $at + unpack 'N', substr $$buffer, $at, 4;
+	return undef if length $$buffer < $length;
+	return substr $$buffer, 0, $length, '';
+}
+
+# True if the program is never to see the end of it.
+sub statement
+{
+	my ($self, $pair, $text) = @_;
+	print { $self->{control} } "saw\x1e$text\x1d" unless $self->{seen}{$text}++;
+	my $arm = $self->{arms}[0];
+	return 0 unless $arm && index($text, $arm->[0]) == 0;
+	$pair->{doomed} = shift @{ $self->{arms} };
+	return 0 if $arm->[1] eq 'after';
+	$self->accident($pair);
+	return 1;
+}
+
+sub accident
+{
+	my ($self, $pair) = @_;
+	my ($text, undef, $victim) = @{ $pair->{doomed} };
+	kill 'KILL', $victim eq 'backend' ? $pair->{backend} : $victim if $victim ne 'cut';
+	$self->part($pair);
+	print { $self->{control} } "fired\x1e$text\x1d";
+	return;
+}
+
+1;
