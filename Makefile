@@ -43,7 +43,8 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
-demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows (ACT=1, 2 or 3: one of them)
+demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file (ACT=1 to 4: one of them)
+	@scripts/install-packages demo
 	@scripts/private-postgres run examples/demo $(ACT)
 
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed

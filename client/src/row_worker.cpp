@@ -161,6 +161,7 @@ void RowWorker::Impl::work() {
                 name = random_name();
                 const std::lock_guard lock(mutex);
                 alive.insert(name);
+                say("works as " + name);
             }
             if (turn(*connection, name))
                 pace.found();
