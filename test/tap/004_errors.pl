@@ -175,7 +175,8 @@ refused($node, q(select pawl.define(repeat('x', 100 * 1024 * 1024), 'stateDiagra
     [*] --> a')), '42602', 'a name of 100 MB');
 is(one($node, 'select 1'), 1, 'and the server is there');
 
-# The library shows the server its functions and nothing else.
+# The library shows the server its functions, those of the packs among them, and nothing else.
+one($node, "create extension $_") for split /\n/, one($node, "select name from pg_available_extensions where name like 'pawl\\_%' order by 1");
 my %expected = map { $_ => 1 } ('_PG_init', 'Pg_magic_func');
 for my $symbol (split /\n/, one($node, "select distinct prosrc from pg_proc where probin = '\$libdir/pawl'"))
 {
@@ -183,7 +184,7 @@ for my $symbol (split /\n/, one($node, "select distinct prosrc from pg_proc wher
 }
 my $library = one($node, "select setting || '/pawl.so' from pg_config where name = 'PKGLIBDIR'");
 my %exported = map { $_ => 1 } grep { length } map { (split)[-1] } split /\n/, `nm -D --defined-only $library`;
-is(join(' ', sort keys %exported), join(' ', sort keys %expected), 'the module exports the functions of the install script, its magic and its start');
+is(join(' ', sort keys %exported), join(' ', sort keys %expected), 'the module exports the functions of the install scripts, its magic and its start');
 unlike(`ldd $library`, qr/libstdc\+\+/, 'the C++ runtime is inside');
 
 no_crash($node);
