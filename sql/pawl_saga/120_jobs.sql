@@ -230,15 +230,13 @@ BEGIN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
     END IF;
     done := 0;
+    -- a suspended flow keeps its job: back on the board, the next call would take it and undo what the operator said
     FOR job IN
-        SELECT j.job_uuid, f.state FROM pawl_saga.jobs j JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid
-         WHERE j.owner = pawl_saga.conductor() AND f.state NOT IN ('RUNNING', 'SUSPENDING', 'RESUMING') ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE OF j SKIP LOCKED
+        SELECT j.job_uuid FROM pawl_saga.jobs j JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid
+         WHERE j.owner = pawl_saga.conductor() AND f.state NOT IN ('RUNNING', 'SUSPENDING', 'SUSPENDED', 'RESUMING')
+         ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE OF j SKIP LOCKED
     LOOP
-        IF job.state = 'SUSPENDED' THEN
-            PERFORM pawl_saga.abandon_job(job.job_uuid, pawl_saga.conductor());
-        ELSE
-            PERFORM pawl_saga.consume_job(job.job_uuid, pawl_saga.conductor());
-        END IF;
+        PERFORM pawl_saga.consume_job(job.job_uuid, pawl_saga.conductor());
         done := done + 1;
     END LOOP;
     FOR job IN SELECT c.* FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
@@ -247,7 +245,7 @@ BEGIN
                 job.flow_uuid := pawl_saga.start(job.flow, job.inputs);
                 PERFORM set_config('pawl.processor', pawl_saga.conductor(), true);
                 UPDATE pawl_saga.jobs j SET flow_uuid = job.flow_uuid WHERE j.job_uuid = job.job_uuid;
-            ELSE
+            ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
         EXCEPTION WHEN OTHERS THEN
@@ -262,4 +260,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.conduct(integer) IS
-'takes jobs of the board "default" and starts (or resumes) their flows; consumes the jobs of flows that have ended, however they ended, gives back those of suspended ones, and trashes those whose flow cannot begin. Returns how many jobs it dealt with. A duty';
+'takes jobs of the board "default" and starts (or goes on with) their flows; consumes the jobs of flows that have ended, however they ended, keeps those of suspended ones until pawl_saga.resume, and trashes those whose flow cannot begin. Returns how many jobs it dealt with. A duty';

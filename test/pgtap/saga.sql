@@ -143,6 +143,17 @@ select work();
 select is((select done from pawl_saga.conduct()), 1::bigint, 'and sees that a flow has ended');
 select is((select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid) where job_uuid = :'job'), 'COMPLETE SUCCESS', 'done');
 select ok((select trashed_for from pawl_saga.jobs where job_uuid = :'nonsense') like 'unknown flow%', 'what cannot begin is trashed');
+select pawl_saga.post('resting', 'plain') as resting \gset
+select pawl_saga.conduct() \g /dev/null
+select flow_uuid as rest from pawl_saga.jobs where job_uuid = :'resting' \gset
+select is(pawl_saga.suspend(:'rest'), 'SUSPENDED', 'a conducted flow is suspended');
+select pawl_saga.conduct() from generate_series(1, 3) \g /dev/null
+select is((select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid) where job_uuid = :'resting'), 'CLAIMED SUSPENDED',
+          'and stays it, whatever the conductor does');
+select pawl_saga.resume(:'rest') \g /dev/null
+select work();
+select pawl_saga.conduct() \g /dev/null
+select is((select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid) where job_uuid = :'resting'), 'COMPLETE SUCCESS', 'until it is resumed');
 select pawl_saga.post('hopeless') as hopeless \gset
 update pawl_saga.jobs set max_attempts = 1 where job_uuid = :'hopeless';
 select pawl_saga.claim_job(job_uuid, 'c1') from pawl_saga.jobs where name = 'hopeless' \g /dev/null
