@@ -1,9 +1,12 @@
-"""Turns what was measured into the table on the screen and into bench/RESULTS.md, with the targets and whether they are met."""
+"""Turns what was measured into the tables on the screen, with the targets and whether they are met; keeps each part in bench/results and joins
+them in bench/RESULTS.md."""
 
 import datetime
+import json
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from server import query
 from variants import VARIANTS
@@ -24,9 +27,6 @@ class Results:
     single: dict = field(default_factory=dict)    # (variant, clients) -> (tps, CPU microseconds)
     memory: dict = field(default_factory=dict)    # (variant, rows) -> MB
     define: dict = field(default_factory=dict)
-    work: list = field(default_factory=list)      # what claims, backlog, ... have measured: each has targets() and section()
-    minutes: float = 0
-    load: tuple = ()  # load averages before and after
 
     def added(self, name):
         """microseconds a row more than the bare UPDATE takes"""
@@ -123,17 +123,8 @@ def memory_targets(r):
                           growth(mode), "{:.1f}")
 
 
-def targets(r):
-    rows = [*row_targets(r), *single_targets(r), *memory_targets(r)]
-    if r.define:
-        rows.append(at_most("pawl.define of 1,000 states and 10,000 arrows, seconds", 1.0, r.define["define"]))
-    for part in r.work:
-        rows += part.targets()
-    return rows
-
-
-def targets_table(r):
-    return table(["target", "wanted", "measured", ""], targets(r))
+def define_targets(r):
+    yield at_most("pawl.define of 1,000 states and 10,000 arrows, seconds", 1.0, r.define["define"])
 
 
 def machine():
@@ -144,6 +135,10 @@ def machine():
     return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {memory} GB, Linux {platform.release().split('-')[0]}"
 
 
+def now():
+    return f"{datetime.datetime.now():%Y-%m-%d %H:%M}"
+
+
 SETTINGS = ("shared_buffers", "max_wal_size", "wal_level", "fsync", "synchronous_commit", "full_page_writes", "autovacuum", "work_mem", "jit")
 
 
@@ -151,42 +146,82 @@ def facts():
     settings = ", ".join(f"{name} = {query(f'show {name}')}" for name in SETTINGS)
     version = query("select split_part(version(), ' on ', 1)")
     pawl = query("select extversion from pg_extension where extname = 'pawl'")
-    return [f"Date: {datetime.date.today()}", f"Machine: {machine()}", f"Server: {version}, pawl {pawl}", f"Settings, the same for every variant: {settings}"]
+    return [f"Machine: {machine()}", f"Server: {version}, pawl {pawl}", f"Settings, the same for every variant: {settings}"]
 
 
-def sections(r):
-    yield "Targets", targets_table(r), ""
-    if r.seconds:
-        yield (f"One UPDATE of {r.rows:,} rows", rows_table(r),
-               f"Median of {r.rounds} rounds. Each round runs every variant once, beginning with another one each time; vacuum and a checkpoint lie between "
-               "the rounds. Time is what the client sees, commit included. A table has three columns beside its key and no other index; every UPDATE moves all "
-               "of its rows along one arrow. Log tables grow round by round, pawl's and Statesman's alike.")
-    if r.single:
-        yield ("Single-row transactions", single_table(r),
-               f"pgbench -M prepared, random rows, median of {r.single_rounds} rounds of {r.single_seconds} s across the variants. CPU is user and system time of all "
-               "server processes, in parentheses against the bare UPDATE. Statesman is its three statements in one transaction.")
-    if r.memory:
-        yield ("Memory of the backend during one UPDATE", memory_table(r),
-               "Highest RssAnon of a fresh backend while the statement runs, sampled every 5 ms; shared memory is not in it. PostgreSQL 15 itself "
-               "keeps 32 bytes a row until the statement ends for any BEFORE UPDATE ROW trigger, even an empty or a disabled one (to choose the row's lock it copies "
-               "the set of key columns into the memory of the query, once a row), and an event for every AFTER ROW trigger.")
-    if r.define:
-        d = r.define
-        yield ("A machine of 1,000 states and 10,000 arrows",
-               table(["", "ms"], [["pawl.define", f"{d['define'] * 1000:,.0f}"], ["first move of a fresh session", f"{d['first_big'] * 1000:.1f}"],
-                                  ["first move of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"]]), "Medians of 5.")
-    for part in r.work:
-        yield part.section()
+def rows_section(r):
+    return (f"One UPDATE of {r.rows:,} rows", rows_table(r),
+            f"Median of {r.rounds} rounds. Each round runs every variant once, beginning with another one each time; vacuum and a checkpoint lie between "
+            "the rounds. Time is what the client sees, commit included. A table has three columns beside its key and no other index; every UPDATE moves all "
+            "of its rows along one arrow. Log tables grow round by round, pawl's and Statesman's alike.")
 
 
-def screen(r):
-    return "\n\n".join(f"== {title}\n{body}" for title, body, _ in sections(r)) + "\n"
+def single_section(r):
+    return ("Single-row transactions", single_table(r),
+            f"pgbench -M prepared, random rows, median of {r.single_rounds} rounds of {r.single_seconds} s across the variants. CPU is user and system time of all "
+            "server processes, in parentheses against the bare UPDATE. Statesman is its three statements in one transaction.")
 
 
-def markdown(r):
-    text = ["# What it costs", "Made by `make bench`; run it on your own machine, the ratios are what matters.", ""]
-    text += [f"- {fact}" for fact in facts()]
-    text += [f"- The whole run took {r.minutes:.0f} minutes; load average {r.load[0]:.1f} before it and {r.load[1]:.1f} at its end (about 1 is the benchmark itself)", ""]
-    for title, body, note in sections(r):
-        text += [f"## {title}"] + ([note, ""] if note else []) + [body, ""]
+def memory_section(r):
+    return ("Memory of the backend during one UPDATE", memory_table(r),
+            "Highest RssAnon of a fresh backend while the statement runs, sampled every 5 ms; shared memory is not in it. PostgreSQL 15 itself "
+            "keeps 32 bytes a row until the statement ends for any BEFORE UPDATE ROW trigger, even an empty or a disabled one (to choose the row's lock it copies "
+            "the set of key columns into the memory of the query, once a row), and an event for every AFTER ROW trigger.")
+
+
+def define_section(r):
+    d = r.define
+    return ("A machine of 1,000 states and 10,000 arrows",
+            table(["", "ms"], [["pawl.define", f"{d['define'] * 1000:,.0f}"], ["first move of a fresh session", f"{d['first_big'] * 1000:.1f}"],
+                               ["first move of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"]]), "Medians of 5.")
+
+
+# Parts that have no file of their own.
+TRIGGERS = {"rows": (row_targets, rows_section), "single": (single_targets, single_section), "memory": (memory_targets, memory_section),
+            "define": (define_targets, define_section)}
+ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag")
+
+
+@dataclass
+class Part:
+    """A part as it was measured, in one go."""
+    name: str
+    targets: list  # rows of the table of targets
+    title: str
+    body: str
+    note: str
+    when: str
+    minutes: float
+    load: tuple  # load averages before and after
+    facts: list
+
+
+def screen(parts):
+    head = "== Targets\n" + targets_table([row for part in parts for row in part.targets])
+    return "\n\n".join([head] + [f"== {part.title}\n{part.body}" for part in parts]) + "\n"
+
+
+def targets_table(rows):
+    return table(["target", "wanted", "measured", ""], rows)
+
+
+def markdown(parts):
+    text = ["# What it costs",
+            "Made by `make bench`; run it on your own machine, the ratios are what matters. Each part was measured in one run, beside what it is compared with.", ""]
+    text += [f"- {fact}" for fact in dict.fromkeys(fact for part in parts for fact in part.facts)]
+    text += ["", "## Targets", targets_table([row for part in parts for row in part.targets]), ""]
+    for part in parts:
+        when = f"Measured {part.when} in {part.minutes:.0f} minutes; load average {part.load[0]:.1f} before and {part.load[1]:.1f} at the end."
+        text += [f"## {part.title}", f"{part.note} {when}", "", part.body, ""]
     return "\n".join(text)
+
+
+def keep(parts):
+    """Puts the parts in the place of what was measured earlier, and joins all there are."""
+    here = Path(__file__).parent
+    folder = here / "results"
+    folder.mkdir(exist_ok=True)
+    for part in parts:
+        (folder / f"{part.name}.json").write_text(json.dumps(asdict(part), indent=1, ensure_ascii=False) + "\n")
+    kept = [Part(**json.loads((folder / f"{name}.json").read_text())) for name in ORDER if (folder / f"{name}.json").exists()]
+    (here / "RESULTS.md").write_text(markdown(kept))
