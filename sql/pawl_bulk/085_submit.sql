@@ -92,8 +92,12 @@ BEGIN
     IF line IS NULL THEN
         PERFORM pawl._raise('22023', 'the columns of the CSV are not known', 'It has no header and none were given.');
     END IF;
+    -- a byte order mark; other encodings have none
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
+        line := ltrim(line, convert_from('\xefbbbf', 'UTF8'));
+    END IF;
     RETURN (SELECT array_agg(coalesce(o.dialect -> 'map' ->> f, f) ORDER BY n)
-              FROM unnest(pawl_bulk.csv_fields(ltrim(line, U&'\FEFF'), coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))) WITH ORDINALITY h(f, n));
+              FROM unnest(pawl_bulk.csv_fields(line, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))) WITH ORDINALITY h(f, n));
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS 'internal: the columns that a CSV names in its first line; 22023: none';
