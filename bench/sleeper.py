@@ -2,7 +2,7 @@
 """A worker that sleeps until it is woken, through libpq itself: it tells what it did when its standard input is closed.
 
     sleeper.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification, be awake, again; with NAP,
-                                  it naps for so many seconds, and looks once more, before it sleeps
+                                  it naps for so many seconds, and looks once more, before it sleeps; after it was woken in vain, several times, each twice as long
     sleeper.py - CHECK SECONDS    the same without sleeping: where nothing was found it looks again after so many seconds
 
 Prints "<looks> <found> <woken> <late>": late counts the waits of five seconds that ended without a notification though there was work.
@@ -53,20 +53,24 @@ def ended(seconds=0.0):
 def main():
     table, check = sys.argv[1], sys.argv[2]
     nap = float(sys.argv[3]) if table != "-" and len(sys.argv) > 3 else 0.0
-    looks = found = woken = late = 0
+    looks = found = woken = late = in_vain = 0
     waited_in_vain = False
     while not ended():
-        if nap and not ended(nap):
+        for doubled in range(min(in_vain, 3) + 1 if nap else 0):
+            if ended(nap * 2 ** doubled):
+                break
             looks += 1
             if work := int(ask(check)):
                 found += work
-                continue
+                in_vain = 0
+                break
         if table != "-":
             notified()  # what has come before we sleep counts no more; what comes from here on does
             ask(f"select pawl.sleep('{table}')")
         work = int(ask(check))
         looks += 1
         found += work
+        in_vain = 0 if work else in_vain
         if waited_in_vain and work:
             late += 1
         waited_in_vain = False
@@ -77,6 +81,7 @@ def main():
             ready = came or select.select([pq.PQsocket(connection), sys.stdin], [], [], WAIT)[0]
             if came or notified():
                 woken += 1
+                in_vain += 1
             elif not ready:
                 waited_in_vain = True
         if table != "-" and work > 0:  # otherwise it goes to sleep again at once

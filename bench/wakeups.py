@@ -80,7 +80,7 @@ class WakeUps:
         return [at_least(f"wake-ups on, {CLIENTS} clients that commit to disk, tps against off", 0.9, self.ratio("on"))]
 
     def section(self):
-        labels = {"off": "off; a worker polls every 0.1 s", "on": "on; a worker that found nothing looks once more after 5 ms, and sleeps again",
+        labels = {"off": "off; a worker polls every 0.1 s", "on": "on; a worker looks again after 5 ms, woken in vain also 10, 20 and 40 ms later, and sleeps again",
                   "at once": "on; a worker that found nothing sleeps again at once"}
         body = [[label, f"{statistics.median(self.tps[way]):,.0f}", f"{self.ratio(way):.2f}", f"{statistics.median(self.woken[way]):,.0f}"]
                 for way, label in labels.items()]

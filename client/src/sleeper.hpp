@@ -1,6 +1,8 @@
 // May throw. Waiting to be woken: pawl.sleep, where the lifecycle and the connection allow it; otherwise polling is all there is.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "sql.hpp"
@@ -28,11 +30,19 @@ public:
     bool woken(pqxx::connection& connection) {
         if (sql::take_notifications(connection) == 0) return false;
         dozing_ = false;
+        in_vain_ = std::min(in_vain_ + 1, 3);
         return true;
     }
 
+    // There was work: whoever woke us was right.
+    void found() noexcept { in_vain_ = 0; }
+
+    // How long a nap must have become before it pays to go to sleep again: to be woken in vain costs those who bring work, too.
+    std::chrono::milliseconds patience(std::chrono::milliseconds first_nap) const noexcept { return first_nap * (1 << in_vain_); }
+
 private:
     bool dozing_ = false;
+    int in_vain_ = 0;  // wake-ups that brought no work, in a row
     bool possible_ = true;
 };
 

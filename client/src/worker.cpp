@@ -255,10 +255,13 @@ void Worker::Impl::run() {
     while (!stopping) {
         try {
             const Next next = turn();
-            if (next != Next::later) pace.found();
+            if (next != Next::later) {
+                pace.found();
+                sleeper.found();
+            }
             if (next == Next::at_once) continue;
             // going to sleep is a transaction too: not for the first nap
-            if (settings.wake && pace.next() > settings.shortest_poll && sleeper.doze(*connection, source->relation())) continue;
+            if (settings.wake && pace.next() > sleeper.patience(settings.shortest_poll) && sleeper.doze(*connection, source->relation())) continue;
             if (wake_up.wait(connection->sock(), pace.idle()) && sleeper.woken(*connection)) pace.found();
         } catch (const Error& problem) {
             const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;
