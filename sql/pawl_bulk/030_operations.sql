@@ -39,7 +39,7 @@ COMMENT ON COLUMN pawl_bulk.operations.dialect IS 'how CSV is read: {"delimiter"
 COMMENT ON COLUMN pawl_bulk.operations.columns IS 'the fields of a CSV row, in order';
 COMMENT ON COLUMN pawl_bulk.operations.sealed IS 'the input is complete';
 COMMENT ON COLUMN pawl_bulk.operations.input_error IS 'why the input could not be read further; the operation fails when what was read is validated';
-COMMENT ON COLUMN pawl_bulk.operations.opened_through IS 'the valid rows up to this number have a record at step 0';
+COMMENT ON COLUMN pawl_bulk.operations.opened_through IS 'the valid rows up to this number have a record at step 0, or are in a block of work';
 COMMENT ON COLUMN pawl_bulk.operations.total_rows IS 'validation records; 0 before the operation leaves Validating';
 CREATE INDEX operations_active ON pawl_bulk.operations (priority DESC, operation)
     WHERE status = ANY ('{Pending,Validating,Running,Retrying}');
