@@ -7,6 +7,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     NEW.timeout_at := NULL;
+    NEW.wait_until := NULL;
     CASE NEW.state
         WHEN 'RUNNING' THEN
             NEW.started_at := clock_timestamp();
@@ -137,6 +138,8 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0
                   AND (r.state = 'PENDING' AND r.intention = 'EXECUTE' OR r.intention = 'RETRY' OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE')))
+       OR f.state = 'RUNNING' AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.wait_until IS NOT NULL
+                                             AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE')
        OR f.state = 'SUSPENDING'
           AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0
                          AND (t.state = 'PENDING' AND t.intention = 'EXECUTE' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) THEN
