@@ -31,11 +31,11 @@ BEGIN
     END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
     VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()));
-    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait)
+    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses)
     SELECT made, n.node, n.name, n.waits_for, n.priority,
            pawl_saga._queue(n.written), coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
            make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
-           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision)
+           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20)
       FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'task' ORDER BY n.node;
     INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller)
     SELECT made, n.node, n.name, n.waits_for, n.written FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'retry' ORDER BY n.node;

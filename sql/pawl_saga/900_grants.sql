@@ -14,5 +14,5 @@ REVOKE EXECUTE ON FUNCTION pawl_saga.reset(uuid, text), pawl_saga.resolve(uuid, 
 REVOKE EXECUTE ON FUNCTION pawl_saga.claim(text, text, integer, interval), pawl_saga.report(jsonb, text), pawl_saga.run_sql_tasks(integer),
     pawl_saga.start(text, jsonb, boolean, boolean, integer), pawl_saga.create_flow(uuid, jsonb, boolean, boolean, uuid, uuid), pawl_saga.run(uuid), pawl_saga.suspend(uuid), pawl_saga.resume(uuid),
     pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text), pawl_saga.begin_attempts(integer), pawl_saga.end_waits(integer), pawl_saga.signal(uuid, text, jsonb), pawl_saga.conduct(integer),
-    pawl_saga.post(text, text, jsonb, jsonb, text, text), pawl_saga.claim_job(uuid, text, interval), pawl_saga.abandon_job(uuid, text),
+    pawl_saga.post(text, text, jsonb, jsonb, text, text), pawl_saga.claim_job(uuid, text, interval), pawl_saga.tie_job(uuid, text), pawl_saga.release_jobs(integer), pawl_saga.abandon_job(uuid, text),
     pawl_saga.consume_job(uuid, text), pawl_saga.trash_job(uuid, text, text) FROM pawl_reader;

@@ -182,6 +182,7 @@ void check_seconds(const Json& json, std::string_view key, const std::string& wh
 void check_work(const Json& json, const std::string& what) {
     for (const std::string_view key : {"execute", "revert", "queue"}) text_of(json, key, what);
     for (const std::string_view key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"}) check_seconds(json, key, what);
+    if (given(json, "max_losses") != nullptr && whole_number(json, "max_losses", what) < 1) refuse("\"max_losses\" of " + what + " must be at least 1");
     const bool signal = given(json, "signal") != nullptr;
     if (signal && text_of(json, "signal", what).empty()) refuse("\"signal\" of " + what + " has no name", {}, "\"signal\": \"approved\"");
     if ((signal || given(json, "wait_seconds") != nullptr) && given(json, "execute") != nullptr)
@@ -190,7 +191,7 @@ void check_work(const Json& json, const std::string& what) {
 
 Item read_task(const Json& json) {
     only_keys(json, "a task",
-              "task priority requires optional provides rebind inject execute revert queue timeout_seconds revert_timeout_seconds signal wait_seconds description version");
+              "task priority requires optional provides rebind inject execute revert queue timeout_seconds revert_timeout_seconds signal wait_seconds max_losses description version");
     Item task;
     task.name = name_of(json, "task", "task");
     task.priority = whole_number(json, "priority", "task \"" + task.name + "\"");
