@@ -4,6 +4,9 @@
 #include <pawl/bulk.hpp>
 #include <pawl/connection.hpp>
 #include <pawl/errors.hpp>
+#include <pawl/flows.hpp>
 #include <pawl/row_worker.hpp>
+#include <pawl/saga.hpp>
+#include <pawl/saga_worker.hpp>
 #include <pawl/tasks.hpp>
 #include <pawl/worker.hpp>
