@@ -4,32 +4,18 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <random>
 #include <thread>
 
 #include "hand.hpp"
 #include "heart.hpp"
 #include "pace.hpp"
+#include "passing.hpp"
 #include "sleeper.hpp"
 #include "sql.hpp"
 #include "work_source.hpp"
 
 namespace pawl {
 namespace {
-
-std::string random_uuid() {
-    std::random_device random;
-    std::string uuid = "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx";
-    for (char& c : uuid)
-        if (c == 'x') c = "0123456789abcdef"[random() % 16];
-    return uuid;
-}
-
-// The database is busy, short of something or read-only for now; nobody has to mend a statement.
-bool passes(const Error& error) {
-    const std::string& code = error.sqlstate();
-    return dynamic_cast<const TryAgain*>(&error) || code.rfind("53", 0) == 0 || code == "57014" || code == "55P03" || code == "25006";
-}
 
 // What one turn says of the next: there is more to do, what was claimed is being worked on, or there was nothing.
 enum class Next { at_once, soon, later };

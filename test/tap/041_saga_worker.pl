@@ -40,6 +40,37 @@ is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @r
 like($running[0]{out}, qr/^\d+ succeeded, \d+ failed, 0 dropped, 0 given back$/m, 'the worker lost nothing');
 is(value('select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
 
+# Jobs: in order, with inputs, one that cannot begin
+$node->safe_psql('postgres', q{truncate fates, calls, bookings, tickets});
+value(q{select count(pawl_saga.post('trip ' || g, 'trip', jsonb_build_object('trip', g), board => 'trips', priority => case when g = 30 then 'HIGH' else 'NORMAL' end)) from generate_series(11, 30) g});
+value(q{select pawl_saga.post('nonsense', 'no such flow', board => 'trips')});
+value(q{select pawl_saga.post('nothing', board => 'trips')});
+@running = ($worker->(5), begin_program($node, 'pawld', '--longest-poll-ms', '100'));
+my $conductor = begin_program($node, 'example_conductor', 2000, 4);
+ok($node->poll_query_until('postgres', q{select not exists (select from pawl_saga.jobs where state <> 'COMPLETE' and trashed_at is null)}), 'every job ends');
+is(value(q{select string_agg(name || ': ' || trashed_for, ', ' order by name) from pawl_saga.jobs where trashed_at is not null})
+	  =~ s/\n.*//sr, 'nonsense: ERROR:  unknown flow "no such flow"', 'one that has no flow is out of circulation, with the reason');
+is(end_program($conductor, 'TERM'), 0, 'the conductor ends well') or diag($conductor->{err});
+like($conductor->{out}, qr/^20 claimed, 20 consumed, 0 given back, 2 trashed, 0 lost$/m, 'and counted them') or diag($conductor->{err});
+like($conductor->{err}, qr/\Aprocessor .*\nconducts board trips\ntrip 30: began\n/, 'the urgent one came first');
+is(value(q{select count(*) from bookings}), '60', 'each trip has its three bookings');
+
+# What a conductor has in hand when it ends goes back to the board; its flow goes on; who takes the job goes on with it
+end_program($_, 'TERM') for @running;
+value(q{select pawl_saga.post('trip 31', 'trip', '{"trip": 31}', board => 'trips')});
+$conductor = begin_program($node, 'example_conductor');
+ok($node->poll_query_until('postgres', q{select flow_uuid is not null from pawl_saga.jobs where name = 'trip 31'}), 'a flow has begun, nobody works');
+is(end_program($conductor, 'TERM'), 0, 'the conductor ends well');
+is(value(q{select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid) where j.name = 'trip 31'}), 'UNCLAIMED RUNNING', 'the job is back on the board');
+value(q{select pawl_saga.suspend(flow_uuid) from pawl_saga.jobs where name = 'trip 31'});
+@running = ($worker->(5), begin_program($node, 'pawld', '--longest-poll-ms', '100'), begin_program($node, 'example_conductor'));
+ok($node->poll_query_until('postgres', q{select state = 'CLAIMED' from pawl_saga.jobs where name = 'trip 31'}), 'the next one takes it');
+is(value(q{select state from pawl_saga.flows where inputs ->> 'trip' = '31'}), 'SUSPENDED', 'what an operator has suspended is left so');
+value(q{select pawl_saga.resume(flow_uuid) from pawl_saga.jobs where name = 'trip 31'});
+ok($node->poll_query_until('postgres', q{select state = 'COMPLETE' from pawl_saga.jobs where name = 'trip 31'}), 'until it is resumed');
+is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @running;
+like($running[2]{err}, qr/^trip 31: went on\ntrip 31: consumed$/m, 'it went on with the flow that was there');
+
 sound($node, 'after all of it');
 no_crash($node);
 done_testing();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pawl/bulk.hpp>
+#include <pawl/conductor.hpp>
 #include <pawl/connection.hpp>
 #include <pawl/errors.hpp>
 #include <pawl/flows.hpp>
