@@ -83,11 +83,14 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb) IS 'internal: everything that is wrong with the metadata of an operation';
 
--- The next rows of an operation, read. Malformed ones have no data and a problem.
+-- The next rows of an operation, read. Malformed ones have no data and a problem. In the order of the key, or each batch would read all
+-- rows that are left.
 CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, batch integer, OUT numbers bigint[], OUT datas jsonb[], OUT problems text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
