@@ -45,16 +45,16 @@ BEGIN
     END IF;
     UPDATE pawl_bulk.records r
        SET state = u.to_state, tries = r.tries + u.tried,
-           error_type = CASE u.to_state WHEN 'Failed' THEN 'StepFailure' WHEN 'TimedOut' THEN 'Timeout' END,
+           error_type = CASE u.to_state WHEN 'Failed' THEN u.error_type WHEN 'TimedOut' THEN 'Timeout' END,
            error_message = CASE WHEN u.outcome IN ('fail', 'failed') THEN u.message WHEN u.to_state = 'TimedOut' THEN 'not done at the last check' END,
            completed_at = CASE WHEN u.to_state NOT IN ('Running', 'WaitingForCompletion') THEN now_at END
-      FROM (SELECT x.*, (x.outcome IN ('ok', 'fail'))::integer AS tried,
+      FROM (SELECT x.*, s.error_type, (x.outcome IN ('ok', 'fail'))::integer AS tried,
                    CASE x.outcome WHEN 'done' THEN 'Completed' WHEN 'failed' THEN 'Failed'
                         WHEN 'ok' THEN CASE s.kind WHEN 'sync' THEN 'Completed' ELSE 'WaitingForCompletion' END
                         WHEN 'fail' THEN CASE WHEN q.tries < s.max_retries THEN 'Running' ELSE 'Failed' END
                         WHEN 'pending' THEN CASE WHEN w.deadline_at <= now_at THEN 'TimedOut' END END AS to_state
               FROM unnest(operations, row_numbers, step_indexes, outcomes, messages) x(operation, row_number, step_index, outcome, message)
-             CROSS JOIN LATERAL (SELECT y.kind, y.max_retries FROM pawl_bulk.operations o JOIN pawl_bulk.steps y ON y.name = o.definition AND y.version = o.version
+             CROSS JOIN LATERAL (SELECT y.kind, y.max_retries, y.error_type FROM pawl_bulk.operations o JOIN pawl_bulk.steps y ON y.name = o.definition AND y.version = o.version
                                   WHERE o.operation = x.operation AND y.step_index = x.step_index OFFSET 0) s
               LEFT JOIN LATERAL (SELECT y.tries FROM pawl_bulk.records y
                                   WHERE x.outcome = 'fail' AND y.operation = x.operation AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) q ON true
