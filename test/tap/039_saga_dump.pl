@@ -1,4 +1,4 @@
-# Flows under way are dumped and restored with all that belongs to them, and go on there as they do here. A server that crashes loses nothing
+# What docs/saga.md shows can be pasted, in the order of the page. Flows under way are dumped and restored with all that belongs to them, and go on there as they do here. A server that crashes loses nothing
 # that was committed.
 use strict;
 use warnings;
@@ -101,4 +101,23 @@ goes_on('after a crash', 'postgres');
 accepted($node, 'drop extension pawl_saga cascade', 'the pack goes');
 is(one($node, "select count(*) from pawl.binding where relation::text like 'pawl_saga%'"), 0, 'with its lifecycles');
 accepted($node, 'create extension pawl_saga', 'and comes again');
+
+# The page, in a database of its own.
+$node->safe_psql('postgres', 'create database page');
+my $page = slurp_file("$FindBin::Bin/../../docs/saga.md");
+my @blocks = $page =~ /^```sql\n(.*?)^```$/gms;
+cmp_ok(scalar @blocks, '>', 6, 'the page has examples');
+append_to_file("$dir/page.sql", join("\n", @blocks));
+my ($out, $err) = ('', '');
+IPC::Run::run(['psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('page'), '-f', "$dir/page.sql"], '>', \$out, '2>', \$err);
+unlike($err, qr/ERROR|FATAL/, 'all of them can be pasted') or diag($err);
+is(one($node, q(select string_agg(coalesce(inputs ->> 'town', name) || ' ' || state, ', ' order by created_at) from pawl_saga.flows), 'page'),
+	'Rome SUCCESS, Oslo REVERTED, letter RUNNING, order RUNNING, hard REVERTED, Rome SUCCESS', 'and they end as the page says');
+is(one($node, q(select string_agg(what || ' ' || n, ', ' order by what) from (select what, count(*) n from bookings where not cancelled group by what) b), 'page'), 'car 2, flight 2, hotel 2, letter 1', 'no booking of what was reverted stands');
+my $reference = slurp_file("$FindBin::Bin/../../docs/reference.md");
+my ($section) = $reference =~ /^(## Sagas.*?)^## /ms;
+my $missing = join "\n", grep { $section !~ /\b\Q$_\E\(/ } split /\n/,
+  one($node, q{select distinct p.proname from pg_proc p where p.pronamespace = 'pawl_saga'::regnamespace and p.proname !~ '^_'
+      and p.proname not in ('may_execute', 'may_revert', 'may_lose_another', 'flow_begins_anew', 'flow_of_retry_begins_anew', 'conductor') order by 1}, 'page');
+is($missing, '', 'every public function is in the reference');
 done_testing();
