@@ -53,9 +53,9 @@ int main(int argc, char** argv) try {
             return Booking{service, call(service, "book", task.argument<int>("trip"), takes)};
         },
         [takes](const pawl::SagaTask& task) {
-            // what failed left nothing to cancel
-            if (task.result.is_null()) return;
-            call(task.done<Booking>().service, "cancel", task.argument<int>("trip"), takes);
+            if (!task.result.is_null()) task.progress(0.5, {{"cancelling", task.done<Booking>().code}});
+            // also where it failed: a worker that died may have booked before
+            call(task.argument<std::string>("service"), "cancel", task.argument<int>("trip"), takes);
         });
     const pawl::StopOnSignals signals([&] { worker.stop(); });
     std::fprintf(stderr, "processor %s\n", worker.processor().c_str());
