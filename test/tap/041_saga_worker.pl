@@ -73,8 +73,8 @@ like($running[2]{err}, qr/^trip 31: went on\ntrip 31: consumed$/m, 'it went on w
 
 # Killed at every stage, several of each at once: two workers, two conductors and a daemon that is the conductor of another board
 $node->safe_psql('postgres', q{truncate fates, calls, bookings, tickets; delete from pawl_saga.jobs;
-	insert into fates select n, 'hotel', 'book', c, 'FULL0' from generate_series(100, 219) n, generate_series(1, 3) c where c <= n % 4;
-	insert into fates select n, 'flight', 'book', 1, 'FULL0' from generate_series(100, 219, 5) n});
+	insert into fates select n, 'hotel', 'book', c, 'FULL0' from generate_series(100, 239) n, generate_series(1, 3) c where c <= n % 4;
+	insert into fates select n, 'flight', 'book', 1, 'FULL0' from generate_series(100, 239, 5) n});
 my @kinds = ([ 'example_travel', 15, 700 ], [ 'example_travel', 15, 700 ], [ 'example_conductor', 700, 10 ], [ 'example_conductor', 700, 10 ],
 	[ 'pawld', '--longest-poll-ms', 50, '--boards', 'default,other', '--board-lease-ms', 700 ]);
 my @alive = map { begin_program($node, @$_) } @kinds;
@@ -95,11 +95,16 @@ for my $stage (@stages)
 	kill_program($alive[$_]) for @victims;
 	$alive[$_] = begin_program($node, @{ $kinds[$_] }) for @victims;
 }
-ok($node->poll_query_until('postgres', q{select count(*) = 120 from pawl_saga.jobs where state = 'COMPLETE'}), 'every job is done in the end')
+# and the server under all of them
+value("select count(pawl_saga.post('trip ' || g, 'trip', jsonb_build_object('trip', g), board => 'trips')) from generate_series($from, $from + 19) g");
+ok($node->poll_query_until('postgres', $stages[-1][1]), 'everything is at work again');
+$node->stop('immediate');
+$node->start;
+ok($node->poll_query_until('postgres', q{select count(*) = 140 from pawl_saga.jobs where state = 'COMPLETE'}), 'every job is done in the end')
   or diag(value(q{select string_agg(x::text, ' ') from (select j.board, j.state, f.state, j.trashed_for, count(*) from pawl_saga.jobs j left join pawl_saga.flows f using (flow_uuid) group by 1, 2, 3, 4) x}));
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @alive;
 my $trips = q{(select (f.inputs ->> 'trip')::int as trip, f.* from pawl_saga.flows f where (f.inputs ->> 'trip')::int >= 100)};
-is(value("select count(*) || ' ' || count(distinct trip) from $trips t"), '120 120', 'each trip has one flow, whoever died');
+is(value("select count(*) || ' ' || count(distinct trip) from $trips t"), '140 140', 'each trip has one flow, whoever died');
 is(value("select string_agg(distinct state, ', ' order by state) from $trips t"), 'REVERTED, SUCCESS', 'which was made or undone');
 is(value("select count(*) from $trips t where state = 'SUCCESS' and 3 <> (select count(*) from bookings b where b.trip = t.trip and cancelled_at is null)"), '0', 'what was made has its three bookings');
 is(value("select count(*) from $trips t where state = 'REVERTED' and exists (select from bookings b where b.trip = t.trip and cancelled_at is null)"), '0', 'of what was undone nothing is left');
