@@ -99,6 +99,27 @@ void add_switch(Program& program, CLI::App& saga, const std::string& name, const
     });
 }
 
+void add_signal(Program& program, CLI::App& saga) {
+    auto* command = saga.add_subcommand("signal", "tell a flow something: one task that waits for it succeeds; where none does yet, the next one that will");
+    auto given = of_flow(command);
+    command->add_option("signal", given->task, "its name")->required();
+    command->add_option("--payload", given->inputs, "JSON: the result of the task");
+    given->inputs = "null";
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        pqxx::work transaction(connection);
+        const std::string signal = signal_flow(transaction, given->flow, given->task, nlohmann::json::parse(given->inputs));
+        const auto taken = sql::run(transaction,
+                                    "SELECT t.name FROM pawl_saga.signals s JOIN pawl_saga.tasks t ON t.flow_uuid = s.flow_uuid AND t.node = s.taken_by"
+                                    " WHERE s.flow_uuid = $1::uuid AND s.signal_uuid = $2::uuid",
+                                    given->flow, signal);
+        sql::commit(transaction);
+        const std::string by = taken.empty() ? "" : taken[0][0].as<std::string>();
+        print(program.output, {{"signal", signal}, {"taken_by", by.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(by)}},
+              by.empty() ? "nobody waits for it yet: it stays for the first that will" : "task " + by + " waited for it");
+        return fine;
+    });
+}
+
 void add_revert(Program& program, CLI::App& saga) {
     auto* command = saga.add_subcommand("revert", "have everything undone that a flow has done; or deal with one task whose revert failed");
     auto given = of_flow(command, true);
@@ -145,6 +166,7 @@ void add_saga_commands(Program& program) {
     add_saga_views(program, *saga);
     add_switch(program, *saga, "suspend", "begin nothing more of a flow until it is resumed; what is under way finishes", "is told to rest");
     add_switch(program, *saga, "resume", "let a suspended flow go on; take up one that seems to hang", "goes on");
+    add_signal(program, *saga);
     add_revert(program, *saga);
     add_reset(program, *saga);
     add_saga_jobs(program, *saga);

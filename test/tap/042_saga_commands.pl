@@ -112,6 +112,14 @@ is($ended, 1, 'run and follow');
 like($followed, qr/\A[0-9a-f-]{36}\n.*✗ hotel  RUNNING → FAILURE\n.*↩ broken  RUNNING → REVERTED\n\z/s, 'live, to the end') or diag($followed);
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 
+# A flow that waits for a word
+define('asked', '{"flow": "linear", "name": "asked", "children": [{"task": "answer", "signal": "said", "provides": "word"}, {"task": "hotel", "execute": "sql:public.ok"}]}');
+my $asked = pawl('--json', 'run', 'asked')->{flow};
+is(pawl('--json', 'signal', $asked, 'other')->{taken_by}, undef, 'a signal that nobody waits for');
+is(pawl('--json', 'signal', $asked, 'said', '--payload', '"yes"')->{taken_by}, 'answer', 'one that somebody waits for');
+is(one($node, "select pawl_saga.outputs('$asked') ->> 'word'"), 'yes', 'its payload is the result');
+is(status_of('signal', $asked, 'said', '--payload', '{'), 2, 'what is no JSON');
+
 # Jobs
 my $job = pawl('--json', 'post', 'for Ada', '--flow', 'trip', '--inputs', '{"traveller": "Ada"}', '--priority', 'LOW', '--board', 'elsewhere')->{job};
 my $urgent = pawl('--json', 'post', 'for Bob', '--flow', 'trip', '--priority', 'VERY_HIGH', '--board', 'elsewhere')->{job};
