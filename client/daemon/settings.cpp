@@ -105,6 +105,7 @@ const std::map<std::string, std::string>& setting_names() {
         {"log_format", "text or json"},
         {"log_level", "debug, info, warn or error"},
         {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
+        {"board_lease_ms", "for how long the jobs of boards are taken; extended at every third of it"},
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
     };
     return names;
@@ -153,6 +154,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.log_level = one_of(name, value, {"debug", "info", "warn", "error"});
     else if (name == "boards")
         settings.boards = list_of(value);
+    else if (name == "board_lease_ms")
+        settings.board_lease = std::chrono::milliseconds(whole_number(name, value, 100, 86'400'000));
     else if (name == "skip")
         settings.skip = list_of(value);
     else {

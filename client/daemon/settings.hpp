@@ -43,6 +43,7 @@ struct Settings {
     std::string log_format = "text";             // or json
     std::string log_level = "info";              // debug, info, warn or error
     std::set<std::string> boards;                // job boards to be a conductor of, by lease
+    std::chrono::milliseconds board_lease{60'000};  // for how long their jobs are taken; extended at every third of it
     std::set<std::string> skip;                  // duties that are left to others
     std::vector<OwnDuty> duties;
 };
