@@ -1,0 +1,76 @@
+// May throw std::bad_alloc. The routes of the console's files.
+#include <string>
+
+#include <httplib.h>
+
+#include "console.hpp"
+
+namespace pawl {
+namespace {
+
+// Scripts, pictures and requests go nowhere but to this daemon. Mermaid writes style elements into its drawings, so styles alone may be inline.
+constexpr const char* policy =
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+constexpr const char* missing =
+    "This pawld was built without its console: there was no Node.js (node and npm) when it was compiled.\n"
+    "Install them and build again; everything the console shows is also in the HTTP API and in the command line pawl.\n";
+
+void guard(httplib::Response& response) {
+    response.set_header("Content-Security-Policy", policy);
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("X-Frame-Options", "DENY");
+    response.set_header("Referrer-Policy", "no-referrer");
+    response.set_header("Cross-Origin-Opener-Policy", "same-origin");
+    response.set_header("Cross-Origin-Resource-Policy", "same-origin");
+}
+
+bool takes_gzip(const httplib::Request& request) { return request.get_header_value("Accept-Encoding").find("gzip") != std::string::npos; }
+
+void send(const httplib::Request& request, httplib::Response& response, const ConsoleFile& file) {
+    const std::string tag = "\"" + std::string(file.tag) + "\"";
+    response.set_header("ETag", tag);
+    response.set_header("Vary", "Accept-Encoding");
+    response.set_header("Cache-Control", file.immutable ? "public, max-age=31536000, immutable" : "no-cache");
+    if (request.get_header_value("If-None-Match").find(tag) != std::string::npos) {
+        response.status = 304;
+        return;
+    }
+    if (file.gzip && !takes_gzip(request)) {
+        response.status = 406;
+        response.set_content("the console is sent as gzip\n", "text/plain");
+        return;
+    }
+    if (file.gzip) response.set_header("Content-Encoding", "gzip");
+    // a provider and not set_content: what is compressed already is not looked at again
+    response.set_content_provider(file.content.size(), std::string(file.type).c_str(), [&file](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+        return sink.write(file.content.data() + offset, length);
+    });
+}
+
+void answer(const httplib::Request& request, httplib::Response& response, std::string_view name) {
+    guard(response);
+    if (const ConsoleFile* file = console_file(name)) {
+        send(request, response, *file);
+        return;
+    }
+    response.status = 404;
+    response.set_content(has_console() ? "there is no such file\n" : missing, "text/plain; charset=utf-8");
+}
+
+}  // namespace
+
+void serve_console(httplib::Server& server) {
+    server.Get("/console", [](const httplib::Request& request, httplib::Response& response) {
+        if (!has_console()) return answer(request, response, "index.html");
+        guard(response);
+        response.set_redirect("/console/");
+    });
+    server.Get(R"(/console/(.*))", [](const httplib::Request& request, httplib::Response& response) {
+        const std::string name = request.matches[1];
+        answer(request, response, name.empty() ? "index.html" : name);
+    });
+}
+
+}  // namespace pawl
