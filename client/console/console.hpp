@@ -4,8 +4,9 @@
 #include <string_view>
 
 namespace httplib {
-class Server;
-}
+struct Request;
+struct Response;
+}  // namespace httplib
 
 namespace pawl {
 
@@ -23,7 +24,7 @@ const ConsoleFile* console_file(std::string_view name) noexcept;
 
 bool has_console() noexcept;
 
-// GET and HEAD of /console and what is below it. They need no token: nothing in them is secret.
-void serve_console(httplib::Server& server);
+// Answers a GET or HEAD of /console or of what is below it; false: it is somewhere else. No token is needed: nothing in the files is secret.
+bool serve_console(const httplib::Request& request, httplib::Response& response);
 
 }  // namespace pawl

@@ -17,16 +17,17 @@ constexpr const char* missing =
     "This pawld was built without its console: there was no Node.js (node and npm) when it was compiled.\n"
     "Install them and build again; everything the console shows is also in the HTTP API and in the command line pawl.\n";
 
+// The other headers of protection are those of every answer.
 void guard(httplib::Response& response) {
+    response.headers.erase("Content-Security-Policy");
+    response.headers.erase("Cache-Control");
     response.set_header("Content-Security-Policy", policy);
-    response.set_header("X-Content-Type-Options", "nosniff");
-    response.set_header("X-Frame-Options", "DENY");
-    response.set_header("Referrer-Policy", "no-referrer");
     response.set_header("Cross-Origin-Opener-Policy", "same-origin");
     response.set_header("Cross-Origin-Resource-Policy", "same-origin");
 }
 
-bool takes_gzip(const httplib::Request& request) { return request.get_header_value("Accept-Encoding").find("gzip") != std::string::npos; }
+// The connection has renamed the header, so that the server does not compress by itself.
+bool takes_gzip(const httplib::Request& request) { return request.get_header_value("x-pawl-encoding").find("gzip") != std::string::npos; }
 
 void send(const httplib::Request& request, httplib::Response& response, const ConsoleFile& file) {
     const std::string tag = "\"" + std::string(file.tag) + "\"";
@@ -61,16 +62,18 @@ void answer(const httplib::Request& request, httplib::Response& response, std::s
 
 }  // namespace
 
-void serve_console(httplib::Server& server) {
-    server.Get("/console", [](const httplib::Request& request, httplib::Response& response) {
-        if (!has_console()) return answer(request, response, "index.html");
+bool serve_console(const httplib::Request& request, httplib::Response& response) {
+    constexpr std::string_view root = "/console/";
+    const std::string_view path = request.path;
+    if (path == "/console" && has_console()) {
         guard(response);
         response.set_redirect("/console/");
-    });
-    server.Get(R"(/console/(.*))", [](const httplib::Request& request, httplib::Response& response) {
-        const std::string name = request.matches[1];
-        answer(request, response, name.empty() ? "index.html" : name);
-    });
+        return true;
+    }
+    if (path != "/console" && path.substr(0, root.size()) != root) return false;
+    const std::string_view name = path.size() <= root.size() ? "" : path.substr(root.size());
+    answer(request, response, name.empty() ? "index.html" : name);
+    return true;
 }
 
 }  // namespace pawl

@@ -6,8 +6,6 @@
 
 #include <httplib.h>
 
-#include "console.hpp"
-
 namespace pawl::daemon {
 
 struct HttpServer::Impl {
@@ -29,7 +27,6 @@ HttpServer::HttpServer(const std::string& address, const Metrics& metrics) : imp
     impl_->server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
         response.set_content(metrics.text(), "text/plain; version=0.0.4");
     });
-    serve_console(impl_->server);
     if (impl_->port == 0)
         impl_->port = impl_->server.bind_to_any_port(host.c_str());
     else if (!impl_->server.bind_to_port(host.c_str(), impl_->port))

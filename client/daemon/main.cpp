@@ -12,6 +12,7 @@
 #include <pawl/errors.hpp>
 #include <pawl/worker.hpp>
 
+#include "api.hpp"
 #include "http.hpp"
 #include "lane.hpp"
 #include "notify.hpp"
@@ -67,6 +68,17 @@ int run_once(const Settings& settings, const Log& log) {
     return good ? 0 : 1;
 }
 
+pawl::api::Settings api_settings(const Settings& settings) {
+    pawl::api::Settings api{.address = settings.api, .database = {}, .limits = {}, .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
+    api.database.target = settings.api_database.empty() ? settings.database : settings.api_database;
+    api.database.application_name = "pawld api";
+    api.connections = static_cast<std::size_t>(settings.api_connections);
+    api.timeout = settings.api_timeout;
+    api.limits.clients = static_cast<std::size_t>(settings.api_clients);
+    api.limits.upload_bytes = static_cast<std::size_t>(settings.api_upload_mb) << 20;
+    return api;
+}
+
 void run(const Settings& settings, const Log& log) {
     Metrics metrics;
     std::vector<std::unique_ptr<Lane>> lanes;
@@ -82,6 +94,11 @@ void run(const Settings& settings, const Log& log) {
     if (!settings.http.empty()) {
         http.emplace(settings.http, metrics);
         log.info("listening", {{"port", http->port()}});
+    }
+    std::optional<pawl::api::Api> api;
+    if (!settings.api.empty()) {
+        api.emplace(api_settings(settings), log, [&metrics](std::string& why) { return metrics.healthy(why); });
+        log.info("serving the API", {{"port", api->port()}});
     }
     // what pawld needs to be of use is a database that comes back, not one that is there at this moment
     notify_systemd("READY=1");
