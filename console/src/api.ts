@@ -22,7 +22,7 @@ async function problemOf(response: Response): Promise<Problem> {
     const text = await response.text();
     try {
         const p = JSON.parse(text) as Record<string, unknown>;
-        return new Problem(response.status, String(p.title ?? response.statusText), p.detail ? String(p.detail) : undefined, p.hint ? String(p.hint) : undefined,
+        return new Problem(response.status, String(p.detail ?? p.title ?? response.statusText), p.facts ? String(p.facts) : undefined, p.hint ? String(p.hint) : undefined,
             p.sqlstate ? String(p.sqlstate) : undefined);
     } catch {
         return new Problem(response.status, text.slice(0, 300) || response.statusText || "the server answered " + response.status);

@@ -79,6 +79,24 @@ export function columns(nodes: Node[], edges: Edge[]): string[][] {
     return cols;
 }
 
+/** Lines between the nodes that are known, through those that are not (the entries and ends of nested flows). */
+export function contract(known: Set<string>, edges: Edge[]): Edge[] {
+    const after = new Map<string, string[]>();
+    for (const e of edges) after.set(e.from, [...(after.get(e.from) ?? []), e.to]);
+    const found: Edge[] = [];
+    for (const from of known) {
+        const seen = new Set<string>();
+        const open = [...(after.get(from) ?? [])];
+        for (let id = open.pop(); id !== undefined; id = open.pop()) {
+            if (seen.has(id)) continue;
+            seen.add(id);
+            if (known.has(id)) found.push({ from, to: id });
+            else open.push(...(after.get(id) ?? []));
+        }
+    }
+    return found;
+}
+
 export function draw(nodes: Node[], edges: Edge[]): Picture {
     if (nodes.length === 0) return { nodes: [], lines: [], width: 0, height: 0 };
     const cols = columns(nodes, edges);

@@ -5,7 +5,7 @@ export const settled = new Set(["complete", "cancelled", "resolved_manually"]);
 const ended = new Set(["complete", "error", "cancelled", "resolved_manually"]);
 
 export type TaskAction = "retry" | "cancel" | "resolve" | "give_up";
-export type StepAction = "reset" | "resolve" | "complete" | "cancel";
+export type StepAction = "retry" | "resolve" | "complete" | "cancel";
 
 export interface Effect {
     allowed: boolean;
@@ -25,10 +25,10 @@ function many(n: number, one: string, more = one + "s"): string {
 }
 
 export function taskEffect(task: TaskDetail, action: TaskAction): Effect {
-    const open = task.steps.filter((s) => !settled.has(s.state));
-    const failed = task.steps.filter((s) => s.state === "error" && !s.optional);
-    const running = task.steps.filter((s) => s.state === "in_progress");
-    const done = task.steps.filter((s) => s.state === "complete" || s.state === "resolved_manually");
+    const open = task.workflow_steps.filter((s) => !settled.has(s.state));
+    const failed = task.workflow_steps.filter((s) => s.state === "error" && !s.optional);
+    const running = task.workflow_steps.filter((s) => s.state === "in_progress");
+    const done = task.workflow_steps.filter((s) => s.state === "complete" || s.state === "resolved_manually");
     switch (action) {
         case "retry":
             if (task.state !== "blocked_by_failures" && task.state !== "error") return no("Only a task that is blocked by failures, or in error, can be retried.");
@@ -56,21 +56,21 @@ export function behind(task: TaskDetail, step: Step): Step[] {
     const reached = new Set<string>();
     const open = [step.step_uuid];
     for (let id = open.pop(); id !== undefined; id = open.pop()) {
-        for (const e of task.edges) {
-            if (e.parent === id && !reached.has(e.child)) {
-                reached.add(e.child);
-                open.push(e.child);
+        for (const [parent, child] of task.edges) {
+            if (parent === id && !reached.has(child)) {
+                reached.add(child);
+                open.push(child);
             }
         }
     }
-    return task.steps.filter((s) => reached.has(s.step_uuid));
+    return task.workflow_steps.filter((s) => reached.has(s.step_uuid));
 }
 
 export function stepEffect(task: TaskDetail, step: Step, action: StepAction): Effect {
     const waiting = behind(task, step).filter((s) => !settled.has(s.state));
     const goOn = waiting.length > 0 ? `${many(waiting.length, "step")} behind it (${names(waiting)}) can go on.` : "No step waits for it.";
     switch (action) {
-        case "reset":
+        case "retry":
             if (step.state !== "error") return no("Only a step in error gets its attempts back.");
             return { allowed: true, lines: [`${step.name} will get its ${step.max_attempts} attempts back and run again.`] };
         case "resolve":

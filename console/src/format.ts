@@ -54,10 +54,14 @@ export function count(n: number | null | undefined, capped = false): string {
     return n === null || n === undefined ? "–" : grouped.format(n) + (capped ? "+" : "");
 }
 
+export function isId(text: string): boolean {
+    return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
+}
+
 /** The end of a UUIDv7 tells rows apart; its beginning is the time. */
 export function short(id: string | null | undefined): string {
     if (!id) return "–";
-    return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(id) ? "…" + id.slice(-8) : id;
+    return isId(id) ? "…" + id.slice(-8) : id;
 }
 
 export type Tone = "idle" | "busy" | "wait" | "good" | "bad" | "off";

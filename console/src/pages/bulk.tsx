@@ -5,7 +5,7 @@ import { useLive, useMay } from "../live";
 import { link } from "../router";
 import type { BulkDetail, Eligibility, ErrorGroup } from "../types";
 import { useAsk } from "../ui/dialog";
-import { Ago, Bar, Card, Counts, Facts, Head, Json, Num, Show, State, Table } from "../ui/parts";
+import { Ago, Bar, Card, Facts, Head, Json, Num, Show, State, Table } from "../ui/parts";
 import { BulkRows } from "./bulkrows";
 import { BulkRowCard, BulkSignals } from "./bulkrow";
 
@@ -58,8 +58,8 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                     <Card title="Steps">
                         <Table of={b.steps ?? []} empty="The definition is gone." rowKey={(s) => String(s.step_index)} columns={[
                             { head: "#", kind: "num", cell: (s) => s.step_index },
-                            { head: "Step", cell: (s) => <>{s.step_name} <span class="faint">{s.kind}</span></> },
-                            { head: "Rows by state", kind: "grow", cell: (s) => <Counts of={s.counts} link={(state) => link(["bulks", operation], { state, step: s.step_name })} /> },
+                            { head: "Step", kind: "grow", cell: (s) => <a href={link(["bulks", operation], { step: s.step_name })}>{s.step_name}</a> },
+                            { head: "Kind", cell: (s) => <span class="faint">{s.kind}</span> },
                         ]} />
                         <h3>Retry</h3>
                         <Show of={eligible}>{(e) => <p>{e.eligible ? <span class="state good">can be retried</span> : <><span class="state off">cannot be retried</span> {e.message ?? reasons[e.reason] ?? e.reason}</>}</p>}</Show>
@@ -72,7 +72,7 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                                 { head: "Rows", kind: "num", cell: (g) => <Num n={g.rows} /> },
                                 { head: "For example", kind: "grow", cell: (g) => <><a href={link(["bulks", operation], { ...query, row: g.first_row })}>row {g.first_row}</a>: {g.example}</> },
                                 { head: "", cell: (g) => (may && eligible.data?.eligible && g.step_index >= 0
-                                    ? <button onClick={() => act(b, "retry", "Retry", { errorTypes: [g.error_type], steps: [g.step_name] })}>Retry these…</button> : null) },
+                                    ? <button onClick={() => act(b, "retry", "Retry", { error_types: [g.error_type], steps: [g.step_name] })}>Retry these…</button> : null) },
                             ]} />
                         )}</Show>
                     </Card>

@@ -35,21 +35,21 @@ export function BulkRowCard({ operation, row, query, version }: { operation: str
 export function BulkSignals({ operation, done, concerns }: { operation: string; done: () => void; concerns: (t: Transition) => boolean }) {
     const may = useMay();
     const path = `/api/bulks/${encodeURIComponent(operation)}`;
-    const waiting = usePaged<Waiting>(path + "/signals/waiting", { limit: 20 }, (w) => w.key, { concerns, least: 1_000 });
+    const waiting = usePaged<Waiting>(path + "/signals/waiting", { limit: 20 }, (w) => `${w.row_number} ${w.step_name}`, { concerns, least: 1_000 });
     const { ask, dialog } = useAsk(() => { waiting.first.reload(); done(); });
     const answer = (w: Waiting, good: boolean) => ask({
-        title: `${good ? "Complete" : "Fail"} ${w.key}?`, verb: good ? "Send the signal" : "Send the failure", danger: !good, reason: good ? undefined : "must",
-        effect: { allowed: true, lines: [good ? `${w.row_number === null ? "The operation" : `Row ${w.row_number}`} will be complete at ${w.step_name} and go on to the next step.`
-            : `${w.row_number === null ? "The operation" : `Row ${w.row_number}`} will be failed at ${w.step_name}, with the reason as its message.`, "A signal is taken once; a second one changes nothing."] },
-        act: (reason) => (good ? post(`${path}/signal/${encodeURIComponent(w.key)}`) : post(`${path}/signal/${encodeURIComponent(w.key)}/fail`, { errorMessage: reason })),
+        title: `${good ? "Complete" : "Fail"} ${w.key ?? "the row"}?`, verb: good ? "Send the signal" : "Send the failure", danger: !good, reason: good ? undefined : "must",
+        effect: { allowed: true, lines: [good ? `Row ${w.row_number} will be complete at ${w.step_name} and go on to the next step.`
+            : `Row ${w.row_number} will be failed at ${w.step_name}, with the reason as its message.`, "A signal is taken once; a second one changes nothing."] },
+        act: (reason) => (good ? post(`${path}/signal/${encodeURIComponent(w.key ?? "")}`) : post(`${path}/signal/${encodeURIComponent(w.key ?? "")}/fail`, { errorMessage: reason })),
     });
     return (
         <Card title="Waits for a signal" wide id="signals">
             <Show of={waiting.first}>{() => (
                 <>
-                    <Table of={waiting.items} empty="Nothing waits for a signal." rowKey={(w) => w.key} columns={[
+                    <Table of={waiting.items} empty="Nothing waits for a signal." rowKey={(w) => `${w.row_number} ${w.step_name}`} columns={[
                         { head: "Key", kind: "grow", cell: (w) => <span class="mono">{w.key}</span> },
-                        { head: "Row", kind: "num", cell: (w) => (w.row_number === null ? "all" : <a href={link(["bulks", operation], { row: w.row_number })}>{w.row_number}</a>) },
+                        { head: "Row", kind: "num", cell: (w) => <a href={link(["bulks", operation], { row: w.row_number })}>{w.row_number}</a> },
                         { head: "Step", cell: (w) => w.step_name },
                         { head: "Since", kind: "num", cell: (w) => <Ago t={w.since} /> },
                         { head: "Until", kind: "num", cell: (w) => <Ago t={w.timeout_at} /> },

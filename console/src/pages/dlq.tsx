@@ -22,14 +22,14 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                 <>
                     <Table of={letters.items} empty={status === "pending" ? "None. Nothing waits for a decision." : "None."} rowKey={(d) => d.entry_uuid} columns={[
                         { head: "Task", cell: (d) => <Id id={d.task_uuid} href={link(["tasks", d.task_uuid])} /> },
-                        { head: "Template", kind: "grow", cell: (d) => <a href={link(["tasks", d.task_uuid])}>{d.name ?? "–"}</a> },
+                        { head: "Template", kind: "grow", cell: (d) => <a href={link(["tasks", d.task_uuid])}>{d.template ?? "–"}</a> },
                         { head: "Was", cell: (d) => <State s={d.original_state} /> },
                         { head: "Reason", cell: (d) => spoken(d.reason) },
                         { head: "Since", kind: "num", cell: (d) => <Ago t={d.dlq_timestamp} /> },
                         { head: "Status", cell: (d) => <State s={d.resolution_status} /> },
                         { head: "What to do", cell: (d) => d.resolution_status === "pending" && may
                             ? <button onClick={() => ask({
-                                title: `Retry ${d.name ?? "the task"}?`, verb: "Retry the task", reason: "may",
+                                title: `Retry ${d.template ?? "the task"}?`, verb: "Retry the task", reason: "may",
                                 effect: { allowed: true, lines: ["The dead letter is closed and the task goes on from its failed steps.", "Finished steps keep their results."] },
                                 act: (reason) => post(`/v1/tasks/${d.task_uuid}/retry`, { reason: reason || null }),
                             })}>Retry…</button>

@@ -1,9 +1,10 @@
-import { get, post } from "../api";
+import { get, post, type Page } from "../api";
+import { contract } from "../dag";
 import { flowEffect } from "../effects";
 import { count, problemText } from "../format";
 import { useLive, useMay } from "../live";
 import { link } from "../router";
-import type { Atom, FlowDetail } from "../types";
+import type { Atom, FlowDetail, FlowEvent } from "../types";
 import { useAsk } from "../ui/dialog";
 import { Graph } from "../ui/graph";
 import { Ago, Card, Facts, Head, Json, Show, State, Table } from "../ui/parts";
@@ -21,6 +22,8 @@ export function FlowPage({ flow: id }: { flow: string }) {
     const may = useMay();
     const path = "/v1/flows/" + encodeURIComponent(id);
     const flow = useLive(id, (signal) => get<FlowDetail>(path, {}, signal), { concerns: (t) => t.relation.startsWith("pawl_saga.") && JSON.stringify(t.key).includes(id), every: 3_000 });
+    const version = JSON.stringify([flow.data?.state, flow.data?.atoms.map((a) => a.state)]);
+    const timeline = useLive(id + version, (signal) => get<Page<FlowEvent>>(path + "/timeline", { limit: 500 }, signal), { concerns: () => false, every: 30_000 });
     const { ask, dialog } = useAsk(flow.reload);
     const verb = { run: "Run", suspend: "Suspend", resume: "Resume" };
     const undo = (a: Atom, action: "resolve" | "retry_revert") => ask({
@@ -30,7 +33,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
     });
     return (
         <Show of={flow}>{(f) => {
-            const nodes = f.atoms.map((a) => ({ id: String(a.node), label: a.name || (a.kind === "entry" ? "begin" : "end"), state: a.state ?? "", note: note(a) }));
+            const nodes = f.atoms.map((a) => ({ id: String(a.node), label: a.name, state: a.state ?? "", note: note(a) }));
             const failures = f.atoms.filter((a) => a.failure !== null || a.revert_failure !== null);
             return (
                 <>
@@ -42,7 +45,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                     </Head>
                     {f.problem !== null && <p class="banner bad">{problemText(f.problem)}</p>}
                     <Card title="Structure" wide note={`${count(f.atoms.filter((a) => a.kind === "task").length)} tasks`}>
-                        <Graph nodes={nodes} edges={f.edges.map((e) => ({ from: String(e.from), to: String(e.to) }))} label="Tasks of the flow and what comes before what" />
+                        <Graph nodes={nodes} edges={contract(new Set(nodes.map((n) => n.id)), f.edges.map(([from, to]) => ({ from: String(from), to: String(to) })))} label="Tasks of the flow and what comes before what" />
                     </Card>
                     <div class="cards">
                         <Card title="Flow"><Facts of={[["Created", <Ago t={f.created_at} />], ["Inputs", <Json value={f.inputs} label="inputs" open />]]} /></Card>
@@ -54,7 +57,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                             ]} />
                         </Card>
                         <Card title="Tasks" wide>
-                            <Table of={f.atoms.filter((a) => a.kind === "task" || a.kind === "retry")} empty="None." rowKey={(a) => String(a.node)} columns={[
+                            <Table of={f.atoms} empty="None." rowKey={(a) => String(a.node)} columns={[
                                 { head: "Task", kind: "grow", cell: (a) => <>{a.name} {a.kind === "retry" && <span class="faint">retry</span>}</> },
                                 { head: "State", cell: (a) => <State s={a.state} /> },
                                 { head: "Intention", cell: (a) => <span class="faint">{a.intention?.toLowerCase() ?? "–"}</span> },
@@ -64,12 +67,12 @@ export function FlowPage({ flow: id }: { flow: string }) {
                             ]} />
                         </Card>
                         <Card title="What happened" wide>
-                            <Table of={[...f.timeline].reverse()} empty="Nothing yet." columns={[
+                            <Show of={timeline}>{({ items }) => <Table of={[...items].reverse()} empty="Nothing yet." columns={[
                                 { head: "When", kind: "num", cell: (e) => <Ago t={e.created_at} /> },
                                 { head: "Who", kind: "grow", cell: (e) => (e.who === "$flow" ? <strong>the flow</strong> : e.who) },
                                 { head: "Move", cell: (e) => <>{e.from_state ? <State s={e.from_state} /> : <span class="faint">new</span>} <span class="arrow">→</span> <State s={e.to_state} /></> },
                                 { head: "Event", cell: (e) => (e.event ? <code>{e.event}</code> : <span class="faint">–</span>) },
-                            ]} />
+                            ]} />}</Show>
                         </Card>
                     </div>
                     {dialog}

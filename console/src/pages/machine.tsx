@@ -19,7 +19,7 @@ export function MachinePage({ machine }: { machine: string }) {
     const totals = useMemo(() => {
         const of = new Map<string, { count: number; capped?: boolean }>();
         for (const binding of counts.data?.items ?? [])
-            for (const c of binding.counts) of.set(c.state, { count: (of.get(c.state)?.count ?? 0) + c.count, capped: of.get(c.state)?.capped || c.capped || c.estimated });
+            for (const c of binding.counts) of.set(c.state, { count: (of.get(c.state)?.count ?? 0) + c.count });
         return of;
     }, [counts.data]);
     const tags = new Map(definition.data?.states.map((s) => [s.state, s.tags]));
@@ -36,8 +36,7 @@ export function MachinePage({ machine }: { machine: string }) {
                             <h3>{b.relation}.{b.state_column}</h3>
                             <Table of={b.counts.filter((c) => c.count > 0)} empty="No rows." rowKey={(c) => c.state} columns={[
                                 { head: "State", kind: "grow", cell: (c) => <State s={c.state} tags={tags.get(c.state)} /> },
-                                { head: "Rows", kind: "num", cell: (c) => <>{(c.estimated || b.estimated) && <span class="faint">about </span>}<Num n={c.count} capped={c.capped} /></> },
-                                { head: "Oldest", kind: "num", cell: (c) => <Ago t={c.oldest_at} /> },
+                                { head: "Rows", kind: "num", cell: (c) => <>{b.estimated && <span class="faint">about </span>}<Num n={c.count} /></> },
                             ]} />
                         </div>
                     ))}</>}</Show>

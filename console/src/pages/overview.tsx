@@ -1,6 +1,7 @@
 import { get } from "../api";
 import { ago, count, duration, problemText, secondsBetween } from "../format";
 import { useLive, useNow, useSession } from "../live";
+import { rates, sampled, type Sample } from "../throughput";
 import { link } from "../router";
 import type { Failure, Overview, Owner, Queue, Session } from "../types";
 import { Ago, Bar, Card, Counts, Head, Id, Num, Show, Spark, State, Table } from "../ui/parts";
@@ -15,14 +16,14 @@ function Figures({ of }: { of: Overview }) {
     const waiting = of.queues.reduce((n, q) => n + q.depth, 0);
     const oldest = of.queues.map((q) => q.oldest_at).filter((t): t is string => !!t).sort()[0];
     const lapsed = of.owners.reduce((n, o) => n + o.lapsed, 0);
-    const last = of.throughput?.slice(-5) ?? [];
-    const rate = last.length > 0 ? last.reduce((n, m) => n + m.transitions, 0) / last.length : null;
+    const seen = rates(samples).slice(-3);
+    const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
     const refused = of.refusals?.reduce((n, r) => n + r.count, 0) ?? null;
     return (
         <div class="figures">
             <Figure name="Waiting" value={count(waiting, of.queues.some((q) => q.capped))} note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"} />
             <Figure name="In hand" value={count(of.owners.reduce((n, o) => n + o.owned, 0))} note={lapsed > 0 ? `${count(lapsed)} with a lapsed lease` : `${of.owners.length} owners`} bad={lapsed > 0} />
-            {rate !== null && <Figure name="Moves a minute" value={count(rate)} note="last five minutes" />}
+            {rate !== null && <Figure name="Moves a second" value={count(rate)} note="just now" />}
             {of.dead_letters !== null && <Figure name="Dead letters" value={count(of.dead_letters)} note={of.dead_letters > 0 ? "need a decision" : "none"} href={link(["dlq"])} bad={of.dead_letters > 0} />}
             {refused !== null && <Figure name="Refused moves" value={count(refused)} note="illegal attempts seen" bad={refused > 0} />}
         </div>
@@ -30,12 +31,14 @@ function Figures({ of }: { of: Overview }) {
 }
 
 function Throughput({ of }: { of: Overview }) {
-    const minutes = of.throughput ?? [];
-    const bars = minutes.map((m) => ({ value: m.transitions, bad: m.failures, title: `${m.minute.slice(11, 16)}: ${count(m.transitions)} moves, ${count(m.failures)} into an error` }));
-    const sum = minutes.reduce((n, m) => n + m.transitions, 0), bad = minutes.reduce((n, m) => n + m.failures, 0);
+    const seen = rates(samples);
+    const empty = Array.from({ length: Math.max(0, 60 - seen.length) }, () => ({ value: 0, bad: 0, title: "" }));
+    const bars = [...empty, ...seen.map((r) => ({ value: r.perSecond, bad: 0, title: `${new Date(r.at).toLocaleTimeString()}: ${count(r.perSecond)} moves a second` }))];
+    const most = Math.max(0, ...seen.map((r) => r.perSecond));
     return (
-        <Card title="Throughput" note={`${count(sum)} moves, ${count(bad)} into an error, in an hour`}>
-            {minutes.length > 0 ? <Spark of={bars} label={`Moves a minute over the last hour: ${sum} altogether`} /> : <p class="empty">The daemon counts moves when a table is enforced with events.</p>}
+        <Card title="Throughput" note={`moves a second since this page was opened${most > 0 ? `; at most ${count(most)}` : ""}`}>
+            <Spark of={bars} label={`Moves a second, the newest at the right; at most ${count(most)}`} />
+            <p class="faint">{of.moves.filter((m) => m.total > 0).sort((a, b) => b.total - a.total).slice(0, 4).map((m) => `${m.relation} ${count(m.total)}`).join(" · ") || "Nothing was moved yet."}</p>
         </Card>
     );
 }
@@ -104,9 +107,18 @@ function Daemon({ session }: { session: Session }) {
     );
 }
 
+// Kept while the tab is open, also when another page is looked at.
+let samples: Sample[] = [];
+
+async function load(signal: AbortSignal): Promise<Overview> {
+    const overview = await get<Overview>("/v1/overview", {}, signal);
+    samples = sampled(samples, { at: Date.parse(overview.at), total: overview.moves.reduce((n, m) => n + m.total, 0) });
+    return overview;
+}
+
 export function OverviewPage() {
     const session = useSession();
-    const overview = useLive("overview", (signal) => get<Overview>("/v1/overview", {}, signal), { every: 5_000, least: 2_000 });
+    const overview = useLive("overview", load, { every: 5_000, least: 2_000 });
     const daemon = useLive("session", (signal) => get<Session>("/v1/session", {}, signal), { every: 10_000, least: 10_000 });
     return (
         <>

@@ -47,7 +47,7 @@ function Found({ relation, rowKey }: { relation: string; rowKey: string }) {
                                 effect: { allowed: true, lines: [`The row will move from ${r.state} to ${a.to_state}.`, "Guards, effects and follow-ups run as for any other move."] },
                                 act: (reason) => post("/v1/fire", { relation, key: r.key, event: a.event, metadata: reason ? { reason } : null }),
                             })}>Fire…</button> : "allowed")
-                            : <span class="faint">blocked by {Array.isArray(a.blocked_by) ? a.blocked_by.join(", ") : a.blocked_by ?? "a guard"}</span> },
+                            : <span class="faint">blocked by {a.blocked_by?.join(", ") || "a guard"}</span> },
                     ]} />
                 </Card>
                 {dialog}
