@@ -12,7 +12,7 @@ MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module
 BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
     -c wal_level=replica
 
-.PHONY: help deps build programs install uninstall demo psql test bench clean
+.PHONY: help deps benchdeps build programs install uninstall demo psql test bench clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -50,10 +50,13 @@ demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,
 psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 	@scripts/private-postgres run --interactive scripts/try-psql
 
+benchdeps:
+	@scripts/install-packages bench
+
 test: deps build programs ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
 
-bench: deps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
+bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
 
 clean: ## remove build/

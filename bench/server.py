@@ -63,7 +63,7 @@ def is_client_backend(pid):
         with open(f"/proc/{pid}/cmdline") as file:
             title = file.read()
         return " [local] " in title or not title
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

@@ -16,8 +16,16 @@ char one_character(text* value, const char* name) {
     return view[0];
 }
 
+// The quote may have the escape behind it, or be empty: none.
 core::CsvDialect dialect_of(FunctionCallInfo fcinfo, int n) {
-    return {one_character(pg::text_argument(fcinfo, n), "the delimiter"), one_character(pg::text_argument(fcinfo, n + 1), "the quote")};
+    core::CsvDialect dialect{one_character(pg::text_argument(fcinfo, n), "the delimiter")};
+    const std::string_view quote = pg::view(pg::text_argument(fcinfo, n + 1));
+    if (quote.size() > 2) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "the quote must be one ASCII character, or two: the second is the escape");
+    dialect.quote = quote.empty() ? '\0' : quote[0];
+    if (quote.size() == 2) dialect.escape = quote[1];
+    if (std::string_view("\n\r").find(dialect.delimiter) != std::string_view::npos || dialect.delimiter == dialect.quote || dialect.delimiter == dialect.escape)
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "the delimiter must be neither the quote, nor the escape, nor the end of a line");
+    return dialect;
 }
 
 struct Columns {

@@ -8,6 +8,9 @@
 #include "auth.hpp"
 #include "connection.hpp"
 #include "console.hpp"
+#include "feed.hpp"
+#include "listen.hpp"
+#include "refusals.hpp"
 #include "request.hpp"
 #include "utf8.hpp"
 
@@ -49,7 +52,7 @@ std::string hexadecimal(std::string_view bytes) {
 struct Api::Impl {
     Impl(const Settings& given, const daemon::Log& log, std::function<bool(std::string&)> healthy)
         : settings(given), log(log), healthy(std::move(healthy)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
-          server(settings.limits, settings.tls) {}
+          feed(settings.database, log), server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
@@ -58,6 +61,7 @@ struct Api::Impl {
     void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
     void finish(const Request& request, const Outcome& outcome, httplib::Response& response);
     void ourselves(const Request& request, httplib::Response& response);
+    std::string with_daemon(const std::string& json);
     bool read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response);
 
     Settings settings;
@@ -66,6 +70,9 @@ struct Api::Impl {
     Routes routes;
     Pool pool;
     Doorkeeper door;
+    Refusals refusals;
+    Feed feed;
+    const Doorkeeper::Clock::time_point began = Doorkeeper::Clock::now();
     Server server;
     int port = 0;
     std::jthread thread;
@@ -107,6 +114,7 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
 
 void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
     if (!outcome.good) {
+        refusals.count(outcome.problem.sqlstate);
         if (outcome.problem.status == 401) {
             door.unknown(request.http.remote_addr);
             log.warn("login failed", {{"address", request.http.remote_addr}});
@@ -127,7 +135,25 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
             return;
         }
     }
-    answer(response, request.route.status, *outcome.json, "application/json");
+    if (request.route.type == "application/json")
+        answer(response, request.route.status, request.route.operation == "session" || request.route.operation == "overview" ? with_daemon(*outcome.json) : *outcome.json, request.route.type);
+    else
+        answer(response, request.route.status, nlohmann::json::parse(*outcome.json).get<std::string>(), request.route.type);
+}
+
+// What the daemon itself has seen belongs beside what the database knows.
+std::string Api::Impl::with_daemon(const std::string& json) {
+    auto body = nlohmann::json::parse(json);
+    std::string why;
+    const bool good = healthy(why);
+    const Pool::Use use = pool.use();
+    body["daemon"] = {{"healthy", good}, {"reason", good ? feed.problem() : why}, {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(Doorkeeper::Clock::now() - began).count()},
+                      {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"most", use.most}}}, {"calls", use.calls}};
+    if (body.contains("queues")) {
+        body["throughput"] = feed.throughput();
+        body["refusals"] = refusals.list();
+    }
+    return body.dump();
 }
 
 void Api::Impl::look(const Request& request, httplib::Response& response) {
@@ -186,6 +212,8 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
         // who is not known learns no more than that
         answer(response, good ? 200 : 503, good ? "ok\n" : "not ready\n", "text/plain");
         if (!good) log.debug("not healthy", {{"why", why}});
+    } else if (what == "stream_events") {
+        if (const auto problem = listen(request, feed, pool)) finish(request, {.problem = *problem}, response);
     }
 }
 
@@ -223,7 +251,10 @@ Api::Api(const Settings& settings, const daemon::Log& log, std::function<bool(st
     while (!impl.server.is_running()) std::this_thread::yield();  // an end before it runs would be lost
 }
 
-Api::~Api() { impl_->server.end(); }
+Api::~Api() {
+    impl_->feed.end();
+    impl_->server.end();
+}
 
 int Api::port() const noexcept { return impl_->port; }
 

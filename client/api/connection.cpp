@@ -68,7 +68,7 @@ ssize_t Connection::receive(char* into, size_t size, Clock::time_point until) {
     }
 }
 
-ssize_t Connection::send(const char* bytes, size_t size, Clock::time_point until) {
+ssize_t Connection::send(const char* bytes, size_t size, Clock::time_point until, int flags) {
     for (;;) {
         ssize_t put;
         bool again;
@@ -79,7 +79,7 @@ ssize_t Connection::send(const char* bytes, size_t size, Clock::time_point until
             again = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE;
             if (why == SSL_ERROR_WANT_READ) events = POLLIN;
         } else {
-            put = ::send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+            put = ::send(socket_, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
             again = put < 0 && (errno == EAGAIN || errno == EINTR);
         }
         if (put > 0) return put;
@@ -153,9 +153,26 @@ ssize_t Connection::read(char* into, size_t size) {
 }
 
 ssize_t Connection::write(const char* bytes, size_t size) {
+    if (muted_) return static_cast<ssize_t>(size);
     const ssize_t put = send(bytes, size, patience(moved_));
     if (put > 0) moved_ += static_cast<std::size_t>(put);
     return put;
+}
+
+bool Connection::write_all(std::string_view bytes, bool more) {
+    const auto until = Clock::now() + limits_.silence + std::chrono::milliseconds(bytes.size() / 16);
+    while (!bytes.empty()) {
+        const ssize_t put = send(bytes.data(), bytes.size(), until, more ? MSG_MORE : 0);
+        if (put <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(put));
+    }
+    return true;
+}
+
+// A client who hangs up is noticed by who has nothing to write for a while.
+bool Connection::is_gone() const {
+    char byte;
+    return ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
 }
 
 bool Connection::is_readable() const { return taken_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0) || wait(POLLIN, patience(moved_)); }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <httplib.h>
 
@@ -27,6 +28,11 @@ public:
     void close_after_this() noexcept { last_ = true; }
     bool is_last() const noexcept { return last_; }
 
+    // What is streamed goes around the parser's answers, which are swallowed from then on. more: it belongs to what follows.
+    bool write_all(std::string_view bytes, bool more = false);
+    void mute() noexcept { muted_ = true; }
+    bool is_gone() const;
+
     // SHA-256 of the client's certificate, which its authority vouches for; none without one.
     std::optional<std::string> certificate() const;
 
@@ -43,7 +49,7 @@ private:
 
     bool wait(short events, Clock::time_point until) const;
     ssize_t receive(char* into, size_t size, Clock::time_point until);
-    ssize_t send(const char* bytes, size_t size, Clock::time_point until);
+    ssize_t send(const char* bytes, size_t size, Clock::time_point until, int flags = 0);
     Clock::time_point patience(std::size_t moved) const;
     Head check_head(std::size_t end);
 
@@ -55,6 +61,7 @@ private:
     Clock::time_point began_{};  // the request
     std::size_t moved_ = 0;      // bytes of it and of its answer
     bool last_ = false;
+    bool muted_ = false;
 };
 
 // The connection that this thread serves.

@@ -76,16 +76,21 @@ Outcome Pool::call(const Caller& caller, const Call& call) {
     return outcome;
 }
 
-std::optional<Problem> Pool::check() {
+std::optional<Problem> Pool::lend(const std::function<std::optional<Problem>(Session&)>& question) {
     Problem problem;
     std::unique_ptr<Session> session = take(problem);
     if (!session) return problem;
-    const Result result = session->run("SELECT 'pawl_api'::regnamespace");
-    const bool good = PQresultStatus(result.get()) == PGRES_TUPLES_OK;
-    if (!good) problem = problem_of(result.get());
+    auto said = question(*session);
     give_back(PQstatus(session->raw()) == CONNECTION_OK ? std::move(session) : nullptr);
-    if (good) return std::nullopt;
-    return problem;
+    return said;
+}
+
+std::optional<Problem> Pool::check() {
+    return lend([](Session& session) -> std::optional<Problem> {
+        const Result result = session.run("SELECT 'pawl_api'::regnamespace");
+        if (PQresultStatus(result.get()) == PGRES_TUPLES_OK) return std::nullopt;
+        return problem_of(result.get());
+    });
 }
 
 Pool::Use Pool::use() const {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,8 +38,8 @@ struct Call {
 
 struct Outcome {
     bool good = false;
-    std::optional<std::string> json;
-    Problem problem;
+    std::optional<std::string> json = {};
+    Problem problem = {};
     bool lost = false;  // the connection broke: what became of the transaction is not known
 };
 
@@ -78,6 +79,9 @@ public:
 
     // Throws nothing but out of memory: what goes wrong is in the outcome. Repeats what lost to another transaction.
     Outcome call(const Caller& caller, const Call& call);
+
+    // Lends a connection for a question that is no route. The question returns what went wrong.
+    std::optional<Problem> lend(const std::function<std::optional<Problem>(Session&)>& question);
 
     // Whether the database answers.
     std::optional<Problem> check();

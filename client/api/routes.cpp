@@ -51,14 +51,16 @@ Routes::Routes(std::string_view openapi) {
     const auto document = nlohmann::json::parse(openapi);
     for (const auto& [path, operations] : document.at("paths").items()) {
         for (const auto& [method, operation] : operations.items()) {
-            Route route{.operation = operation.at("operationId"), .method = method, .path = split(path), .query = {}, .scope = operation.at("x-scope")};
+            Route route{.operation = operation.at("operationId"), .method = method, .path = split(path), .query = {}, .scope = operation.at("x-scope"), .type = {}};
             std::transform(route.method.begin(), route.method.end(), route.method.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
             for (const auto& parameter : operation.value("parameters", nlohmann::json::array())) {
                 const std::string reference = parameter.value("$ref", "");
                 const auto& one = reference.empty() ? parameter : document.at(nlohmann::json::json_pointer(reference.substr(1)));
                 if (one.at("in") == "query") route.query.insert(one.at("name").get<std::string>());
             }
-            route.status = std::stoi(operation.at("responses").begin().key());
+            const auto good = operation.at("responses").begin();  // by number, so before the default
+            route.status = std::stoi(good.key());
+            route.type = good->at("content").begin().key();
             route.tagged = operation.value("x-etag", false);
             route.native = operation.value("x-native", false);
             routes_.push_back(std::move(route));

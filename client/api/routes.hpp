@@ -17,6 +17,7 @@ struct Route {
     std::vector<std::string> path;   // segments; {name} takes any
     std::set<std::string> query;     // parameters it knows
     std::string scope;               // read or operate; empty: nobody is asked who he is
+    std::string type = "application/json";  // of a good answer
     int status = 200;                // of a good answer
     bool tagged = false;             // its answers have an ETag
     bool native = false;             // the server does it itself

@@ -24,7 +24,7 @@ const ConsoleFile* console_file(std::string_view name) noexcept;
 
 bool has_console() noexcept;
 
-// Answers a GET or HEAD of /console or of what is below it; false: it is somewhere else. No token is needed: nothing in the files is secret.
+// Answers a GET or HEAD of /console or of what is below it (/ leads there); false: it is somewhere else. No token is needed: nothing in the files is secret.
 bool serve_console(const httplib::Request& request, httplib::Response& response);
 
 }  // namespace pawl

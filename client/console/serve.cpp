@@ -65,7 +65,7 @@ void answer(const httplib::Request& request, httplib::Response& response, std::s
 bool serve_console(const httplib::Request& request, httplib::Response& response) {
     constexpr std::string_view root = "/console/";
     const std::string_view path = request.path;
-    if (path == "/console" && has_console()) {
+    if (path == "/" || (path == "/console" && has_console())) {
         guard(response);
         response.set_redirect("/console/");
         return true;

@@ -13,6 +13,7 @@
 #include <pawl/worker.hpp>
 
 #include "api.hpp"
+#include "boards.hpp"
 #include "http.hpp"
 #include "lane.hpp"
 #include "notify.hpp"
@@ -85,10 +86,13 @@ void run(const Settings& settings, const Log& log) {
     lanes.push_back(std::make_unique<Lane>("scheduling", Kind::scheduling, settings, log, metrics));
     for (int i = 1; i <= settings.sql_workers; ++i)
         lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
+    std::vector<std::unique_ptr<Board>> boards;
+    for (const std::string& name : settings.boards) boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");
         for (const auto& lane : lanes) lane->stop();
+        for (const auto& board : boards) board->stop();
     });
     std::optional<HttpServer> http;
     if (!settings.http.empty()) {
@@ -104,6 +108,7 @@ void run(const Settings& settings, const Log& log) {
     notify_systemd("READY=1");
     std::vector<std::jthread> threads;
     for (const auto& lane : lanes) threads.emplace_back([&lane] { lane->run(); });
+    for (const auto& board : boards) threads.emplace_back([&board] { board->run(); });
     threads.clear();  // waits for them
     log.info("ended");
 }

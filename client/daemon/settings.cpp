@@ -39,6 +39,14 @@ std::string address(const std::string& name, const std::string& value) {
     return value;
 }
 
+std::set<std::string> list_of(const std::string& value) {
+    std::set<std::string> names;
+    std::istringstream list(value);
+    for (std::string name; std::getline(list, name, ',');)
+        if (!name.empty()) names.insert(name);
+    return names;
+}
+
 std::string where(const std::string& file, const toml::node& node) {
     return file + ", line " + std::to_string(node.source().begin.line) + ": ";
 }
@@ -96,6 +104,7 @@ const std::map<std::string, std::string>& setting_names() {
         {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
         {"log_format", "text or json"},
         {"log_level", "debug, info, warn or error"},
+        {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
     };
     return names;
@@ -142,12 +151,11 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.log_format = one_of(name, value, {"text", "json"});
     else if (name == "log_level")
         settings.log_level = one_of(name, value, {"debug", "info", "warn", "error"});
-    else if (name == "skip") {
-        settings.skip.clear();
-        std::istringstream list(value);
-        for (std::string duty; std::getline(list, duty, ',');)
-            if (!duty.empty()) settings.skip.insert(duty);
-    } else {
+    else if (name == "boards")
+        settings.boards = list_of(value);
+    else if (name == "skip")
+        settings.skip = list_of(value);
+    else {
         std::string known;
         for (const auto& [one, meaning] : setting_names()) known += (known.empty() ? "" : ", ") + one;
         throw SettingsError("no setting \"" + name + "\"; there are " + known);

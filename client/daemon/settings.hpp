@@ -42,6 +42,7 @@ struct Settings {
     std::chrono::milliseconds gauges{10'000};    // how often queues, owners and timers are counted for /metrics
     std::string log_format = "text";             // or json
     std::string log_level = "info";              // debug, info, warn or error
+    std::set<std::string> boards;                // job boards to be a conductor of, by lease
     std::set<std::string> skip;                  // duties that are left to others
     std::vector<OwnDuty> duties;
 };

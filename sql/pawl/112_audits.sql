@@ -231,7 +231,7 @@ $function$;
 COMMENT ON FUNCTION pawl._audit_statement(pawl.audit_binding, pawl.binding, text, text) IS 'internal: the INSERT that writes an audit';
 
 -- What the trigger of a log needs to know. It asks with the rights of the extension's owner: this reads catalogs only.
-CREATE FUNCTION pawl._audit_plan(log oid, OUT statement text, OUT audit oid, OUT relation oid, OUT success_states text[], OUT failure_states text[])
+CREATE FUNCTION pawl._audit_plan(INOUT log oid, OUT statement text, OUT audit oid, OUT relation oid, OUT success_states text[], OUT failure_states text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -239,8 +239,9 @@ DECLARE
     a pawl.audit_binding;
     bound pawl.binding;
 BEGIN
-    SELECT b.* INTO a FROM pawl.audit_binding b WHERE b.log = _audit_plan.log;
-    SELECT b.* INTO bound FROM pawl.binding b WHERE b.history = _audit_plan.log;
+    SELECT b.* INTO a FROM pawl.audit_binding b WHERE b.log IN (SELECT m FROM pawl._ancestors(_audit_plan.log) m);
+    SELECT b.* INTO bound FROM pawl.binding b WHERE b.history = a.log;
+    log := a.log;
     audit := a.audit;
     IF a.log IS NULL OR bound.relation IS NULL THEN
         RETURN;
@@ -251,4 +252,4 @@ BEGIN
     failure_states := a.failure_states;
 END
 $function$;
-COMMENT ON FUNCTION pawl._audit_plan(oid) IS 'internal: the audit of a log as its trigger needs it; no statement while the log belongs to no lifecycle';
+COMMENT ON FUNCTION pawl._audit_plan(oid) IS 'internal: the audit of a log (or of what it is a partition of) as its trigger needs it; no statement while the log belongs to no lifecycle';

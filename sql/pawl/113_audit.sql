@@ -216,7 +216,7 @@ BEGIN
     PERFORM pawl._open_record(a.audit);
     PERFORM pawl._fill_audit(a, bound);
     PERFORM pawl._close_record(a.audit);
-    PERFORM pawl._install_audit(a.log);
+    PERFORM pawl._install_audit(m) FROM pawl._members(a.log) m;
     RETURN a.audit;
 END
 $function$;
@@ -295,7 +295,7 @@ BEGIN
     END IF;
     a := pawl._audited(bound);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', a.log);
-    EXECUTE format('DROP TRIGGER IF EXISTS "!pawl_audit" ON %s', a.log);
+    EXECUTE (SELECT string_agg(format('DROP TRIGGER IF EXISTS "!pawl_audit" ON %s', m::regclass), '; ') FROM pawl._members(a.log) m);
     DELETE FROM pawl.audit_binding b WHERE b.log = a.log;
 END
 $function$;

@@ -6,7 +6,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    anchors regclass := (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = bound.history);
+    anchors regclass := pawl._anchors(bound.history);
 BEGIN
     alias := 'pruned';
     joined := CASE WHEN anchors IS NULL
@@ -16,20 +16,21 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._anchor_join(pawl.binding) IS 'internal: joins a log with what is known of its pruned entries';
 
--- A log that was cut goes on after the cut: pruning leaves the newest entry, or removes the anchor with it.
+-- A log that was cut goes on after the cut, unless it went as a whole with its partition: pruning leaves the newest entry, or removes the
+-- anchor with it.
 CREATE FUNCTION pawl._verify_anchors(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    anchors regclass := (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = bound.history);
+    anchors regclass := pawl._anchors(bound.history);
 BEGIN
     IF anchors IS NULL THEN
         RETURN;
     END IF;
     RETURN QUERY EXECUTE format('SELECT $1, $2, %s, ''end_missing'', format(''the log was pruned up to sort_key %%s, and what came then is gone'', a.sort_key) '
-                                'FROM %s a WHERE NOT EXISTS (SELECT FROM %s l WHERE %s) ORDER BY 3',
+                                'FROM %s a WHERE NOT a.whole AND NOT EXISTS (SELECT FROM %s l WHERE %s) ORDER BY 3',
                                 pawl._key_label('a', pawl._anchor_keys(bound, anchors)), anchors, bound.history,
                                 pawl._same_key('l', bound.log_key_columns, 'a', pawl._anchor_keys(bound, anchors), bound.history))
         USING bound.relation, bound.state_column;

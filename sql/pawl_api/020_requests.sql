@@ -1,7 +1,7 @@
 -- How a request begins: who asks, as which role, for what. It is the first statement of the request's transaction.
 
 -- A token's use is written down to the minute, and never waited for.
-CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text, OUT scopes text[])
+CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text, OUT scopes text[], OUT expires_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -9,7 +9,7 @@ AS $function$
 DECLARE
     used timestamptz;
 BEGIN
-    SELECT t.token, t.role, t.person, t.scopes, t.last_used_at INTO _login.token, _login.role, _login.person, _login.scopes, used
+    SELECT t.token, t.role, t.person, t.scopes, t.expires_at, t.last_used_at INTO _login.token, _login.role, _login.person, _login.scopes, _login.expires_at, used
       FROM pawl_api.tokens t JOIN pg_roles r ON r.rolname = t.role AND NOT r.rolsuper
      WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
     IF NOT FOUND THEN
@@ -36,6 +36,7 @@ BEGIN
     PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
             pg_catalog.set_config('pawl_api.token', who.token::pg_catalog.text, true), pg_catalog.set_config('pawl_api.person', who.person, true),
             pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(who.scopes, ','), true),
+            pg_catalog.set_config('pawl_api.expires_at', coalesce(who.expires_at::pg_catalog.text, ''), true),
             pg_catalog.set_config('pawl.correlation_id', coalesce(trace, ''), true);
     IF scope OPERATOR(pg_catalog.=) 'read' THEN
         PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);

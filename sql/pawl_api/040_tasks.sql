@@ -1,17 +1,5 @@
 -- Tasks and their steps (pawl_dag): lists, one task with all that belongs to it, what operators do.
 
-CREATE FUNCTION pawl_api.whoami(q jsonb) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    RETURN jsonb_build_object('person', current_setting('pawl_api.person', true), 'role', current_user,
-        'scopes', to_jsonb(string_to_array(current_setting('pawl_api.scopes', true), ',')),
-        'packs', (SELECT coalesce(jsonb_object_agg(e.extname, e.extversion), '{}') FROM pg_extension e WHERE e.extname LIKE 'pawl%'));
-END
-$function$;
-COMMENT ON FUNCTION pawl_api.whoami(jsonb) IS 'route: who the token is, and what is installed';
-
 CREATE FUNCTION pawl_api._task(t record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -11,3 +11,7 @@ REVOKE EXECUTE ON FUNCTION pawl_api.create_token(name, text, text[], interval, t
 REVOKE EXECUTE ON FUNCTION pawl_api._login(text, bytea, text), pawl_api.begin_request(text, bytea, text, text) FROM pawl_operator, pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_api.prune_answers(interval, integer) FROM pawl_worker, pawl_reader;
 GRANT EXECUTE ON FUNCTION pawl_api._login(text, bytea, text), pawl_api.begin_request(text, bytea, text, text) TO pawl_authenticator;
+-- The stream is cut to what a role may see by the daemon, so its source is the daemon's alone.
+REVOKE EXECUTE ON FUNCTION pawl_api._open_feed(), pawl_api._events_of(text, integer), pawl_api._read_feed(text, integer), pawl_api._read_since(text, integer),
+    pawl_api._visible_events(name), pawl_api._listen(text, bytea, text) FROM pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl_api._open_feed(), pawl_api._read_feed(text, integer), pawl_api._read_since(text, integer), pawl_api._listen(text, bytea, text) TO pawl_authenticator;

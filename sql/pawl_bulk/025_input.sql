@@ -2,7 +2,7 @@
 
 CREATE FUNCTION pawl_bulk.csv_row(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS jsonb
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_row';
-COMMENT ON FUNCTION pawl_bulk.csv_row(text, text[], text, text) IS 'a record of CSV as a JSON object of its columns; null where it is malformed';
+COMMENT ON FUNCTION pawl_bulk.csv_row(text, text[], text, text) IS 'a record of CSV as a JSON object of its columns; null where it is malformed. quote: what is around fields, twice for one inside; a second character is an escape before a quote inside; empty: no quotes';
 
 CREATE FUNCTION pawl_bulk.csv_problem(record text, columns text[], delimiter text DEFAULT ',', quote text DEFAULT '"') RETURNS text
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_problem';

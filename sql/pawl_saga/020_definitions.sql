@@ -23,6 +23,7 @@ CREATE TABLE pawl_saga.nodes (
     priority integer NOT NULL,
     votes boolean NOT NULL,
     may_miss boolean NOT NULL,
+    careful boolean NOT NULL,
     written jsonb,
     PRIMARY KEY (definition_uuid, node)
 );
@@ -31,6 +32,7 @@ COMMENT ON COLUMN pawl_saga.nodes.controller IS 'the retry that is asked when th
 COMMENT ON COLUMN pawl_saga.nodes.waits_for IS 'edges that lead here';
 COMMENT ON COLUMN pawl_saga.nodes.votes IS 'deciders have a say whether it runs';
 COMMENT ON COLUMN pawl_saga.nodes.may_miss IS 'what it requires may not be there, because those who provide it may be ignored';
+COMMENT ON COLUMN pawl_saga.nodes.careful IS 'the database looks at it before it may run: votes, values that may be missing, signals and times to wait for';
 
 CREATE TABLE pawl_saga.edges (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,
@@ -42,7 +44,7 @@ CREATE TABLE pawl_saga.edges (
     PRIMARY KEY (definition_uuid, from_node, to_node)
 );
 COMMENT ON TABLE pawl_saga.edges IS 'what comes directly behind what';
-COMMENT ON COLUMN pawl_saga.edges.to_careful IS 'there is something to examine before it may run: votes, or values that may be missing';
+COMMENT ON COLUMN pawl_saga.edges.to_careful IS 'the node that it leads to is careful';
 -- The node first: so that nothing else than what leads to a node is looked up in it, also without statistics.
 CREATE INDEX edges_back ON pawl_saga.edges (to_node, definition_uuid, from_node);
 
@@ -107,12 +109,13 @@ BEGIN
     made.last_node := jsonb_array_length(graph -> 'nodes') - 1;
     made.created_at := clock_timestamp();
     INSERT INTO pawl_saga.definitions SELECT made.*;
-    INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, written)
-    SELECT made.definition_uuid, n.node, n.kind, n.name, n.controller, n.waits_for, n.priority, n.votes, n.may_miss, n.written
+    INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
+    SELECT made.definition_uuid, n.node, n.kind, n.name, n.controller, n.waits_for, n.priority, n.votes, n.may_miss,
+           n.votes OR n.may_miss OR (n.kind = 'task' AND (n.written ->> 'signal' IS NOT NULL OR n.written ->> 'wait_seconds' IS NOT NULL)), n.written
       FROM jsonb_to_recordset(graph -> 'nodes') n(node integer, kind text, name text, controller integer, waits_for integer, priority integer, votes boolean,
                                                   may_miss boolean, written jsonb);
     INSERT INTO pawl_saga.edges
-    SELECT made.definition_uuid, f.node, t.node, f.kind, t.kind, t.votes OR t.may_miss
+    SELECT made.definition_uuid, f.node, t.node, f.kind, t.kind, t.careful
       FROM jsonb_array_elements(graph -> 'edges') e
       JOIN pawl_saga.nodes f ON f.definition_uuid = made.definition_uuid AND f.node = (e ->> 0)::integer
       JOIN pawl_saga.nodes t ON t.definition_uuid = made.definition_uuid AND t.node = (e ->> 1)::integer;
@@ -126,7 +129,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.define(jsonb) IS
-'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {…}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds"}. PW007: what is wrong with it';
+'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {…}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". PW007: what is wrong with it';
 
 CREATE FUNCTION pawl_saga._definition_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

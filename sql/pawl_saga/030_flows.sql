@@ -48,6 +48,8 @@ CREATE TABLE pawl_saga.tasks (
     revert text,
     timeout interval,
     revert_timeout interval,
+    signal text COLLATE "C",
+    wait interval,
     -- kept by pawl
     worker text,
     lease_until timestamptz,
@@ -61,6 +63,9 @@ CREATE TABLE pawl_saga.tasks (
     progress_details jsonb,
     started_at timestamptz,
     timeout_at timestamptz,
+    wait_until timestamptz,
+    losses integer NOT NULL DEFAULT 0,
+    max_losses integer NOT NULL DEFAULT 20 CHECK (max_losses OPERATOR(pg_catalog.>=) 1),
     PRIMARY KEY (flow_uuid, node)
 ) WITH (fillfactor = 60);
 COMMENT ON TABLE pawl_saga.tasks IS 'the tasks of flows';
@@ -69,6 +74,11 @@ COMMENT ON COLUMN pawl_saga.tasks.blockers IS 'to be executed: nodes directly be
 COMMENT ON COLUMN pawl_saga.tasks.due_at IS 'null: it can be claimed; infinity: it waits for others, or nobody';
 COMMENT ON COLUMN pawl_saga.tasks.execute IS 'the handler that workers know; sql:<schema>.<function> is run by pawl_saga.run_sql_tasks';
 COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
+COMMENT ON COLUMN pawl_saga.tasks.losses IS 'workers that were lost with it since it was begun';
+COMMENT ON COLUMN pawl_saga.tasks.max_losses IS 'when so many workers were lost, it has failed: who knows what it does to them';
+COMMENT ON COLUMN pawl_saga.tasks.signal IS 'the signal that it waits for instead of being executed by somebody';
+COMMENT ON COLUMN pawl_saga.tasks.wait IS 'how long it waits at most before it succeeds by itself';
+COMMENT ON COLUMN pawl_saga.tasks.wait_until IS 'it waits: until when; infinity: for its signal alone';
 
 CREATE INDEX tasks_live ON pawl_saga.tasks (flow_uuid)
     WHERE state OPERATOR(pg_catalog.=) 'RUNNING' OR state OPERATOR(pg_catalog.=) 'REVERTING'
@@ -80,6 +90,8 @@ CREATE INDEX tasks_failed ON pawl_saga.tasks (flow_uuid) WHERE failure IS NOT NU
 CREATE INDEX tasks_to_revert ON pawl_saga.tasks (queue, flow_uuid)
     WHERE due_at IS NULL AND state OPERATOR(pg_catalog.=) ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[]);
 CREATE INDEX tasks_timeout ON pawl_saga.tasks (timeout_at) WHERE timeout_at IS NOT NULL;
+CREATE INDEX tasks_waiting ON pawl_saga.tasks (flow_uuid, wait_until) WHERE wait_until IS NOT NULL;
+CREATE INDEX tasks_wait_over ON pawl_saga.tasks (wait_until) WHERE wait_until OPERATOR(pg_catalog.<>) 'infinity'::timestamptz;
 
 CREATE TABLE pawl_saga.retries (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
@@ -122,7 +134,24 @@ CREATE TABLE pawl_saga.attempts (
 COMMENT ON TABLE pawl_saga.attempts IS 'every attempt of every retry, for ever: the value it provided, and the failures that were decided in it by atom';
 COMMENT ON COLUMN pawl_saga.attempts.closed_at IS 'when the history was cleared: the retry was reverted, or its flow began anew; only open attempts count';
 
+-- Signals come when they come: one that nobody waits for yet stays until somebody does.
+CREATE TABLE pawl_saga.signals (
+    flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
+    signal_uuid uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    name text COLLATE "C" NOT NULL CHECK (name OPERATOR(pg_catalog.<>) ''),
+    payload jsonb NOT NULL DEFAULT 'null',
+    sent_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    sent_by name NOT NULL DEFAULT session_user,
+    taken_at timestamptz,
+    taken_by integer,
+    PRIMARY KEY (flow_uuid, signal_uuid)
+);
+COMMENT ON TABLE pawl_saga.signals IS 'what flows were told from outside; each signal is taken by one task that waits for it, the oldest first';
+COMMENT ON COLUMN pawl_saga.signals.taken_by IS 'the node of the task that took it; null though it is taken: its flow began anew';
+CREATE INDEX signals_open ON pawl_saga.signals (flow_uuid, name, signal_uuid) WHERE taken_at IS NULL;
+
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.flows', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.signals', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.runs', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.tasks', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.retries', '');

@@ -19,6 +19,11 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$BEGIN RETURN new.intention OPERATOR(pg_catalog.=) 'EXECUTE'; END$function$;
 COMMENT ON FUNCTION pawl_saga.is_wanted(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it is still to be executed';
 
+CREATE FUNCTION pawl_saga.may_lose_another(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$BEGIN RETURN old.losses OPERATOR(pg_catalog.+) 1 OPERATOR(pg_catalog.<) old.max_losses; END$function$;
+COMMENT ON FUNCTION pawl_saga.may_lose_another(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it has not lost too many workers';
+
 CREATE FUNCTION pawl_saga.flow_begins_anew(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -39,7 +39,7 @@ BEGIN
         before AS MATERIALIZED (
             SELECT e.to_node AS node, count(*) AS n FROM not_done u JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.from_node = u.node GROUP BY 1)
     SELECT array_agg(n.node), array_agg(coalesce(CASE WHEN b.node IS NULL THEN p.n ELSE s.n END, 0)::integer), array_agg(b.node IS NOT NULL),
-           array_agg(n.votes OR n.may_miss)
+           array_agg(n.careful)
       INTO nodes, counts, turned, careful
       FROM pawl_saga.nodes n LEFT JOIN backward b ON b.node = n.node LEFT JOIN behind s ON s.node = n.node LEFT JOIN before p ON p.node = n.node
      WHERE n.definition_uuid = f.definition_uuid;
@@ -72,7 +72,7 @@ DECLARE
 BEGIN
     PERFORM pawl_saga._recount(flow);
     FOR ready IN
-        SELECT n.node FROM pawl_saga.flows f JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND (n.kind = 'retry' OR n.votes OR n.may_miss)
+        SELECT n.node FROM pawl_saga.flows f JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND (n.kind = 'retry' OR n.careful)
          WHERE f.flow_uuid = flow AND f.state = 'RUNNING' ORDER BY n.node
     LOOP
         PERFORM pawl_saga._examine(flow, ready);

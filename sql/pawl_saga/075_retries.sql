@@ -201,8 +201,8 @@ BEGIN
     IF n.kind = 'retry' THEN
         PERFORM pawl_saga._examine_retry(f, r);
     ELSE
-        UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = flow AND x.node = _examine.node;
+        PERFORM pawl_saga._begin_task(t);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._examine(uuid, integer) IS 'internal: begins what nothing blocks any more: a retry, or a task that deciders have a say about';
+COMMENT ON FUNCTION pawl_saga._examine(uuid, integer) IS 'internal: begins what nothing blocks any more: a retry, or a careful task';

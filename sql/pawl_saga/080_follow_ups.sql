@@ -1,5 +1,19 @@
 -- What follows when a row moves, by whichever door: the trigger looks at all rows of a statement at once.
 
+-- What is known of a task that nobody reported.
+CREATE FUNCTION pawl_saga._unknown_outcome(t pawl_saga.tasks) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF t.losses + 1 >= t.max_losses AND t.lease_until <= clock_timestamp() THEN
+        RETURN jsonb_build_object('message', format('%s workers were lost with it', t.losses + 1), 'type', 'lost');
+    END IF;
+    RETURN '{"message": "unknown outcome"}';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS 'internal: the failure of a task that nobody reported';
+
 -- What a task remembers of the state it enters.
 CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -7,24 +21,27 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     NEW.timeout_at := NULL;
+    NEW.wait_until := NULL;
     CASE NEW.state
         WHEN 'RUNNING' THEN
             NEW.started_at := clock_timestamp();
+            NEW.losses := 0;
             NEW.progress := NULL;
             NEW.progress_details := NULL;
             NEW.timeout_at := NEW.started_at + NEW.timeout;
         WHEN 'REVERTING' THEN
             NEW.started_at := clock_timestamp();
+            NEW.losses := 0;
             NEW.timeout_at := NEW.started_at + NEW.revert_timeout;
         WHEN 'SUCCESS' THEN
             NEW.failure := NULL;
             NEW.due_at := 'infinity';
         WHEN 'FAILURE' THEN
             NEW.result := NULL;
-            NEW.failure := coalesce(NEW.failure, '{"message": "unknown outcome"}');
+            NEW.failure := coalesce(NEW.failure, pawl_saga._unknown_outcome(OLD));
             NEW.due_at := 'infinity';
         WHEN 'REVERT_FAILURE' THEN
-            NEW.revert_failure := coalesce(NEW.revert_failure, '{"message": "unknown outcome"}');
+            NEW.revert_failure := coalesce(NEW.revert_failure, pawl_saga._unknown_outcome(OLD));
             NEW.due_at := 'infinity';
         WHEN 'REVERTED' THEN
             NEW.revert_failure := NULL;
@@ -45,6 +62,22 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._task_entered() IS 'internal: what a task remembers of the state it enters';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._task_entered();
+
+-- A lost worker is the only move of a task from a state to itself.
+CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF OLD.lease_until <= clock_timestamp() THEN
+        NEW.losses := OLD.losses + 1;
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._worker_lost() IS 'internal: counts the workers that were lost with a task';
+CREATE TRIGGER lost BEFORE UPDATE OF state ON pawl_saga.tasks
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND OLD.worker IS NOT NULL) EXECUTE FUNCTION pawl_saga._worker_lost();
 
 CREATE FUNCTION pawl_saga._atoms_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -137,6 +170,8 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0
                   AND (r.state = 'PENDING' AND r.intention = 'EXECUTE' OR r.intention = 'RETRY' OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE')))
+       OR f.state = 'RUNNING' AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.wait_until IS NOT NULL
+                                             AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE')
        OR f.state = 'SUSPENDING'
           AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0
                          AND (t.state = 'PENDING' AND t.intention = 'EXECUTE' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) THEN

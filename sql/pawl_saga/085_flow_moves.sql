@@ -47,6 +47,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
+    UPDATE pawl_saga.signals s SET taken_at = clock_timestamp() WHERE s.flow_uuid = flow AND s.taken_at IS NULL;
     UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' WHERE t.flow_uuid = flow AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
     UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
      WHERE r.flow_uuid = flow AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');
@@ -94,6 +95,7 @@ BEGIN
     END IF;
     IF NEW.state = 'PENDING' THEN
         PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
+        PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before it is run
     ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._hold(NEW.flow_uuid);
     ELSIF NEW.state = 'RUNNING' THEN

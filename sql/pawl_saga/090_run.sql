@@ -1,5 +1,17 @@
 -- Flows begin, run again, stop for a while, and are put right. Each function is an UPDATE that could be written by hand.
 
+-- The queue of a task as it is written. One that only waits has nothing that a worker could do, unless a worker is to revert it.
+CREATE FUNCTION pawl_saga._queue(written jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(written ->> 'queue', CASE
+        WHEN written ->> 'execute' LIKE 'sql:%' THEN 'sql:'
+        WHEN (written ->> 'signal' IS NOT NULL OR written ->> 'wait_seconds' IS NOT NULL) AND coalesce(written ->> 'revert', 'sql:') LIKE 'sql:%' THEN 'sql:'
+        ELSE 'default' END)
+$function$;
+COMMENT ON FUNCTION pawl_saga._queue(jsonb) IS 'internal: the queue that workers claim a task from';
+
 CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false,
     flow uuid DEFAULT NULL, correlation_id uuid DEFAULT NULL)
 RETURNS uuid
@@ -19,11 +31,11 @@ BEGIN
     END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
     VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()));
-    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout)
+    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses)
     SELECT made, n.node, n.name, n.waits_for, n.priority,
-           coalesce(n.written ->> 'queue', CASE WHEN n.written ->> 'execute' LIKE 'sql:%' THEN 'sql:' ELSE 'default' END),
-           coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
-           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision)
+           pawl_saga._queue(n.written), coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
+           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
+           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20)
       FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'task' ORDER BY n.node;
     INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller)
     SELECT made, n.node, n.name, n.waits_for, n.written FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'retry' ORDER BY n.node;

@@ -1,5 +1,27 @@
 -- What workers do: they claim tasks and report what came of them. Tasks that are SQL functions are run by a duty.
 
+-- What a lost worker left, and what was decided to be reverted since: nobody knows what came of it, so it has failed.
+CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET pawl.event = 'settle'
+SET pawl.token = ''
+AS $function$
+DECLARE
+    locked uuid[];
+BEGIN
+    SELECT array_agg(f.flow_uuid) INTO locked
+      FROM (SELECT x.flow_uuid FROM pawl_saga.flows x
+             WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
+                                    WHERE t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
+             ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f;
+    UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
+     WHERE t.flow_uuid = ANY (locked) AND t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._settle_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
+
 CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL)
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
@@ -20,11 +42,15 @@ BEGIN
         PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''…''');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
+    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+        PERFORM pawl_saga._settle_orphans(processor, queue);
+    END IF;
     -- what a lost worker left: the state stays, so no event fires
     WITH taken AS (
         UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
           FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
-                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue ORDER BY x.flow_uuid LIMIT batch
+                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue
+                   AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE') ORDER BY x.flow_uuid LIMIT batch
                    FOR NO KEY UPDATE SKIP LOCKED) l
          WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
     SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;

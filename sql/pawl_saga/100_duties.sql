@@ -17,14 +17,13 @@ BEGIN
     FOR due IN
         SELECT f.flow_uuid, array_agg(r.node ORDER BY r.node) AS nodes
           FROM (SELECT x.flow_uuid FROM pawl_saga.flows x
-                 WHERE x.state = 'RUNNING' AND x.flow_uuid IN (SELECT r.flow_uuid FROM pawl_saga.retries r WHERE r.due_at <= clock_timestamp() ORDER BY r.due_at LIMIT batch)
+                 WHERE x.state = 'RUNNING'
+                   AND x.flow_uuid IN (SELECT r.flow_uuid FROM pawl_saga.retries r JOIN pawl_saga.flows w ON w.flow_uuid = r.flow_uuid AND w.state = 'RUNNING'
+                                        WHERE r.due_at <= clock_timestamp() ORDER BY r.due_at LIMIT batch)
                  ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f
           JOIN pawl_saga.retries r ON r.flow_uuid = f.flow_uuid AND r.due_at <= clock_timestamp() GROUP BY f.flow_uuid
     LOOP
-        PERFORM set_config('pawl_saga.following', 'on', true);
-        PERFORM pawl_saga._examine(due.flow_uuid, n) FROM unnest(due.nodes) n;
-        PERFORM pawl_saga._finish(ARRAY[due.flow_uuid]);
-        PERFORM set_config('pawl_saga.following', '', true);
+        PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
         done := done + cardinality(due.nodes);
     END LOOP;
     SELECT min(r.due_at) INTO next_at FROM pawl_saga.retries r WHERE r.due_at > clock_timestamp();
@@ -65,3 +64,34 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga.time_out_tasks(integer) IS
 'fails tasks that take longer than their timeout_seconds (a revert: revert_timeout_seconds) and fences their workers out; returns how many, and when the next one is due. A duty; needs pawl_operator';
+
+CREATE FUNCTION pawl_saga.end_waits(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    due record;
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
+    END IF;
+    done := 0;
+    FOR due IN
+        SELECT f.flow_uuid, array_agg(t.node ORDER BY t.node) AS nodes
+          FROM (SELECT x.flow_uuid FROM pawl_saga.flows x
+                 WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t JOIN pawl_saga.flows w ON w.flow_uuid = t.flow_uuid AND w.state = 'RUNNING' AND NOT w.broken
+                                        WHERE t.wait_until <= clock_timestamp() AND t.wait_until <> 'infinity' AND t.intention = 'EXECUTE' ORDER BY t.wait_until LIMIT batch)
+                 ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f
+          JOIN pawl_saga.tasks t ON t.flow_uuid = f.flow_uuid AND t.wait_until <= clock_timestamp() AND t.intention = 'EXECUTE' GROUP BY f.flow_uuid
+    LOOP
+        PERFORM pawl_saga._look_again(due.flow_uuid, due.nodes);
+        done := done + cardinality(due.nodes);
+    END LOOP;
+    SELECT min(t.wait_until) INTO next_at FROM pawl_saga.tasks t WHERE t.wait_until > clock_timestamp() AND t.wait_until <> 'infinity';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.end_waits(integer) IS
+'ends the waits of tasks whose time has come: those with wait_seconds succeed, those whose signal did not come in timeout_seconds fail; returns how many, and when the next one is due. A duty';

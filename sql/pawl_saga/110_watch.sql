@@ -1,9 +1,9 @@
 -- Looking at flows.
 
 CREATE VIEW pawl_saga.atoms AS
-SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention, t.blockers, t.due_at, t.worker, t.result, t.failure, t.revert_failure, t.progress FROM pawl_saga.tasks t
+SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention, t.blockers, t.due_at, t.worker, t.result, t.failure, t.revert_failure, t.progress, t.signal, t.wait_until FROM pawl_saga.tasks t
 UNION ALL
-SELECT r.flow_uuid, r.node, 'retry', r.name, r.state, r.intention, r.blockers, r.due_at, NULL, r.value, r.failure, r.revert_failure, NULL FROM pawl_saga.retries r;
+SELECT r.flow_uuid, r.node, 'retry', r.name, r.state, r.intention, r.blockers, r.due_at, NULL, r.value, r.failure, r.revert_failure, NULL, NULL, NULL FROM pawl_saga.retries r;
 COMMENT ON VIEW pawl_saga.atoms IS 'tasks and retries of flows; order by node for the order of the definition';
 
 CREATE VIEW pawl_saga.timeline AS
@@ -93,7 +93,7 @@ AS $function$
     UNION ALL
     SELECT x.flow_uuid, x.name, 'is ready, and cannot be claimed' FROM facts x JOIN looked_at f ON f.flow_uuid = x.flow_uuid
       JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND n.node = x.node
-     WHERE x.kind = 'task' AND x.due_at IS NOT NULL AND x.flow_state = 'RUNNING' AND NOT x.broken
+     WHERE x.kind = 'task' AND x.due_at IS NOT NULL AND x.flow_state = 'RUNNING' AND NOT x.broken AND x.wait_until IS NULL
        AND (x.state IN ('SUCCESS', 'FAILURE') AND x.intention = 'REVERT' AND NOT x.waits_behind OR x.state = 'PENDING' AND x.intention = 'EXECUTE' AND NOT x.waits_before)
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s, to be %s, in a flow that is REVERTED', x.state, lower(x.intention)) FROM facts x
@@ -106,7 +106,7 @@ AS $function$
      WHERE f.state IN ('RUNNING', 'SUSPENDING')
        AND NOT EXISTS (SELECT FROM facts x WHERE x.flow_uuid = f.flow_uuid
                           AND (x.state IN ('RUNNING', 'REVERTING') OR x.kind = 'task' AND x.due_at IS NULL AND x.state IN ('PENDING', 'SUCCESS', 'FAILURE')
-                               OR x.kind = 'retry' AND x.due_at IS NOT NULL))
+                               OR x.kind = 'retry' AND x.due_at IS NOT NULL OR x.wait_until IS NOT NULL AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND x.blockers = 0))
 $function$;
 COMMENT ON FUNCTION pawl_saga.verify(uuid) IS
 'what is wrong with a flow, or with all: counters that do not agree with the states, ends that the states do not allow. No rows: nothing. Its cost grows with the square of a flow';

@@ -17,6 +17,7 @@ CREATE TABLE pawl_saga.jobs (
     attempts integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL DEFAULT 20 CHECK (max_attempts OPERATOR(pg_catalog.>=) 1),
     due_at timestamptz,
+    session_lock integer,
     trashed_at timestamptz,
     trashed_for text,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
@@ -27,6 +28,8 @@ COMMENT ON COLUMN pawl_saga.jobs.flow IS 'the name of the definition that a cond
 COMMENT ON COLUMN pawl_saga.jobs.flow_uuid IS 'the flow that was started for it';
 COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: nobody takes it any more (trashed); a time: not before';
 COMMENT ON COLUMN pawl_saga.jobs.max_attempts IS 'a job that was taken so often and given up again is trashed';
+COMMENT ON COLUMN pawl_saga.jobs.session_lock IS 'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has its lease alone';
+CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NOT NULL;
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.jobs', '');
 
 -- @diagram pawl_saga.job job.mmd
@@ -41,6 +44,9 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     NEW.modified_at := clock_timestamp();
+    IF NEW.state <> 'CLAIMED' THEN
+        NEW.session_lock := NULL;
+    END IF;
     IF NEW.state = 'UNCLAIMED' AND NEW.attempts >= NEW.max_attempts AND NEW.trashed_at IS NULL THEN
         NEW.trashed_at := NEW.modified_at;
         NEW.trashed_for := 'given up too often';

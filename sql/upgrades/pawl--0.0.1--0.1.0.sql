@@ -72,6 +72,8 @@ CREATE TABLE pawl.pruned_log (
     anchors regclass NOT NULL,
     horizon timestamptz NOT NULL,
     next_block bigint NOT NULL DEFAULT 0,
+    next_leaf oid NOT NULL DEFAULT 0,
+    emptied regclass[] NOT NULL DEFAULT '{}',
     pruned_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     pruned_by text NOT NULL DEFAULT CURRENT_USER
 );
@@ -162,6 +164,8 @@ DROP FUNCTION pawl.set_context(text, text, text, jsonb);
 DROP FUNCTION pawl._attach_rows(pawl.binding, text);
 DROP FUNCTION pawl._follow_columns(pawl.binding);
 DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
+DROP FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name);
+DROP FUNCTION pawl._take_log(pawl.binding, name);
 DROP FUNCTION pawl._same_key(text, name[], text, name[]);
 
 -- @parts

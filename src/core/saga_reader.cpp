@@ -24,8 +24,14 @@ void only_keys(const Json& json, const std::string& what, std::string_view known
     }
 }
 
-std::string text_of(const Json& json, std::string_view key, const std::string& what) {
+// A key that is there and not null.
+const Json* given(const Json& json, std::string_view key) {
     const Json* value = json.find(key);
+    return value == nullptr || value->is(Kind::null) ? nullptr : value;
+}
+
+std::string text_of(const Json& json, std::string_view key, const std::string& what) {
+    const Json* value = given(json, key);
     if (value == nullptr) return {};
     if (!value->is(Kind::string)) refuse("\"" + std::string(key) + "\" of " + what + " must be a text");
     return value->string;
@@ -163,13 +169,35 @@ Item read_flow(const Json& json) {
     return flow;
 }
 
+void check_seconds(const Json& json, std::string_view key, const std::string& what) {
+    const Json* value = given(json, key);
+    if (value == nullptr) return;
+    double seconds = -1;
+    const auto [end, problem] = std::from_chars(value->raw.data(), value->raw.data() + value->raw.size(), seconds);
+    if (problem != std::errc() || end != value->raw.data() + value->raw.size() || seconds < 0 || seconds > 1e9)
+        refuse("\"" + std::string(key) + "\" of " + what + " must be a number of seconds", {}, "\"" + std::string(key) + "\": 60");
+}
+
+// Who does a task, and for how long: workers, or nobody, because it waits.
+void check_work(const Json& json, const std::string& what) {
+    for (const std::string_view key : {"execute", "revert", "queue"}) text_of(json, key, what);
+    for (const std::string_view key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"}) check_seconds(json, key, what);
+    if (given(json, "max_losses") != nullptr && whole_number(json, "max_losses", what) < 1) refuse("\"max_losses\" of " + what + " must be at least 1");
+    const bool signal = given(json, "signal") != nullptr;
+    if (signal && text_of(json, "signal", what).empty()) refuse("\"signal\" of " + what + " has no name", {}, "\"signal\": \"approved\"");
+    if ((signal || given(json, "wait_seconds") != nullptr) && given(json, "execute") != nullptr)
+        refuse(what + " waits, so nobody executes it", {}, "a task behind it, with \"execute\"");
+}
+
 Item read_task(const Json& json) {
-    only_keys(json, "a task", "task priority requires optional provides rebind inject execute revert queue timeout_seconds revert_timeout_seconds description version");
+    only_keys(json, "a task",
+              "task priority requires optional provides rebind inject execute revert queue timeout_seconds revert_timeout_seconds signal wait_seconds max_losses description version");
     Item task;
     task.name = name_of(json, "task", "task");
     task.priority = whole_number(json, "priority", "task \"" + task.name + "\"");
     task.provides = texts_of(json.find("provides"), "\"provides\" of task \"" + task.name + "\"");
     task.needs = needs_of(json, "task \"" + task.name + "\"");
+    check_work(json, "task \"" + task.name + "\"");
     task.written = json.raw;
     return task;
 }

@@ -33,6 +33,7 @@ select is((select string_agg(state, ',' order by run) from pawl_saga.runs where 
 select is(pawl_saga.run(:'f'), 'SUCCESS', 'run again it has nothing to do');
 select is(pawl_saga.reset(:'f', 'once more'), 'PENDING', 'reset');
 select is(state(:'f'), 'PENDING: a PENDING, b PENDING', 'with all atoms');
+select is((select count(*) from pawl_saga.claim('w1', 'sql:', 10)), 0::bigint, 'and nothing can be claimed before it is run');
 select pawl_saga.run(:'f') \g /dev/null
 select is(pawl_saga.suspend(:'f'), 'SUSPENDED', 'suspended between tasks');
 select work();

@@ -158,5 +158,19 @@ TEST(Saga, JsonIsReadAsOthersReadIt) {
     EXPECT_THROW(core::read_json(std::string(100000, '[')), core::Error);
 }
 
+TEST(Saga, WhoWaitsIsExecutedByNobody) {
+    EXPECT_EQ(refusal(R"({"task": "a", "signal": "go", "wait_seconds": 1.5, "timeout_seconds": 0, "revert": "undo", "execute": null})"), "nothing was refused");
+    EXPECT_EQ(refusal(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits, so nobody executes it");
+    EXPECT_EQ(refusal(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"), "task \"a\" waits, so nobody executes it");
+    EXPECT_EQ(refusal(R"({"task": "a", "signal": ""})"), "\"signal\" of task \"a\" has no name");
+    EXPECT_EQ(refusal(R"({"task": "a", "signal": 1})"), "\"signal\" of task \"a\" must be a text");
+}
+
+TEST(Saga, SecondsAreNumbers) {
+    for (const char* key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"})
+        for (const char* value : {"-1", "\"1\"", "1e10", "[]", "true"})
+            EXPECT_EQ(refusal(std::string(R"({"task": "a", ")") + key + "\": " + value + "}"), std::string("\"") + key + "\" of task \"a\" must be a number of seconds");
+}
+
 }  // namespace
 }  // namespace pawl::test

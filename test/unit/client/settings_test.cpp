@@ -24,6 +24,7 @@ batch = 100
 wake = false
 http = "127.0.0.1:9187"
 skip = ["prune_events", "reap"]
+boards = ["trips", "default"]
 [[duty]]
 name = "nightly"
 sql = "select shop.nightly()"
@@ -34,6 +35,7 @@ every_ms = 60000
     EXPECT_FALSE(settings.wake);
     EXPECT_EQ(settings.http, "127.0.0.1:9187");
     EXPECT_EQ(settings.skip, (std::set<std::string>{"prune_events", "reap"}));
+    EXPECT_EQ(settings.boards, (std::set<std::string>{"default", "trips"}));
     ASSERT_EQ(settings.duties.size(), 1u);
     EXPECT_EQ(settings.duties[0].name, "nightly");
     EXPECT_EQ(settings.duties[0].every, std::chrono::minutes(1));

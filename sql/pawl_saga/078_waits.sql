@@ -1,0 +1,114 @@
+-- Tasks that nobody executes: they wait for a signal, or for a time. They wait PENDING, so a flow that waits can be suspended at once.
+
+-- A careful task may run now: it is put where workers find it, or begins to wait.
+CREATE FUNCTION pawl_saga._begin_task(t pawl_saga.tasks) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    came pawl_saga.signals;
+BEGIN
+    IF t.signal IS NULL AND t.wait IS NULL THEN
+        UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
+        RETURN;
+    END IF;
+    IF t.wait_until IS NULL THEN
+        t.wait_until := coalesce(clock_timestamp() + coalesce(t.wait, t.timeout), 'infinity');
+        UPDATE pawl_saga.tasks x SET wait_until = t.wait_until WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
+    END IF;
+    IF t.signal IS NOT NULL THEN
+        SELECT s.* INTO came FROM pawl_saga.signals s WHERE s.flow_uuid = t.flow_uuid AND s.name = t.signal AND s.taken_at IS NULL ORDER BY s.signal_uuid LIMIT 1 FOR UPDATE;
+        IF FOUND THEN
+            UPDATE pawl_saga.signals s SET taken_at = clock_timestamp(), taken_by = t.node WHERE s.flow_uuid = t.flow_uuid AND s.signal_uuid = came.signal_uuid;
+            PERFORM pawl_saga._end_wait(t, came.payload, NULL);
+            RETURN;
+        END IF;
+    END IF;
+    IF t.wait_until > clock_timestamp() THEN
+        RETURN;
+    ELSIF t.wait IS NULL THEN
+        PERFORM pawl_saga._end_wait(t, NULL, jsonb_build_object('message', format('signal "%s" did not come in time', t.signal), 'type', 'timeout'));
+    ELSE
+        PERFORM pawl_saga._end_wait(t, 'null', NULL);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._begin_task(pawl_saga.tasks) IS 'internal: a careful task that nothing blocks can be claimed, or waits';
+
+-- The moves that a worker would make.
+CREATE FUNCTION pawl_saga._end_wait(t pawl_saga.tasks, outcome jsonb, problem jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.processor = '019b0000-0000-7000-8000-00000005a9a0'
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+BEGIN
+    UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
+    UPDATE pawl_saga.tasks x SET state = 'RUNNING', worker = pawl_saga.conductor() WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
+    UPDATE pawl_saga.tasks x SET state = CASE WHEN problem IS NULL THEN 'SUCCESS' ELSE 'FAILURE' END, result = outcome, failure = problem
+     WHERE x.flow_uuid = t.flow_uuid AND x.node = t.node;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'internal: a task has waited long enough';
+
+-- Looks at nodes of a flow again, and whether it has ended by that.
+CREATE FUNCTION pawl_saga._look_again(flow uuid, nodes integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    each integer;
+BEGIN
+    PERFORM set_config('pawl_saga.following', 'on', true);
+    FOREACH each IN ARRAY nodes LOOP
+        PERFORM pawl_saga._examine(flow, each);
+    END LOOP;
+    PERFORM pawl_saga._finish(ARRAY[flow]);
+    PERFORM set_config('pawl_saga.following', '', true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS 'internal: begins what can begin among some nodes of a flow that is locked';
+
+CREATE FUNCTION pawl_saga._signal_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    waiting integer[];
+BEGIN
+    -- whoever makes a task ready holds this lock: he sees the signal, or the task is seen here
+    PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = NEW.flow_uuid FOR NO KEY UPDATE;
+    SELECT array_agg(t.node ORDER BY t.priority DESC, t.node) INTO waiting FROM pawl_saga.tasks t
+     WHERE t.flow_uuid = NEW.flow_uuid AND t.signal = NEW.name AND t.wait_until IS NOT NULL AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE';
+    IF waiting IS NOT NULL AND NEW.taken_at IS NULL THEN
+        PERFORM pawl_saga._look_again(NEW.flow_uuid, waiting);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._signal_came() IS 'internal: gives a signal to who waits for it';
+CREATE TRIGGER came AFTER INSERT ON pawl_saga.signals FOR EACH ROW EXECUTE FUNCTION pawl_saga._signal_came();
+
+CREATE FUNCTION pawl_saga.signal(flow uuid, name text, payload jsonb DEFAULT 'null') RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    made uuid := pawl.uuid_v7();
+BEGIN
+    IF coalesce(name, '') = '' THEN
+        PERFORM pawl._raise('22004', 'a signal has a name', NULL, 'name => ''approved''');
+    END IF;
+    PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = flow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+    END IF;
+    INSERT INTO pawl_saga.signals (flow_uuid, signal_uuid, name, payload) VALUES (flow, made, signal.name, coalesce(signal.payload, 'null'));
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.signal(uuid, text, jsonb) IS
+'tells a flow something, and returns the id of the signal: one task that waits for it succeeds with the payload as its result, in this transaction; where none waits yet the signal stays for the first that will. P0002: no such flow; 22004: no name';
