@@ -7,6 +7,7 @@
 
 #include "auth.hpp"
 #include "connection.hpp"
+#include "console.hpp"
 #include "feed.hpp"
 #include "listen.hpp"
 #include "refusals.hpp"
@@ -220,7 +221,7 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
 Handled Api::Impl::route(const httplib::Request& http, httplib::Response& response) {
     protect(response, !settings.tls.certificate.empty());
     if (http.method == "POST") return Handled::Unhandled;
-    if (http.path == "/" || http.path == "/console" || http.path.rfind("/console/", 0) == 0) return Handled::Unhandled;
+    if ((http.method == "GET" || http.method == "HEAD") && serve_console(http, response)) return Handled::Handled;
     if (const auto request = admit(http, response)) request->route.native ? ourselves(*request, response) : look(*request, response);
     return Handled::Handled;
 }

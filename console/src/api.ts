@@ -1,0 +1,92 @@
+// The HTTP API as the console uses it: the token, errors as problem+json, pages by cursor. The shapes are in types.ts.
+
+export class Problem extends Error {
+    constructor(readonly status: number, readonly title: string, readonly detail?: string, readonly hint?: string, readonly sqlstate?: string) {
+        super(title);
+    }
+}
+
+const tokenKey = "pawl.token";
+
+// For one tab, until it is closed: not in a cookie (nothing to forge with), not in what other tabs or later visits see.
+export const token = {
+    get: (): string | null => sessionStorage.getItem(tokenKey),
+    set: (value: string): void => sessionStorage.setItem(tokenKey, value),
+    clear: (): void => sessionStorage.removeItem(tokenKey),
+};
+
+/** Called when the server no longer takes the token. */
+export const signedOut = { call: (): void => {} };
+
+async function problemOf(response: Response): Promise<Problem> {
+    const text = await response.text();
+    try {
+        const p = JSON.parse(text) as Record<string, unknown>;
+        return new Problem(response.status, String(p.detail ?? p.title ?? response.statusText), p.facts ? String(p.facts) : undefined, p.hint ? String(p.hint) : undefined,
+            p.sqlstate ? String(p.sqlstate) : undefined);
+    } catch {
+        return new Problem(response.status, text.slice(0, 300) || response.statusText || "the server answered " + response.status);
+    }
+}
+
+export async function send(method: string, path: string, body?: unknown, more: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(more.headers);
+    const bearer = token.get();
+    if (bearer) headers.set("Authorization", "Bearer " + bearer);
+    if (!headers.has("Accept")) headers.set("Accept", "application/json, application/problem+json");
+    if (method !== "GET") {
+        headers.set("Content-Type", "application/json");
+        headers.set("Idempotency-Key", randomKey());
+    }
+    let response: Response;
+    try {
+        response = await fetch(path, { ...more, method, headers, credentials: "omit", body: method === "GET" ? undefined : JSON.stringify(body ?? {}) });
+    } catch (e) {
+        if (e instanceof DOMException && e.name === "AbortError") throw e;
+        throw new Problem(0, "pawld does not answer", "It may be down, or the network in between.");
+    }
+    if (response.ok || response.status === 304) return response;
+    const problem = await problemOf(response);
+    if (response.status === 401) signedOut.call();
+    throw problem;
+}
+
+// crypto.randomUUID is only there in secure contexts, and a console may be looked at over plain HTTP.
+function randomKey(): string {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+export type Query = Record<string, string | number | boolean | null | undefined>;
+
+export function withQuery(path: string, query: Query = {}): string {
+    const pairs = Object.entries(query).filter(([, v]) => v !== null && v !== undefined && v !== "");
+    return pairs.length === 0 ? path : path + "?" + new URLSearchParams(pairs.map(([n, v]) => [n, String(v)])).toString();
+}
+
+export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+    return (await (await send("GET", withQuery(path, query), undefined, { signal })).json()) as T;
+}
+
+export async function text(path: string, signal?: AbortSignal): Promise<string> {
+    return await (await send("GET", path, undefined, { signal, headers: { Accept: "text/plain, text/vnd.mermaid, */*" } })).text();
+}
+
+export async function post<T = unknown>(path: string, body?: unknown): Promise<T> {
+    const answer = await (await send("POST", path, body)).text();
+    return (answer ? JSON.parse(answer) : null) as T;
+}
+
+/** Fetches with the token and hands the file to the browser. */
+export async function download(path: string, name: string): Promise<void> {
+    const blob = await (await send("GET", path, undefined, { headers: { Accept: "*/*" } })).blob();
+    const address = URL.createObjectURL(blob);
+    const anchor = Object.assign(document.createElement("a"), { href: address, download: name });
+    anchor.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+export interface Page<T> {
+    items: T[];
+    next: string | null;
+}

@@ -1,0 +1,121 @@
+// Where the steps of a workflow stand in the picture: a column a level, ordered so that few lines cross. Pure.
+
+export interface Node {
+    id: string;
+    label: string;
+    state: string;
+    note?: string;
+}
+
+export interface Edge {
+    from: string;
+    to: string;
+}
+
+export interface Placed extends Node {
+    x: number;
+    y: number;
+    level: number;
+}
+
+export interface Picture {
+    nodes: Placed[];
+    lines: { from: string; to: string; path: string }[];
+    width: number;
+    height: number;
+}
+
+export const box = { width: 184, height: 46, gapX: 64, gapY: 16, margin: 12 };
+
+/** The length of the longest way to each node; what lies on a circle (there should be none) stays where it was reached. */
+export function levels(nodes: Node[], edges: Edge[]): Map<string, number> {
+    const level = new Map(nodes.map((n) => [n.id, 0]));
+    const waits = new Map(nodes.map((n) => [n.id, 0]));
+    const after = new Map<string, string[]>();
+    for (const e of edges) {
+        if (!level.has(e.from) || !level.has(e.to)) continue;
+        waits.set(e.to, waits.get(e.to)! + 1);
+        after.set(e.from, [...(after.get(e.from) ?? []), e.to]);
+    }
+    const ready = nodes.filter((n) => waits.get(n.id) === 0).map((n) => n.id);
+    for (let id = ready.shift(); id !== undefined; id = ready.shift()) {
+        for (const next of after.get(id) ?? []) {
+            level.set(next, Math.max(level.get(next)!, level.get(id)! + 1));
+            waits.set(next, waits.get(next)! - 1);
+            if (waits.get(next) === 0) ready.push(next);
+        }
+    }
+    return level;
+}
+
+function meanPlace(ids: string[], place: Map<string, number>, otherwise: number): number {
+    const known = ids.map((id) => place.get(id)).filter((n): n is number => n !== undefined);
+    return known.length === 0 ? otherwise : known.reduce((a, b) => a + b, 0) / known.length;
+}
+
+/** Columns of ids: two sweeps forth and back by the mean of the neighbours' places. */
+export function columns(nodes: Node[], edges: Edge[]): string[][] {
+    const level = levels(nodes, edges);
+    const cols: string[][] = [];
+    for (const n of nodes) (cols[level.get(n.id)!] ??= []).push(n.id);
+    const parents = new Map<string, string[]>(), children = new Map<string, string[]>();
+    for (const e of edges) {
+        parents.set(e.to, [...(parents.get(e.to) ?? []), e.from]);
+        children.set(e.from, [...(children.get(e.from) ?? []), e.to]);
+    }
+    const sweep = (order: string[][], neighbours: Map<string, string[]>) => {
+        for (let i = 1; i < order.length; ++i) {
+            const place = new Map(order[i - 1].map((id, at) => [id, at / Math.max(1, order[i - 1].length)]));
+            const weight = new Map(order[i].map((id, at) => [id, meanPlace(neighbours.get(id) ?? [], place, at / order[i].length)]));
+            order[i].sort((a, b) => weight.get(a)! - weight.get(b)!);
+        }
+    };
+    for (let round = 0; round < 2; ++round) {
+        sweep(cols, parents);
+        const back = [...cols].reverse();
+        sweep(back, children);
+    }
+    sweep(cols, parents);
+    return cols;
+}
+
+/** Lines between the nodes that are known, through those that are not (the entries and ends of nested flows). */
+export function contract(known: Set<string>, edges: Edge[]): Edge[] {
+    const after = new Map<string, string[]>();
+    for (const e of edges) after.set(e.from, [...(after.get(e.from) ?? []), e.to]);
+    const found: Edge[] = [];
+    for (const from of known) {
+        const seen = new Set<string>();
+        const open = [...(after.get(from) ?? [])];
+        for (let id = open.pop(); id !== undefined; id = open.pop()) {
+            if (seen.has(id)) continue;
+            seen.add(id);
+            if (known.has(id)) found.push({ from, to: id });
+            else open.push(...(after.get(id) ?? []));
+        }
+    }
+    return found;
+}
+
+export function draw(nodes: Node[], edges: Edge[]): Picture {
+    if (nodes.length === 0) return { nodes: [], lines: [], width: 0, height: 0 };
+    const cols = columns(nodes, edges);
+    const tallest = Math.max(...cols.map((c) => c.length));
+    const height = tallest * (box.height + box.gapY) - box.gapY + 2 * box.margin;
+    const byId = new Map(nodes.map((n) => [n.id, n]));
+    const placed = new Map<string, Placed>();
+    cols.forEach((ids, level) => {
+        const used = ids.length * (box.height + box.gapY) - box.gapY;
+        ids.forEach((id, at) => placed.set(id, {
+            ...byId.get(id)!, level,
+            x: box.margin + level * (box.width + box.gapX),
+            y: (height - used) / 2 + at * (box.height + box.gapY),
+        }));
+    });
+    const lines = edges.filter((e) => placed.has(e.from) && placed.has(e.to)).map((e) => {
+        const a = placed.get(e.from)!, b = placed.get(e.to)!;
+        const x1 = a.x + box.width, y1 = a.y + box.height / 2, x2 = b.x, y2 = b.y + box.height / 2, bend = (x2 - x1) / 2;
+        return { from: e.from, to: e.to, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` };
+    });
+    return { nodes: [...placed.values()], lines, width: 2 * box.margin + cols.length * (box.width + box.gapX) - box.gapX, height };
+}

@@ -1,0 +1,159 @@
+// What keeps a page true: it is loaded, and loaded again when the stream tells of a transition that concerns it.
+import { createContext } from "preact";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { send, Problem, token } from "./api";
+import { EventParser } from "./sse";
+import type { Session, Transition } from "./types";
+
+export const SessionContext = createContext<Session | null>(null);
+export const useSession = (): Session => useContext(SessionContext)!;
+export const useMay = (): boolean => useSession().scopes.includes("operate");
+
+type Listener = (transition: Transition) => void;
+const listeners = new Set<Listener>();
+const watchers = new Set<(connected: boolean) => void>();
+let connected = false;
+
+function setConnected(now: boolean): void {
+    if (connected === now) return;
+    connected = now;
+    for (const w of watchers) w(now);
+}
+
+export function useConnected(): boolean {
+    const [now, set] = useState(connected);
+    useEffect(() => {
+        watchers.add(set);
+        set(connected);
+        return () => void watchers.delete(set);
+    }, []);
+    return now;
+}
+
+const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+/** Reads the event stream until the signal ends it; comes back after a loss, and takes up where it was. */
+export async function follow(signal: AbortSignal): Promise<void> {
+    let position = "";
+    for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15_000)) {
+        try {
+            const headers: Record<string, string> = { Accept: "text/event-stream" };
+            if (position) headers["Last-Event-ID"] = position;
+            const response = await send("GET", "/v1/events", undefined, { signal, headers });
+            const reader = response.body!.getReader();
+            const decoder = new TextDecoder();
+            const parser = new EventParser();
+            setConnected(true);
+            wait = 500;
+            for (let part = await reader.read(); !part.done; part = await reader.read()) {
+                for (const message of parser.feed(decoder.decode(part.value, { stream: true }))) {
+                    if (message.id) position = message.id;
+                    if (message.event === "transition" || message.event === "message") tell(message.data);
+                }
+            }
+        } catch (e) {
+            if (e instanceof Problem && (e.status === 401 || e.status === 403 || e.status === 404)) {
+                setConnected(false);
+                return;
+            }
+            if (e instanceof Problem && e.status === 410) position = "";
+        }
+        setConnected(false);
+        if (!signal.aborted) await pause(wait);
+    }
+}
+
+function tell(data: string): void {
+    try {
+        const transition = JSON.parse(data) as Transition;
+        for (const l of listeners) l(transition);
+    } catch {
+        // a message of a later version
+    }
+}
+
+export interface Loaded<T> {
+    data: T | null;
+    error: unknown;
+    loading: boolean;
+    reload: () => void;
+}
+
+export interface LiveOptions {
+    /** Whether a transition concerns the page; none: every one does. */
+    concerns?: (t: Transition) => boolean;
+    /** Milliseconds between loads whatever happens; the stream may be lost, and much has no event. */
+    every?: number;
+    /** The shortest time between two loads. */
+    least?: number;
+}
+
+/** Loads now, when `key` changes, on events, and now and then. */
+export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T>, options: LiveOptions = {}): Loaded<T> {
+    const [state, set] = useState<{ key: string; data: T | null; error: unknown; loading: boolean }>({ key, data: null, error: null, loading: true });
+    const again = useRef<() => void>(() => {});
+    const latest = useRef(load);
+    latest.current = load;
+    const concerns = useRef(options.concerns);
+    concerns.current = options.concerns;
+    useEffect(() => {
+        const ended = new AbortController();
+        let timer: ReturnType<typeof setTimeout> | undefined, busy = false, asked = false, last = 0;
+        const run = async () => {
+            clearTimeout(timer);
+            if (busy) {
+                asked = true;
+                return;
+            }
+            busy = true;
+            asked = false;
+            last = Date.now();
+            try {
+                const data = await latest.current(ended.signal);
+                if (!ended.signal.aborted) set({ key, data, error: null, loading: false });
+            } catch (error) {
+                if (!ended.signal.aborted) set((old) => ({ key, data: old.key === key ? old.data : null, error, loading: false }));
+            }
+            busy = false;
+            if (!ended.signal.aborted) timer = setTimeout(run, asked ? (options.least ?? 700) : document.hidden ? 60_000 : (options.every ?? 10_000));
+        };
+        const soon = () => {
+            if (busy) asked = true;
+            else {
+                clearTimeout(timer);
+                timer = setTimeout(run, Math.max(120, (options.least ?? 700) - (Date.now() - last)));
+            }
+        };
+        const listener: Listener = (t) => {
+            if (!document.hidden && (!concerns.current || concerns.current(t))) soon();
+        };
+        const seen = () => { if (!document.hidden) soon(); };
+        again.current = () => void run();
+        set((old) => (old.key === key ? old : { key, data: null, error: null, loading: true }));
+        listeners.add(listener);
+        document.addEventListener("visibilitychange", seen);
+        void run();
+        return () => {
+            ended.abort();
+            clearTimeout(timer);
+            listeners.delete(listener);
+            document.removeEventListener("visibilitychange", seen);
+        };
+    }, [key]);
+    return { ...state, data: state.key === key ? state.data : null, reload: () => again.current() };
+}
+
+/** The current time, renewed every few seconds, for "4 min ago". */
+const clocks = new Set<(now: number) => void>();
+setInterval(() => { for (const c of clocks) c(Date.now()); }, 5_000);
+
+export function useNow(): number {
+    const [now, set] = useState(Date.now);
+    useEffect(() => {
+        clocks.add(set);
+        return () => void clocks.delete(set);
+    }, []);
+    return now;
+}
+
+export const isSignedIn = (): boolean => token.get() !== null;

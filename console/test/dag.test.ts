@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { box, columns, contract, draw, levels, type Edge, type Node } from "../src/dag";
+
+const nodes = (...ids: string[]): Node[] => ids.map((id) => ({ id, label: id, state: "pending" }));
+const edges = (...pairs: string[]): Edge[] => pairs.map((p) => ({ from: p[0], to: p[1] }));
+
+test("a node stands behind the last of those it waits for", () => {
+    const level = levels(nodes("a", "b", "c", "d"), edges("ab", "bc", "ac", "cd", "ad"));
+    assert.deepEqual([...level], [["a", 0], ["b", 1], ["c", 2], ["d", 3]]);
+});
+
+test("a circle ends, and unknown ends of edges are no trouble", () => {
+    const level = levels(nodes("a", "b"), edges("ab", "ba", "ax", "yb"));
+    assert.deepEqual([...level.keys()], ["a", "b"]);
+    assert.equal(draw(nodes("a", "b"), edges("ax")).lines.length, 0);
+});
+
+test("nodes are ordered like those they hang on, so that lines do not cross", () => {
+    const [, second] = columns(nodes("a", "b", "c", "z", "y", "x"), edges("az", "by", "cx"));
+    assert.deepEqual(second, ["z", "y", "x"]);
+    const [first, crossed] = columns(nodes("a", "b", "x", "y"), edges("ay", "bx"));
+    assert.equal(first.indexOf("a") < first.indexOf("b"), crossed.indexOf("y") < crossed.indexOf("x"));
+});
+
+test("every node has a place of its own inside the picture", () => {
+    const many = Array.from({ length: 40 }, (_, i) => "n" + i);
+    const picture = draw(nodes("s", ...many, "e"), [...many.map((n) => ({ from: "s", to: n })), ...many.map((n) => ({ from: n, to: "e" }))]);
+    const places = new Set(picture.nodes.map((n) => `${n.x} ${n.y}`));
+    assert.equal(places.size, 42);
+    assert.equal(picture.lines.length, 80);
+    for (const n of picture.nodes) assert.ok(n.x >= 0 && n.y >= 0 && n.x + box.width <= picture.width && n.y + box.height <= picture.height);
+});
+
+test("nothing is drawn of nothing", () => assert.deepEqual(draw([], []), { nodes: [], lines: [], width: 0, height: 0 }));
+
+test("entries and ends of flows are looked through", () => {
+    const lines = contract(new Set(["a", "b", "c", "d"]), edges("0a", "0b", "a1", "b1", "1c", "1d", "c2", "d2"));
+    assert.deepEqual(lines.map((e) => e.from + e.to).sort(), ["ac", "ad", "bc", "bd"]);
+});
