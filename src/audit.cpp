@@ -36,6 +36,7 @@ struct States {
 struct Audit {
     Audit* next;
     MemoryContext context;
+    Oid trigger_table;  // the log, or a partition of it that rows were inserted into: its statement is planned for each
     Oid log;
     Oid table;
     Oid relation;  // whose parent columns are copied
@@ -53,8 +54,8 @@ Oid bindings = InvalidOid;
 
 void relation_changed(Datum, Oid relid) {
     for (Audit* audit = audits; audit != nullptr; audit = audit->next)
-        if (!OidIsValid(relid) || relid == audit->log || relid == audit->table || relid == audit->relation || relid == audit_bindings ||
-            relid == bindings)
+        if (!OidIsValid(relid) || relid == audit->trigger_table || relid == audit->log || relid == audit->table || relid == audit->relation ||
+            relid == audit_bindings || relid == bindings)
             audit->stale = true;
 }
 
@@ -86,7 +87,7 @@ States states_column(const char* name, MemoryContext memory) {
 }
 
 struct Load {
-    Oid log;
+    Oid table;  // of the trigger
     Audit* audit;
     bool unbound;  // pawl.enforce is taking the log up again, and sees to the audit when it is done
 };
@@ -95,7 +96,7 @@ struct Load {
 void load(void* argument) {
     auto* job = static_cast<Load*>(argument);
     Oid type = OIDOID;
-    Datum log = ObjectIdGetDatum(job->log);
+    Datum log = ObjectIdGetDatum(job->table);
     PushActiveSnapshot(GetLatestSnapshot());
     SPI_connect();
     if (SPI_execute_with_args("SELECT * FROM pawl._audit_plan($1)", 1, &type, &log, nullptr, true, 1) != SPI_OK_SELECT)
@@ -109,7 +110,8 @@ void load(void* argument) {
         MemoryContext memory = AllocSetContextCreate(TopMemoryContext, "pawl audit", ALLOCSET_SMALL_SIZES);
         auto* audit = static_cast<Audit*>(MemoryContextAllocZero(memory, sizeof(Audit)));
         audit->context = memory;
-        audit->log = job->log;
+        audit->trigger_table = job->table;
+        audit->log = DatumGetObjectId(column("log", &null));
         audit->statement = MemoryContextStrdup(memory, TextDatumGetCString(column("statement", &null)));
         audit->table = DatumGetObjectId(column("audit", &null));
         audit->relation = DatumGetObjectId(column("relation", &null));
@@ -124,7 +126,7 @@ void load(void* argument) {
 // Null while the log belongs to no lifecycle.
 Audit* find_audit(Relation log) {
     for (Audit** link = &audits; *link != nullptr; link = &(*link)->next) {
-        if ((*link)->log != RelationGetRelid(log)) continue;
+        if ((*link)->trigger_table != RelationGetRelid(log)) continue;
         if (!(*link)->stale) return *link;
         forget(link);
         break;

@@ -142,6 +142,14 @@ void scan_bindings_of(Oid relation, RowVisitor visit, void* argument) {
     scan("binding", 1, &key, visit, argument);
 }
 
+void scan_pruned_log(Oid log, RowVisitor visit, void* argument) {
+    Oid table = catalog_table("pruned_log");
+    if (!OidIsValid(table)) return;
+    ScanKeyData key;
+    ScanKeyInit(&key, get_attnum(table, "log"), BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(log));
+    scan("pruned_log", 1, &key, visit, argument);
+}
+
 void scan_bindings(RowVisitor visit, void* argument) { scan("binding", 0, nullptr, visit, argument); }
 
 void scan_versions(const char* machine, RowVisitor visit, void* argument) {

@@ -15,14 +15,14 @@ namespace pawl {
 namespace {
 
 struct Owner {
-    Oid log;
+    List* logs;  // the table of the trigger, and what it is a partition of
     Oid relation;
     char* column;
 };
 
 void visit_owner(const CatalogRow& row, void* argument) {
     auto* owner = static_cast<Owner*>(argument);
-    if (row.oid("history") != owner->log) return;
+    if (!list_member_oid(owner->logs, row.oid("history"))) return;
     owner->relation = row.oid("relation");
     owner->column = row.string("state_column");
 }
@@ -121,8 +121,13 @@ PAWL_FUNCTION(pawl_log_door) {
     if (restoring || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
 
     MemoryContext memory = CurrentMemoryContext;
-    Owner owner = {RelationGetRelid(trigger->tg_relation), InvalidOid, nullptr};
-    pg::call([&] { scan_bindings(visit_owner, &owner); });
+    Owner owner = {nullptr, InvalidOid, nullptr};
+    pg::call([&] {
+        const Oid log = RelationGetRelid(trigger->tg_relation);
+        if (trigger->tg_relation->rd_rel->relispartition) owner.logs = get_partition_ancestors(log);
+        owner.logs = lappend_oid(owner.logs, log);
+        scan_bindings(visit_owner, &owner);
+    });
     if (!OidIsValid(owner.relation))
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",

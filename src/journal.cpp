@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "journal.hpp"
-#include "log_writer.hpp"
+#include "log_tree.hpp"
 #include "outbox.hpp"
 #include "refusal.hpp"
 #include "subject.hpp"
@@ -123,24 +123,25 @@ Hop* in_order(Hop* hops) {
 
 // A log that is being written.
 struct LogRun {
-    LogWriter* writer;
+    LogTree* tree;
     OutboxWriter** outbox;
     Subjects* subjects;  // null where there is one hop only
     int in_batch;
-    bool remembers;  // see tail_memory.hpp
+    bool remembers;  // see tail_memory.hpp; of the log that the hop in hand goes to
     bool all;
     int written;
 };
 
-Tail find_tail(LogRun& run, const Hop& hop, uint32 hash) {
+Tail find_tail(LogRun& run, LogWriter* writer, const Hop& hop, uint32 hash) {
+    run.remembers = remembers_tails(hop.attachment->log) && keeps_all_rows(writer);
     if (run.subjects != nullptr && (!run.subjects->add(hash) || ++run.in_batch > keys_remembered / 2)) {
-        flush_log(run.writer);
+        flush_tree(run.tree);
         run.subjects->clear();
         run.subjects->add(hash);
         run.in_batch = 1;
     }
     Tail tail;
-    return run.remembers && recall_tail(hop, hash, &tail) ? tail : find_tail(run.writer, hop);
+    return run.remembers && recall_tail(hop, hash, &tail) ? tail : find_tail(writer, hop);
 }
 
 // Writes the hops that can be written (`force`: all) and returns the others, in order.
@@ -154,12 +155,13 @@ Hop* write_hops(LogRun& run, Hop* hops, bool force) {
         bool wait = !run.all && cannot_be_written(*hop);
         if (!wait) {
             const uint32 hash = hash_of_key(*hop);
-            const Tail tail = find_tail(run, *hop, hash);
+            LogWriter* writer = writer_for(run.tree, *hop);
+            const Tail tail = find_tail(run, writer, *hop, hash);
             wait = !force && comes_too_early(*hop, tail, waiting, hash);
             if (!wait) {
-                add_to_log(run.writer, *hop, tail);
-                if (run.remembers) remember_tail(*hop, hash, last_entry(run.writer));
-                if (hop->attachment->events) append_event(run.outbox, *hop, &last_entry(run.writer));
+                add_to_log(writer, *hop, tail);
+                if (run.remembers) remember_tail(*hop, hash, last_entry(writer));
+                if (hop->attachment->events) append_event(run.outbox, *hop, &last_entry(writer));
                 ++run.written;
             }
         }
@@ -180,7 +182,7 @@ void refuse_second_rows(LogRun& run, Hop* waiting) {
         const Hop* first = waiting;
         while (hash_of_key(*first) != hash) first = first->next;
         if (first != hop) continue;
-        const Tail tail = find_tail(run, *hop, hash);
+        const Tail tail = find_tail(run, writer_for(run.tree, *hop), *hop, hash);
         if (tail.found && tail.to != nullptr && !key_is_unique(*hop->attachment)) refuse_second_row(*hop->attachment, hop->key, tail.to);
     }
 }
@@ -193,8 +195,7 @@ void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogRun run = {begin_log(log, hops->attachment->log, hops->attachment->nkeys, LogUse::append), outbox, nullptr, 0, false, all, 0};
-    run.remembers = remembers_tails(hops->attachment->log) && keeps_all_rows(run.writer);
+    LogRun run = {begin_tree(log, hops->attachment->log, hops->attachment->nkeys), outbox, nullptr, 0, false, all, 0};
     if (hops->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
@@ -206,7 +207,7 @@ void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all
     // Between statements nothing is on its way any more.
     if (waiting != nullptr && executor_level == 0) refuse_second_rows(run, waiting);
     if (all) waiting = write_hops(run, waiting, true);
-    finish_log(run.writer);
+    finish_tree(run.tree);
     table_close(log, NoLock);
     while (*rest != nullptr) rest = &(*rest)->next;
     *rest = waiting;

@@ -2,6 +2,7 @@
 #include "log_writer.hpp"
 
 #include "catalog.hpp"
+#include "log_anchor.hpp"
 #include "log_hash.hpp"
 
 extern "C" {
@@ -51,6 +52,7 @@ struct LogWriter {
     int nused;
     bool many;         // rows go in many at once, as COPY does it
     bool fires;        // the log has triggers of others
+    bool leaf;         // a partition that is written through its root
     bool snapshot;     // was set for them: where replicated rows are applied, and at commit, there may be none
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
@@ -109,6 +111,7 @@ void choose_way(LogWriter* writer) {
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
         const Trigger& trigger = triggers->triggers[i];
         if (!TRIGGER_FOR_INSERT(trigger.tgtype) || trigger.tgfoid == door) continue;
+        if (writer->leaf && !TRIGGER_FOR_ROW(trigger.tgtype)) continue;  // those of the statement are the root's
         writer->fires = true;
         if (TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_ROW(trigger.tgtype)) writer->many = false;
     }
@@ -122,19 +125,8 @@ void prepare_tail_scan(LogWriter* writer) {
                         errdetail("pawl.enforce made one on the subject's key and sort_key."),
                         errhint("SELECT * FROM pawl.health();")));
     writer->index = index_open(index, RowExclusiveLock);
-    for (int i = 0; i < writer->nkeys; ++i) {
-        Oid family = writer->index->rd_opfamily[i];
-        Oid type = writer->index->rd_opcintype[i];
-        Oid equality = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
-        // No type of its own: the operator class compares varchar as text, a domain as its base, any enum as anyenum.
-        ScanKeyEntryInitialize(&writer->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid, writer->index->rd_indcollation[i],
-                               get_opcode(equality), static_cast<Datum>(0));
-    }
-#if PG_VERSION_NUM >= 180000
-    writer->scan = index_beginscan(writer->log, writer->index, SnapshotSelf, nullptr, writer->nkeys, 0);
-#else
-    writer->scan = index_beginscan(writer->log, writer->index, SnapshotSelf, writer->nkeys, 0);
-#endif
+    prepare_key_scan(writer->index, writer->nkeys, writer->scan_keys);
+    writer->scan = pg::begin_index_scan(writer->log, writer->index, SnapshotSelf, writer->nkeys);
     writer->tail_slot = table_slot_create(writer->log, nullptr);
 }
 
@@ -170,19 +162,24 @@ void prepare_defaults(LogWriter* writer) {
     }
 }
 
-void prepare_target(LogWriter* writer) {
+void prepare_rows(LogWriter* writer) {
     const int columns = RelationGetDescr(writer->log)->natts;
     writer->values = static_cast<Datum*>(palloc0(sizeof(Datum) * columns));
     writer->nulls = static_cast<bool*>(palloc(sizeof(bool) * columns));
+    writer->simple_indexes = has_simple_indexes(writer->target);
+    writer->most_recent_index = find_most_recent_index(writer);
+    writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
+    writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
+    if (!writer->many) prepare_defaults(writer);
+}
+
+void prepare_target(LogWriter* writer) {
     writer->estate = CreateExecutorState();
     writer->target = makeNode(ResultRelInfo);
     InitResultRelInfo(writer->target, writer->log, 0, nullptr, 0);
     ExecOpenIndices(writer->target, false);
-    writer->simple_indexes = has_simple_indexes(writer->target);
-    writer->most_recent_index = find_most_recent_index(writer);
     writer->estate->es_opened_result_relations = list_make1(writer->target);
-    writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
-    writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
+    prepare_rows(writer);
     if (writer->fires) {
         writer->snapshot = !ActiveSnapshotSet();
         if (writer->snapshot) PushActiveSnapshot(GetTransactionSnapshot());
@@ -190,7 +187,6 @@ void prepare_target(LogWriter* writer) {
         writer->capture = MakeTransitionCaptureState(writer->log->trigdesc, RelationGetRelid(writer->log), CMD_INSERT);
         ExecBSInsertTriggers(writer->estate, writer->target);
     }
-    if (!writer->many) prepare_defaults(writer);
 }
 
 bool predicate_holds(LogWriter* writer, IndexInfo* info, ExprContext* context) {
@@ -283,6 +279,24 @@ LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse us
     return writer;
 }
 
+LogWriter* begin_leaf(ResultRelInfo* target, EState* estate, TransitionCaptureState* capture, const LogLayout& layout, int nkeys) {
+    auto* writer = static_cast<LogWriter*>(palloc0(sizeof(LogWriter)));
+    writer->log = target->ri_RelationDesc;
+    writer->leaf = true;
+    writer->layout = layout;
+    writer->nkeys = nkeys;
+    writer->columns = find_columns(writer->log, layout);
+    writer->context = AllocSetContextCreate(CurrentMemoryContext, "pawl log batch", ALLOCSET_DEFAULT_SIZES);
+    writer->estate = estate;
+    writer->target = target;
+    writer->capture = capture;
+    choose_way(writer);
+    writer->fires |= capture != nullptr;
+    prepare_tail_scan(writer);
+    prepare_rows(writer);
+    return writer;
+}
+
 AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->index->rd_index->indkey.values[key]; }
 
 bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
@@ -313,7 +327,13 @@ Tail find_tail(LogWriter* writer, const Hop& hop) {
     for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
     index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
     TupleTableSlot* slot = writer->tail_slot;
-    if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) return tail;
+    if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) {
+        if (hop.from == nullptr) return tail;
+        MemoryContext caller = MemoryContextSwitchTo(writer->context);
+        tail = find_anchor(writer->layout.table, hop);
+        MemoryContextSwitchTo(caller);
+        return tail;
+    }
     if (hop.from == nullptr && !hold_tail(writer)) return find_tail(writer, hop);
 
     MemoryContext caller = MemoryContextSwitchTo(writer->context);
@@ -386,7 +406,7 @@ bool keeps_all_rows(const LogWriter* writer) { return writer->many; }
 const LogEntry& last_entry(const LogWriter* writer) { return writer->entry; }
 
 void retire_tail(LogWriter* writer, const Tail& tail) {
-    if (!tail.found || writer->columns.most_recent == 0) return;
+    if (!tail.found || writer->columns.most_recent == 0 || tail.tuple == nullptr) return;
     // Two hops of a row may be written at the end of one command (triggers nest), and a command cannot update what it inserted.
     HeapTupleHeader header = tail.tuple->t_data;
     if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header)) && HeapTupleHeaderGetCmin(header) >= GetCurrentCommandId(false))
@@ -438,7 +458,7 @@ void flush_log(LogWriter* writer) {
 
 void finish_log(LogWriter* writer) {
     flush_log(writer);
-    if (writer->fires) {
+    if (writer->fires && !writer->leaf) {
         ExecASInsertTriggers(writer->estate, writer->target, writer->capture);
         AfterTriggerEndQuery(writer->estate);
         if (writer->snapshot) PopActiveSnapshot();
@@ -447,10 +467,11 @@ void finish_log(LogWriter* writer) {
     index_endscan(writer->scan);
     ExecDropSingleTupleTableSlot(writer->tail_slot);
     index_close(writer->index, NoLock);
+    MemoryContextDelete(writer->context);
+    if (writer->leaf) return;
     ExecResetTupleTable(writer->estate->es_tupleTable, false);
     ExecCloseResultRelations(writer->estate);
     FreeExecutorState(writer->estate);
-    MemoryContextDelete(writer->context);
 }
 
 void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid) {

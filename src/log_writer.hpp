@@ -29,6 +29,9 @@ struct LogWriter;
 enum class LogUse { append, one_row };
 
 LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse use);
+
+// A partition of a log that is written through its root: the executor's state, and what the root's triggers are shown, are the root's.
+LogWriter* begin_leaf(ResultRelInfo* target, EState* estate, TransitionCaptureState* capture, const LogLayout& layout, int nkeys);
 AttrNumber log_key_column(const LogWriter* writer, int key);
 bool is_log_column(const LogWriter* writer, AttrNumber attribute);
 Tail find_tail(LogWriter* writer, const Hop& hop);

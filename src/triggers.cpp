@@ -191,7 +191,7 @@ PAWL_FUNCTION(pawl_invalidate) {
 PAWL_FUNCTION(pawl_log_guard) {
     TriggerData* trigger = trigger_data(fcinfo, "log_guard");
     // pawl.prune_log
-    if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event) && record_is_open(RelationGetRelid(trigger->tg_relation)))
+    if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) && record_is_open(RelationGetRelid(trigger->tg_relation)))
         return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? trigger->tg_trigtuple : nullptr);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"

@@ -17,7 +17,7 @@ namespace {
 
 struct Arguments {
     BulkRequest request;
-    std::string metadata = "{}", delimiter, quote = "\"", columns;
+    std::string metadata = "{}", delimiter, quote = "\"", escape, columns;
     std::vector<std::string> renamed;
     bool no_header = false, follow = false;
 };
@@ -25,7 +25,8 @@ struct Arguments {
 // One character; what a shell makes hard to write has a name.
 char one_character(const std::string& option, const std::string& given) {
     if (given == "tab" || given == "\\t") return '\t';
-    if (given.size() != 1 || given == "\n") throw CLI::ValidationError(option + " must be one character, or tab");
+    if (given.size() != 1 || given[0] == '\n' || given[0] == '\r' || static_cast<unsigned char>(given[0]) >= 0x80)
+        throw CLI::ValidationError(option + " must be one ASCII character, or tab");
     return given[0];
 }
 
@@ -33,7 +34,8 @@ BulkRequest complete(const Arguments& given) {
     BulkRequest request = given.request;
     request.metadata = nlohmann::json::parse(given.metadata);
     if (!given.delimiter.empty()) request.delimiter = one_character("--delimiter", given.delimiter);
-    request.quote = one_character("--quote", given.quote);
+    request.quote = given.quote == "none" ? '\0' : one_character("--quote", given.quote);
+    if (!given.escape.empty()) request.escape = one_character("--escape", given.escape);
     request.header = !given.no_header;
     std::istringstream list(given.columns);
     for (std::string name; std::getline(list, name, ',');) request.columns.push_back(name);
@@ -110,11 +112,13 @@ void add_bulk_submit(Program& program, CLI::App& bulk) {
     command->add_option("--operation", request.definition, "name of the definition")->required();
     command->add_option("--format", request.format, "csv, ndjson or json; default: as the file is called")->check(CLI::IsMember({"csv", "ndjson", "json"}));
     command->add_option("--delimiter", given->delimiter, "between the fields of CSV: one character or tab; default: comma, tab for .tsv");
-    command->add_option("--quote", given->quote, "around the fields of CSV; default: \"");
+    command->add_option("--quote", given->quote, "around the fields of CSV; default: \"; none: there is none");
+    command->add_option("--escape", given->escape, "before a quote inside a quoted field; default: the quote, written twice");
     command->add_option("--columns", given->columns, "names of the columns of CSV, comma separated");
     command->add_flag("--no-header", given->no_header, "the first line is a row");
     command->add_option("--rename", given->renamed, "column=field: another name for a column of the header");
-    command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8");
+    command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark");
+    command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")->check(CLI::Range(1000, 1 << 28));
     command->add_option("--metadata", given->metadata, "a JSON object");
     command->add_option("--key", request.idempotency_key, "idempotency key: the same again is the same operation");
     command->add_flag("--once", request.once, "the checksum of the file is the key");

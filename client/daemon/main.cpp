@@ -12,6 +12,8 @@
 #include <pawl/errors.hpp>
 #include <pawl/worker.hpp>
 
+#include "api.hpp"
+#include "boards.hpp"
 #include "http.hpp"
 #include "lane.hpp"
 #include "notify.hpp"
@@ -67,26 +69,46 @@ int run_once(const Settings& settings, const Log& log) {
     return good ? 0 : 1;
 }
 
+pawl::api::Settings api_settings(const Settings& settings) {
+    pawl::api::Settings api{.address = settings.api, .database = {}, .limits = {}, .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
+    api.database.target = settings.api_database.empty() ? settings.database : settings.api_database;
+    api.database.application_name = "pawld api";
+    api.connections = static_cast<std::size_t>(settings.api_connections);
+    api.timeout = settings.api_timeout;
+    api.limits.clients = static_cast<std::size_t>(settings.api_clients);
+    api.limits.upload_bytes = static_cast<std::size_t>(settings.api_upload_mb) << 20;
+    return api;
+}
+
 void run(const Settings& settings, const Log& log) {
     Metrics metrics;
     std::vector<std::unique_ptr<Lane>> lanes;
     lanes.push_back(std::make_unique<Lane>("scheduling", Kind::scheduling, settings, log, metrics));
     for (int i = 1; i <= settings.sql_workers; ++i)
         lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
+    std::vector<std::unique_ptr<Board>> boards;
+    for (const std::string& name : settings.boards) boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");
         for (const auto& lane : lanes) lane->stop();
+        for (const auto& board : boards) board->stop();
     });
     std::optional<HttpServer> http;
     if (!settings.http.empty()) {
         http.emplace(settings.http, metrics);
         log.info("listening", {{"port", http->port()}});
     }
+    std::optional<pawl::api::Api> api;
+    if (!settings.api.empty()) {
+        api.emplace(api_settings(settings), log, [&metrics](std::string& why) { return metrics.healthy(why); });
+        log.info("serving the API", {{"port", api->port()}});
+    }
     // what pawld needs to be of use is a database that comes back, not one that is there at this moment
     notify_systemd("READY=1");
     std::vector<std::jthread> threads;
     for (const auto& lane : lanes) threads.emplace_back([&lane] { lane->run(); });
+    for (const auto& board : boards) threads.emplace_back([&board] { board->run(); });
     threads.clear();  // waits for them
     log.info("ended");
 }

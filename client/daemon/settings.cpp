@@ -39,6 +39,14 @@ std::string address(const std::string& name, const std::string& value) {
     return value;
 }
 
+std::set<std::string> list_of(const std::string& value) {
+    std::set<std::string> names;
+    std::istringstream list(value);
+    for (std::string name; std::getline(list, name, ',');)
+        if (!name.empty()) names.insert(name);
+    return names;
+}
+
 std::string where(const std::string& file, const toml::node& node) {
     return file + ", line " + std::to_string(node.source().begin.line) + ": ";
 }
@@ -84,9 +92,19 @@ const std::map<std::string, std::string>& setting_names() {
         {"longest_poll_ms", "to this"},
         {"wake", "listen for notifications; false behind a pooler of transactions"},
         {"http", "host:port of /healthz and /metrics; port 0: any free one"},
+        {"api", "host:port of the HTTP API; port 0: any free one"},
+        {"api_database", "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; empty: that of the duties"},
+        {"api_connections", "connections of the HTTP API to the database, 1 to 200"},
+        {"api_clients", "connections of clients at a time, 1 to 10000"},
+        {"api_timeout_ms", "longest statement of a request"},
+        {"api_certificate", "PEM file of the server's certificate and its chain: the HTTP API speaks TLS"},
+        {"api_key", "PEM file of its key"},
+        {"api_client_ca", "PEM file of the authority of clients' certificates"},
+        {"api_upload_mb", "largest file of an upload in megabytes"},
         {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
         {"log_format", "text or json"},
         {"log_level", "debug, info, warn or error"},
+        {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
     };
     return names;
@@ -109,18 +127,35 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.wake = yes_or_no(name, value);
     else if (name == "http")
         settings.http = address(name, value);
+    else if (name == "api")
+        settings.api = address(name, value);
+    else if (name == "api_database")
+        settings.api_database = value;
+    else if (name == "api_connections")
+        settings.api_connections = whole_number(name, value, 1, 200);
+    else if (name == "api_clients")
+        settings.api_clients = whole_number(name, value, 1, 10'000);
+    else if (name == "api_timeout_ms")
+        settings.api_timeout = std::chrono::milliseconds(whole_number(name, value, 10, 3'600'000));
+    else if (name == "api_certificate")
+        settings.api_certificate = value;
+    else if (name == "api_key")
+        settings.api_key = value;
+    else if (name == "api_client_ca")
+        settings.api_client_ca = value;
+    else if (name == "api_upload_mb")
+        settings.api_upload_mb = whole_number(name, value, 1, 1'000'000);
     else if (name == "gauges_ms")
         settings.gauges = std::chrono::milliseconds(whole_number(name, value, 100, 3'600'000));
     else if (name == "log_format")
         settings.log_format = one_of(name, value, {"text", "json"});
     else if (name == "log_level")
         settings.log_level = one_of(name, value, {"debug", "info", "warn", "error"});
-    else if (name == "skip") {
-        settings.skip.clear();
-        std::istringstream list(value);
-        for (std::string duty; std::getline(list, duty, ',');)
-            if (!duty.empty()) settings.skip.insert(duty);
-    } else {
+    else if (name == "boards")
+        settings.boards = list_of(value);
+    else if (name == "skip")
+        settings.skip = list_of(value);
+    else {
         std::string known;
         for (const auto& [one, meaning] : setting_names()) known += (known.empty() ? "" : ", ") + one;
         throw SettingsError("no setting \"" + name + "\"; there are " + known);

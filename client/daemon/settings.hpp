@@ -32,9 +32,17 @@ struct Settings {
     std::chrono::milliseconds longest_poll{1'000};
     bool wake = true;                            // listen for notifications; off behind a pooler of transactions
     std::string http;                            // host:port for /healthz and /metrics; port 0: any free one; empty: off
+    std::string api;                             // host:port of the HTTP API; port 0: any free one; empty: off
+    std::string api_database;                    // how it logs in: as pawl_authenticator; empty: as the duties do
+    int api_connections = 8;                     // to the database
+    int api_clients = 1'024;                     // connections of clients, event streams included
+    std::chrono::milliseconds api_timeout{30'000};  // of a statement
+    std::string api_certificate, api_key, api_client_ca;  // PEM files; with the first two it speaks TLS
+    int api_upload_mb = 4'096;                   // largest file
     std::chrono::milliseconds gauges{10'000};    // how often queues, owners and timers are counted for /metrics
     std::string log_format = "text";             // or json
     std::string log_level = "info";              // debug, info, warn or error
+    std::set<std::string> boards;                // job boards to be a conductor of, by lease
     std::set<std::string> skip;                  // duties that are left to others
     std::vector<OwnDuty> duties;
 };

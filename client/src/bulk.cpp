@@ -2,9 +2,11 @@
 #include <pawl/bulk.hpp>
 
 #include <chrono>
+#include <thread>
 
 #include <pawl/errors.hpp>
 
+#include "database_text.hpp"
 #include "input_file.hpp"
 #include "libpq.hpp"
 #include "records.hpp"
@@ -33,6 +35,7 @@ void complete(BulkRequest& request) {
         throw Error("", request.format.empty() ? "the name of the file does not tell its format: csv, ndjson or json must be given"
                                                : "unknown format " + request.format + ": csv, ndjson or json");
     if (request.delimiter == '\0') request.delimiter = ends_with(name, ".tsv") ? '\t' : ',';
+    if (request.longest_row < 1000 || request.longest_row > (1U << 28)) throw Error("", "a row's limit is from 1,000 bytes to 256 MiB");
     if (request.once && request.file == "-") throw Error("", "the checksum of standard input is known at its end only: give a key");
 }
 
@@ -62,21 +65,24 @@ std::string without_folders(const std::string& name) {
 class Upload {
 public:
     Upload(LibpqSession& session, const BulkRequest& request, BulkSubmitted& submitted)
-        : session_(session), submitted_(submitted), header_(request.format == "csv" && request.header) {}
+        : session_(session), database_(session.server_encoding()), submitted_(submitted), header_(request.format == "csv" && request.header) {}
 
     void add(const Record& record) {
-        const bool readable = is_utf8(record.text);
-        const std::string_view problem = !record.problem.empty() ? record.problem : readable ? std::string_view() : "the row has bytes that are no characters";
+        const bool readable = is_utf8(record.text), held = readable && database_.holds(record.text);
+        const std::string strange = held ? "" : !readable ? "the row has bytes that are no characters" : "the row has characters that the database's encoding, " + database_.encoding() + ", does not have";
+        const std::string_view problem = !record.problem.empty() ? record.problem : std::string_view(strange);
         const std::int64_t row = header_seen_ || !header_ ? static_cast<std::int64_t>(++submitted_.rows) : 0;
         header_seen_ = true;
         if (!problem.empty() && row > 0) ++submitted_.malformed;
-        append_escaped(pending_, readable ? record.text : std::string_view(printable(record.text)));
+        append_escaped(pending_, held ? record.text : std::string_view(database_.printable(readable ? std::string(record.text) : printable(record.text))));
         pending_ += '\t';
         problem.empty() ? void(pending_ += "\\N") : append_escaped(pending_, problem);
         // where it is as one would think it is not written down
         pending_ += record.line == row + (header_ ? 1 : 0) ? "\t\\N\n" : "\t" + std::to_string(record.line) + "\n";
         if (pending_.size() >= 1 << 16) flush();
     }
+
+    bool header_seen() const { return header_seen_; }
 
     void flush() {
         session_.put(pending_);
@@ -85,16 +91,23 @@ public:
 
 private:
     LibpqSession& session_;
+    DatabaseText database_;
     BulkSubmitted& submitted_;
     std::string pending_;
     bool header_;
     bool header_seen_ = false;
 };
 
+// As SQL has it: the quote, with the escape behind it, or nothing.
+std::string quote_of(const BulkRequest& request) {
+    if (request.quote == '\0') return "";
+    return std::string(1, request.quote) + (request.escape == '\0' ? "" : std::string(1, request.escape));
+}
+
 BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const std::optional<std::string>& key) {
     nlohmann::json dialect = nlohmann::json::object();
     if (request.format == "csv") {
-        dialect = {{"delimiter", std::string(1, request.delimiter)}, {"quote", std::string(1, request.quote)}, {"header", request.header}};
+        dialect = {{"delimiter", std::string(1, request.delimiter)}, {"quote", quote_of(request)}, {"header", request.header}};
         if (!request.renamed.empty()) dialect["map"] = request.renamed;
     }
     const auto made = session.run(
@@ -114,7 +127,8 @@ void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file,
     session.begin_copy("COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN");
     Upload upload(session, request, submitted);
     const RecordFormat format = request.format == "csv" ? RecordFormat::csv : request.format == "ndjson" ? RecordFormat::ndjson : RecordFormat::json;
-    RecordSplitter splitter({.format = format, .delimiter = request.delimiter, .quote = request.quote}, [&](const Record& record) { upload.add(record); });
+    RecordSplitter splitter({.format = format, .delimiter = request.delimiter, .quote = request.quote, .escape = request.escape, .longest = request.longest_row},
+                            [&](const Record& record) { upload.add(record); });
     Clock::time_point told = Clock::now();
     for (std::string_view bytes; splitter.broken().empty() && !(bytes = file.read()).empty();) {
         splitter.feed(bytes);
@@ -128,7 +142,28 @@ void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file,
     session.end_copy();
     submitted.input_error = file.broken().empty() ? splitter.broken() : file.broken();
     submitted.checksum = file.checksum();
+    if (request.format == "csv" && request.header && request.columns.empty() && !upload.header_seen() && !submitted.input_error.empty()) throw Error("", submitted.input_error);
     if (progress) progress({submitted.rows, file.position(), file.size()});
+}
+
+// Whether a transaction whose end nobody heard of has come to pass.
+bool was_committed(const ConnectionSettings& settings, const std::string& transaction) {
+    LibpqSession session(settings);
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+        const auto said = session.run("SELECT coalesce(pg_catalog.pg_xact_status($1::pg_catalog.xid8), 'aborted')", {transaction});
+        const std::string status = PQgetvalue(said.get(), 0, 0);
+        if (status != "in progress") return status == "committed";
+    }
+}
+
+void commit(LibpqSession& session, const ConnectionSettings& settings) {
+    const auto said = session.run("SELECT pg_catalog.pg_current_xact_id_if_assigned()");
+    const std::string transaction = PQgetvalue(said.get(), 0, 0);
+    try {
+        session.run("COMMIT");
+    } catch (const ConnectionLost&) {
+        if (transaction.empty() || !was_committed(settings, transaction)) throw;
+    }
 }
 
 }  // namespace
@@ -143,10 +178,11 @@ BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest&
     BulkSubmitted submitted = create(session, request, key);
     if (submitted.created) {
         copy_in(session, request, file, submitted, progress);
+        if (request.once && submitted.checksum != *key) throw Error("", "the file changed while it was read");
         session.run("SELECT pawl_bulk.seal($1::uuid, $2, $3)",
                     {submitted.operation, submitted.input_error.empty() ? std::nullopt : std::optional(submitted.input_error), submitted.checksum});
     }
-    session.run("COMMIT");
+    commit(session, settings);
     return submitted;
 }
 

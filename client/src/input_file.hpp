@@ -10,7 +10,7 @@ namespace pawl {
 
 class InputFile {
 public:
-    // - is standard input; an empty encoding is UTF-8, and left as it is. Throws Error: it cannot be read, there is no such encoding.
+    // - is standard input; an empty encoding is UTF-8, left as it is, or UTF-16 where the file begins with its byte order mark. Throws Error: it cannot be read, there is no such encoding.
     InputFile(const std::string& name, const std::string& encoding);
     ~InputFile();
 

@@ -28,6 +28,11 @@ LibpqSession::Result LibpqSession::run(const std::string& statement, const std::
     return checked(PQexecParams(connection_.get(), statement.c_str(), static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0));
 }
 
+std::string LibpqSession::server_encoding() const {
+    const char* name = PQparameterStatus(connection_.get(), "server_encoding");
+    return name ? name : "UTF8";
+}
+
 void LibpqSession::begin_copy(const std::string& statement) { run(statement); }
 
 void LibpqSession::put(std::string_view bytes) {

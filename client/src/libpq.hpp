@@ -27,6 +27,8 @@ public:
     // Throws the type that belongs to the SQLSTATE.
     Result run(const std::string& statement, const std::vector<Parameter>& parameters = {});
 
+    std::string server_encoding() const;
+
     void begin_copy(const std::string& statement);
     void put(std::string_view bytes);
     void end_copy();

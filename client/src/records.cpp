@@ -13,12 +13,13 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 }  // namespace
 
-RecordSplitter::RecordSplitter(const Settings& settings, std::function<void(const Record&)> take) : settings_(settings), take_(std::move(take)) {}
+RecordSplitter::RecordSplitter(const Settings& settings, std::function<void(const Record&)> take)
+    : settings_(settings), take_(std::move(take)), too_long_("the row is longer than " + std::to_string(settings.longest) + " bytes") {}
 
 void RecordSplitter::begin_at(std::size_t place) {
     line_ += std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), buffer_.begin() + static_cast<std::ptrdiff_t>(place), '\n');
     begin_ = next_ = place;
-    quoted_ = false;
+    quoted_ = after_escape_ = false;
     field_begins_ = true;
 }
 
@@ -26,6 +27,13 @@ void RecordSplitter::give(std::size_t end, std::string_view problem) {
     std::string_view text(buffer_.data() + begin_, end - begin_);
     if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
     if (!text.empty()) take_({text, line_, problem});
+}
+
+// What is shown of a record that is too long, cut between two characters.
+void RecordSplitter::give_beginning() {
+    std::size_t end = begin_ + std::min<std::size_t>(settings_.longest, 1000);
+    while (end > begin_ + 1 && (static_cast<unsigned char>(buffer_[end]) & 0xC0) == 0x80) --end;
+    give(end, too_long_);
 }
 
 // A quote that nothing closes takes one line with it, and not the rest of the file.
@@ -40,10 +48,30 @@ void RecordSplitter::give_first_line(std::string_view problem) {
     if (end - begin_ <= settings_.longest) {
         give(end, problem);
     } else {
-        give(begin_ + std::min<std::size_t>(settings_.longest, 1000), "the row is too long");
+        give_beginning();
         skipping_ = found == std::string::npos;
     }
     begin_at(found == std::string::npos ? buffer_.size() : found + 1);
+}
+
+// How far the end of a quote is looked for: less after each line whose quote nothing closed, or a file of such lines would be read
+// again for every line of it.
+std::size_t RecordSplitter::patience() const { return std::max<std::size_t>(std::min<std::size_t>(settings_.longest, 4096), settings_.longest >> open_quotes_); }
+
+// True: it belongs to quotes, or is inside.
+bool RecordSplitter::quote_character(char c) {
+    if (quoted_ && after_escape_) {
+        after_escape_ = false;
+        if (c == settings_.quote || c == settings_.escape) return true;
+    }
+    if (quoted_ && c == settings_.escape && c != settings_.quote && c != '\0') {
+        after_escape_ = true;
+    } else if (c == settings_.quote && c != '\0' && (quoted_ || field_begins_)) {
+        quoted_ = !quoted_;
+        field_begins_ = !quoted_;  // a second quote that follows is one of the text
+        return true;
+    }
+    return quoted_;
 }
 
 void RecordSplitter::split_lines() {
@@ -56,21 +84,21 @@ void RecordSplitter::split_lines() {
             begin_at(end + 1);
             continue;
         }
-        if (next_ - begin_ >= settings_.longest) {
-            give_first_line(quoted_ ? "a quote is not closed" : "the row is too long");
+        if (next_ - begin_ >= (quoted_ ? patience() : settings_.longest)) {
+            if (quoted_) open_quotes_ = std::min(open_quotes_ + 1, 32U);
+            give_first_line(quoted_ ? std::string_view("a quote is not closed") : too_long_);
             continue;
         }
-        if (quotes && c == settings_.quote && (quoted_ || field_begins_)) {
-            quoted_ = !quoted_;
-            field_begins_ = !quoted_;  // a second quote that follows is one of the text
-        } else if (!quoted_ && c == '\n') {
+        if (quotes && quote_character(c)) {
+            ++next_;
+        } else if (c == '\n') {
             give(next_);
             begin_at(next_ + 1);
-            continue;
-        } else if (!quoted_) {
+            if (open_quotes_ > 0) --open_quotes_;
+        } else {
             field_begins_ = c == settings_.delimiter;
+            ++next_;
         }
-        ++next_;
     }
 }
 
@@ -116,12 +144,17 @@ void RecordSplitter::split_array() {
             }
         }
         if (array_character(c)) {
-            if (next_ - begin_ >= settings_.longest) broken_ = "an element of the JSON array, at line " + std::to_string(line_) + ", is too long";
+            if (!skipping_ && next_ - begin_ >= settings_.longest) {
+                give_beginning();
+                skipping_ = true;
+            }
             continue;
         }
         std::size_t end = next_;
         while (end > begin_ && is_space(buffer_[end - 1])) --end;
-        if (end == begin_)
+        if (skipping_)
+            skipping_ = false;
+        else if (end == begin_)
             take_({"null", line_, "an element of the array is missing"});
         else
             give(end);
@@ -143,7 +176,7 @@ void RecordSplitter::feed(std::string_view bytes) {
     }
     if (settings_.format == RecordFormat::json) {
         split_array();
-        if (!in_element_) begin_at(next_);
+        if (!in_element_ || skipping_) begin_at(next_);
     } else {
         split_lines();
     }
@@ -161,6 +194,7 @@ void RecordSplitter::finish() {
     }
     if (next_ < buffer_.size()) split_lines();  // what was too short to tell from a byte order mark
     while (quoted_ && begin_ < buffer_.size()) {
+        open_quotes_ = std::min(open_quotes_ + 1, 32U);
         give_first_line("a quote is not closed");
         split_lines();
     }

@@ -21,7 +21,8 @@ public:
     struct Settings {
         RecordFormat format = RecordFormat::csv;
         char delimiter = ',';
-        char quote = '"';
+        char quote = '"';               // NUL: none
+        char escape = '\0';             // before a quote, or itself, between quotes; NUL: none but the quote written twice
         std::size_t longest = 1 << 20;  // bytes of a record; what is longer is a malformed one
     };
 
@@ -38,6 +39,9 @@ private:
     void split_array();
     void give(std::size_t end, std::string_view problem = {});
     void give_first_line(std::string_view problem);
+    void give_beginning();
+    bool quote_character(char c);
+    std::size_t patience() const;
     void begin_at(std::size_t place);
     bool array_character(char c);
 
@@ -45,13 +49,15 @@ private:
     std::function<void(const Record&)> take_;
     std::string buffer_;
     std::string broken_;
+    std::string too_long_;
     std::size_t begin_ = 0;  // of the record in the buffer
     std::size_t next_ = 0;   // what is looked at next
     std::int64_t line_ = 1;  // of the record
     bool begun_ = false;
-    bool quoted_ = false;
+    bool quoted_ = false, after_escape_ = false;
     bool field_begins_ = true;
-    bool skipping_ = false;  // the rest of a line that is too long
+    bool skipping_ = false;  // the rest of a record that is too long
+    unsigned open_quotes_ = 0;  // lines in a row whose quote nothing closed
     int depth_ = 0;
     bool in_text_ = false, escaped_ = false, in_element_ = false, comma_ = false, ended_ = false;
 };

@@ -1,4 +1,4 @@
-// May throw. Where a worker's work comes from: the steps of workflows, or any enforced table. Knows SQL and nothing of threads.
+// May throw. Where a worker's work comes from: the steps of workflows, the tasks of flows, or any enforced table. Knows SQL and nothing of threads.
 #pragma once
 
 #include <memory>
@@ -45,6 +45,7 @@ public:
 
 std::unique_ptr<WorkSource> make_step_source(const WorkerSettings& settings, const std::string& processor);
 std::unique_ptr<WorkSource> make_table_source(const WorkerSettings& settings, const std::string& processor);
+std::unique_ptr<WorkSource> make_saga_source(const WorkerSettings& settings, const std::string& processor);
 
 // As text that is JSON whatever the handler put into it.
 std::string json_text(const nlohmann::json& value);

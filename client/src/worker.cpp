@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <random>
 #include <thread>
 
 #include "hand.hpp"
 #include "heart.hpp"
 #include "pace.hpp"
+#include "passing.hpp"
 #include "sleeper.hpp"
 #include "sql.hpp"
 #include "work_source.hpp"
@@ -17,30 +17,16 @@
 namespace pawl {
 namespace {
 
-std::string random_uuid() {
-    std::random_device random;
-    std::string uuid = "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx";
-    for (char& c : uuid)
-        if (c == 'x') c = "0123456789abcdef"[random() % 16];
-    return uuid;
-}
-
-// The database is busy, short of something or read-only for now; nobody has to mend a statement.
-bool passes(const Error& error) {
-    const std::string& code = error.sqlstate();
-    return dynamic_cast<const TryAgain*>(&error) || code.rfind("53", 0) == 0 || code == "57014" || code == "55P03" || code == "25006";
-}
-
 // What one turn says of the next: there is more to do, what was claimed is being worked on, or there was nothing.
 enum class Next { at_once, soon, later };
 
 }  // namespace
 
 struct Worker::Impl {
-    explicit Impl(WorkerSettings given)
+    Impl(WorkerSettings given, SourceMaker make_source)
         : settings(std::move(given)),
           processor(random_uuid()),
-          source(settings.table ? make_table_source(settings, processor) : make_step_source(settings, processor)),
+          source(make_source(settings, processor)),
           hand(wake_up),
           pace(settings.shortest_poll, settings.longest_poll) {
         settings.threads = std::max(settings.threads, 1);
@@ -93,12 +79,20 @@ Finished Worker::Impl::run_one(WorkPtr work) const {
         finished.value = {{"message", message}};
     };
     try {
-        if (const auto handler = handlers.find(work->job.handler); handler != handlers.end())
+        auto handler = handlers.find(work->job.handler);
+        if (handler == handlers.end()) handler = handlers.find("");
+        if (handler != handlers.end())
             finished.value = handler->second(work->job);
         else
             failed(Outcome::failure, "worker has no handler \"" + work->job.handler + "\"");
     } catch (const PermanentFailure& caught) {
         failed(Outcome::permanent_failure, caught.what());
+    } catch (const Failure& caught) {
+        failed(Outcome::failure, caught.what());
+        finished.value["type"] = caught.type();
+    } catch (const Error& caught) {
+        failed(Outcome::failure, caught.what());
+        if (!caught.sqlstate().empty()) finished.value["sqlstate"] = caught.sqlstate();
     } catch (const RetryLater& caught) {
         failed(Outcome::failure, caught.what());
         finished.asked = caught.after();
@@ -256,7 +250,7 @@ void Worker::Impl::run() {
         try {
             const Next next = turn();
             if (next != Next::later) {
-                pace.found();
+                pace.follows();
                 sleeper.found();
             }
             if (next == Next::at_once) continue;
@@ -277,7 +271,11 @@ void Worker::Impl::run() {
     drain();
 }
 
-Worker::Worker(WorkerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
+Worker::Worker(WorkerSettings settings, SourceMaker source) : impl_(std::make_unique<Impl>(std::move(settings), source)) {}
+Worker::Worker(WorkerSettings settings)
+    : impl_(std::make_unique<Impl>(std::move(settings), [](const WorkerSettings& given, const std::string& processor) {
+          return given.table ? make_table_source(given, processor) : make_step_source(given, processor);
+      })) {}
 Worker::~Worker() = default;
 
 Worker& Worker::on(const std::string& handler, Handler function) {

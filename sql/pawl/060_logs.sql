@@ -105,8 +105,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = log) THEN
         RETURN 'it does not exist';
     END IF;
-    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = log AND c.relkind = 'r' AND c.relpersistence <> 't') THEN
-        RETURN 'it is not a plain table';
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = log AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't') THEN
+        RETURN 'it is not a table';
     END IF;
     FOR expected, got IN
         SELECT e.name || ' ' || e.type, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
@@ -192,7 +192,7 @@ COMMENT ON FUNCTION pawl._key_array(text, name[]) IS 'internal: an expression th
 
 -- Makes the log table (and the view on it) beside its table, without triggers: it is empty.
 CREATE FUNCTION pawl._make_log(relation regclass, key_columns name[], most_recent text, hash_chain boolean,
-    log_table name, log_view name, OUT log regclass, OUT view regclass)
+    log_table name, log_view name, log_partition text, OUT log regclass, OUT view regclass)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -201,6 +201,7 @@ DECLARE
     owner regrole;
     log_keys name[] := pawl._log_key_columns(key_columns);
     columns text;
+    layout record := pawl._log_layout(log_partition, key_columns);
 BEGIN
     SELECT n.nspname, c.relowner INTO schema_name, owner
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
@@ -208,10 +209,13 @@ BEGIN
                              CASE WHEN c."collation" <> 0 THEN ' COLLATE ' || c."collation"::regcollation END,
                              CASE WHEN c.not_null THEN ' NOT NULL' END), ', ' ORDER BY c.n)
       INTO columns FROM pawl._log_columns(relation, key_columns, most_recent, hash_chain) c;
-    EXECUTE format('CREATE TABLE %I.%I (%s, PRIMARY KEY (%s, sort_key))', schema_name, log_table, columns,
-                   pawl._columns('', log_keys));
+    EXECUTE format('CREATE TABLE %I.%I (%s, PRIMARY KEY (%s, sort_key)) %s', schema_name, log_table, columns,
+                   pawl._columns('', log_keys), layout.clause);
     log := format('%I.%I', schema_name, log_table)::regclass;
     EXECUTE format('COMMENT ON TABLE %s IS %L', log, 'the moves of ' || relation || ', kept by pawl');
+    IF layout.clause IS NOT NULL THEN
+        PERFORM pawl._make_first_partitions(log, layout.strategy, layout.buckets);
+    END IF;
     IF most_recent = 'stored' THEN
         EXECUTE format('CREATE UNIQUE INDEX ON %s (%s) WHERE most_recent', log, pawl._columns('', log_keys));
     ELSE
@@ -223,13 +227,16 @@ BEGIN
     END IF;
     IF owner::oid <> (SELECT c.relowner FROM pg_class c WHERE c.oid = log) THEN
         EXECUTE format('ALTER TABLE %s OWNER TO %s', log, owner);
+        IF layout.clause IS NOT NULL THEN
+            EXECUTE (SELECT string_agg(format('ALTER TABLE %s OWNER TO %s', m::regclass, owner), '; ') FROM pawl._members(log) m WHERE m <> log);
+        END IF;
         IF view IS NOT NULL THEN
             EXECUTE format('ALTER VIEW %s OWNER TO %s', view, owner);
         END IF;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name) IS 'internal: creates a log beside its table';
+COMMENT ON FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name, text) IS 'internal: creates a log beside its table';
 
 -- Who may read the table may read its log; who may move its rows may do so through the log. PUBLIC gets nothing, and where
 -- row-level security hides rows nobody gets a log that would show them.
@@ -286,6 +293,7 @@ BEGIN
             EXECUTE format('CREATE TRIGGER %I ' || moment || ' EXECUTE FUNCTION %s()', trigger_name, log, function_name);
         END IF;
     END LOOP;
+    PERFORM pawl._close_partitions(log);
 END
 $function$;
 COMMENT ON FUNCTION pawl._close_log(regclass, boolean) IS 'internal: creates or enables the triggers of a log';
@@ -307,6 +315,35 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._open_log(regclass) IS 'internal: disables the triggers of a log while its owner attaches rows';
+
+-- Where logs end, as a query: the newest entries (alias l) under a condition, and what is known of subjects whose whole log was pruned.
+CREATE FUNCTION pawl._log_ends(bound pawl.binding) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    anchors regclass := pawl._anchors(bound.history);
+    keys text := pawl._columns('', bound.log_key_columns);
+    hash text := CASE WHEN bound.hash_chain THEN 'hash' ELSE 'NULL::bytea AS hash' END;
+    newest text := format('(SELECT DISTINCT ON (%1$s) %1$s, sort_key, to_state, created_at, %2$s FROM %3$s ORDER BY %1$s, sort_key DESC)', keys, hash, bound.history);
+BEGIN
+    RETURN CASE WHEN anchors IS NULL THEN newest ELSE
+        format('(SELECT * FROM %s n UNION ALL SELECT %s, a.sort_key, a.to_state, a.created_at, a.hash FROM %s a WHERE a.whole AND NOT EXISTS (SELECT FROM %s l WHERE %s))',
+               newest, pawl._columns('a.', pawl._anchor_keys(bound, anchors)), anchors, bound.history,
+               pawl._same_key('l', bound.log_key_columns, 'a', pawl._anchor_keys(bound, anchors), bound.history)) END;
+END
+$function$;
+COMMENT ON FUNCTION pawl._log_ends(pawl.binding) IS 'internal: a query for the last entry of each subject';
+
+CREATE FUNCTION pawl._anchors(log regclass) RETURNS regclass
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = _anchors.log);
+END
+$function$;
+COMMENT ON FUNCTION pawl._anchors(regclass) IS 'internal: the table that remembers where a log was cut; null while it never was';
 
 -- The columns and values of a log row, as the two lists of an INSERT. Settings of the session fill what they fill for any move.
 CREATE FUNCTION pawl._log_row(bound pawl.binding, keys text, key_array text, from_state text, to_state text, event text,
@@ -347,14 +384,22 @@ SET bytea_output = 'hex'
 AS $function$
 DECLARE
     same text := pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history);
-    newest text := format('SELECT l.* FROM %s l WHERE %s ORDER BY l.sort_key DESC LIMIT 1', bound.history, same);
+    newest text := format('SELECT l.sort_key, l.to_state, l.created_at%s FROM %s l WHERE %s ORDER BY l.sort_key DESC LIMIT 1',
+                          CASE WHEN bound.hash_chain THEN ', l.hash' END, bound.history, same);
+    anchors regclass := pawl._anchors(bound.history);
     row_text record := pawl._log_row(bound, pawl._columns('r.', bound.key_columns), pawl._key_array('r', bound.key_columns),
                                      'NULL', format('r.%I::text', bound.state_column), 'pawl.attach');
     used boolean;
     wrong bigint;
     example text;
 BEGIN
+    IF anchors IS NOT NULL THEN  -- of some subjects nothing but the end is known
+        newest := format('SELECT * FROM ((%s) UNION ALL SELECT a.sort_key, a.to_state, a.created_at%s FROM %s a WHERE a.whole AND %s) o ORDER BY sort_key DESC LIMIT 1',
+                         newest, CASE WHEN bound.hash_chain THEN ', a.hash' END, anchors,
+                         pawl._same_key('a', pawl._anchor_keys(bound, anchors), 'r', bound.key_columns, anchors));
+    END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM %s)', bound.history) INTO used;
+    used := used OR anchors IS NOT NULL;
     IF used THEN
         EXECUTE format('SELECT count(*), min(format($$row %%s is in "%%s", its log ends with "%%s"$$, %s, r.%I, o.to_state)) '
                        'FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> r.%I::text',
@@ -402,10 +447,10 @@ BEGIN
     IF bound.most_recent = 'stored' THEN
         EXECUTE format('UPDATE %s o SET most_recent = false WHERE o.most_recent AND o.to_state IS NOT NULL AND %s', bound.history, no_row);
     END IF;
-    EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM (SELECT DISTINCT ON (%5$s) l.* FROM %1$s l ORDER BY %5$s, l.sort_key DESC) o '
+    EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %5$s o '
                    'CROSS JOIN LATERAL (SELECT o.sort_key + 1 AS sort_key, greatest($2, o.created_at) AS created_at) n '
                    'WHERE o.to_state IS NOT NULL AND %4$s', bound.history, row_text.columns, row_text.expressions, no_row,
-                   pawl._columns('l.', bound.log_key_columns))
+                   pawl._log_ends(bound))
       USING bound.version, clock_timestamp();
 END
 $function$;

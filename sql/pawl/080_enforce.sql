@@ -96,7 +96,7 @@ CREATE FUNCTION pawl.enforce(relation regclass, state_column name, machine text,
     max_attempts name DEFAULT NULL, queue name DEFAULT NULL, claim text[] DEFAULT NULL, claim_order text DEFAULT NULL,
     lease_time interval DEFAULT '60 s', lapse text DEFAULT NULL, retry text[] DEFAULT NULL, backoff jsonb DEFAULT NULL,
     operator_events text[] DEFAULT NULL, events boolean DEFAULT false, wake boolean DEFAULT false, lapse_else text DEFAULT NULL,
-    backoff_column name DEFAULT NULL) RETURNS void
+    backoff_column name DEFAULT NULL, log_partition text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -122,8 +122,8 @@ BEGIN
     IF on_delete NOT IN ('allow', 'terminal', 'deny') THEN
         PERFORM pawl._raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL, 'allow, terminal or deny');
     END IF;
-    IF NOT history AND (hash_chain OR log_name IS NOT NULL) THEN
-        PERFORM pawl._raise('22023', format('%s needs a log', CASE WHEN hash_chain THEN 'hash_chain' ELSE 'log_name' END), NULL,
+    IF NOT history AND (hash_chain OR log_name IS NOT NULL OR log_partition IS NOT NULL) THEN
+        PERFORM pawl._raise('22023', format('%s needs a log', CASE WHEN hash_chain THEN 'hash_chain' WHEN log_name IS NOT NULL THEN 'log_name' ELSE 'log_partition' END), NULL,
             'history => true');
     END IF;
 
@@ -212,7 +212,7 @@ BEGIN
 
     IF history THEN
         SELECT * INTO bound.history, bound.history_view, is_new
-          FROM pawl._take_log(bound, pawl._choose_log(relation, state_column, log_name));
+          FROM pawl._take_log(bound, pawl._choose_log(relation, state_column, log_name), log_partition);
         PERFORM pawl._open_log(bound.history);
         IF NOT is_new THEN
             PERFORM pawl._close_missing(bound);
@@ -231,11 +231,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-    text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name) IS
-'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. owner, lease, token, due, attempts, max_attempts, queue name columns of the table that are kept for owned work; claim, lapse, lapse_else, retry, operator_events name events, claim_order what is claimed first ("priority desc, created_at"), lease_time the usual lease, backoff the delay before a retry (see pawl.backoff), backoff_column the column with that of each row; events fills the outbox, wake wakes who sleeps. Errors: PW008 unknown machine or event, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does not fit; 22023 arguments that do not fit each other; 55000 no key, or rows with an owner in states that are not owned; 42501 not the owner; 42710 already enforced';
+    text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name, text) IS
+'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. owner, lease, token, due, attempts, max_attempts, queue name columns of the table that are kept for owned work; claim, lapse, lapse_else, retry, operator_events name events, claim_order what is claimed first ("priority desc, created_at"), lease_time the usual lease, backoff the delay before a retry (see pawl.backoff), backoff_column the column with that of each row; events fills the outbox, wake wakes who sleeps. log_partition partitions the log by columns of the key: range (id), list (tenant), hash (id) partitions 8; there is a default partition, or those of the hash, and others are made by pawl.extend_log or CREATE TABLE … PARTITION OF. Errors: PW008 unknown machine or event, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does not fit; 22023 arguments that do not fit each other; 55000 no key, or rows with an owner in states that are not owned; 42501 not the owner; 42710 already enforced';
 
 -- A log that was made before, by an earlier attachment or a restore, is taken up again when it fits.
-CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, OUT log regclass, OUT view regclass, OUT is_new boolean)
+CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, log_partition text, OUT log regclass, OUT view regclass, OUT is_new boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -250,7 +250,7 @@ BEGIN
     is_new := log IS NULL AND view IS NULL;
     IF is_new THEN
         SELECT m.log, m.view INTO log, view
-          FROM pawl._make_log(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, table_name, view_name) m;
+          FROM pawl._make_log(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, table_name, view_name, log_partition) m;
         RETURN;
     END IF;
     problem := CASE WHEN log IS NULL THEN format('there is a relation %s, but no log %I', view, table_name)
@@ -258,6 +258,9 @@ BEGIN
                     WHEN NOT pawl._owns(log) THEN 'it belongs to another role'
                     WHEN view_name IS NOT NULL AND view IS NULL THEN format('the view %I on it is missing', view_name)
                     WHEN view IS NOT NULL AND (SELECT c.relkind FROM pg_class c WHERE c.oid = view) <> 'v' THEN format('%s is not a view', view)
+                    WHEN log_partition IS NOT NULL AND 'PARTITION BY ' || pg_get_partkeydef(log) IS DISTINCT FROM
+                         (SELECT regexp_replace(l.clause, l.strategy, upper(l.strategy)) FROM pawl._log_layout(log_partition, bound.key_columns) l)
+                         THEN 'it is ' || coalesce('partitioned by ' || pg_get_partkeydef(log), 'not partitioned')
                     ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false) END;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name, bound.relation),
@@ -272,7 +275,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._take_log(pawl.binding, name) IS 'internal: the log of an earlier attachment, or a new one';
+COMMENT ON FUNCTION pawl._take_log(pawl.binding, name, text) IS 'internal: the log of an earlier attachment, or a new one';
 
 CREATE FUNCTION pawl.release(relation regclass, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

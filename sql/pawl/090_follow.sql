@@ -55,6 +55,12 @@ BEGIN
             PERFORM pawl._adopt_members(root, newcomers);
         END IF;
     END LOOP;
+    FOR root IN
+        SELECT DISTINCT b.history FROM pawl.binding b
+         WHERE b.history IN (SELECT a FROM unnest(touched) t, pawl._ancestors(t) a) ORDER BY 1
+    LOOP
+        PERFORM pawl._adopt_partitions(root, touched);
+    END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl._adopt() IS 'internal: event trigger pawl_adopt: partitions and children that join an enforced table';
@@ -160,6 +166,7 @@ BEGIN
         PERFORM pawl._follow_audits(touched, touched_column);
         IF leaves THEN
             PERFORM pawl._let_go(touched);
+            PERFORM pawl._let_partitions_go(b.history) FROM pawl.binding b WHERE b.history IN (SELECT a FROM pawl._ancestors(touched) a);
         END IF;
     END LOOP;
     FOR changed_type IN

@@ -71,12 +71,20 @@ DECLARE
     bound pawl.binding := pawl._logged(relation, state_column);
     key_text text[] := pawl._key_text(bound.relation, key, bound.state_column);
     answer text;
+    anchors regclass := pawl._anchors(bound.history);
+    entries integer;
 BEGIN
     IF at IS NULL THEN
         PERFORM pawl._raise('22004', 'at must not be null');
     END IF;
     EXECUTE format('SELECT l.to_state FROM %s l WHERE %s AND l.created_at <= $2 ORDER BY l.sort_key DESC LIMIT 1',
                    bound.history, pawl._of_subject(bound)) INTO answer USING key_text, at;
+    GET DIAGNOSTICS entries = ROW_COUNT;
+    IF entries = 0 AND has_table_privilege(anchors, 'SELECT') THEN  -- of what was pruned the last entry is known
+        bound.log_key_columns := pawl._anchor_keys(bound, anchors);
+        bound.history := anchors;
+        EXECUTE format('SELECT l.to_state FROM %s l WHERE %s AND l.created_at <= $2', anchors, pawl._of_subject(bound)) INTO answer USING key_text, at;
+    END IF;
     RETURN answer;
 END
 $function$;

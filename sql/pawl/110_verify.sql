@@ -94,11 +94,11 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     RETURN QUERY EXECUTE format($query$
-        WITH newest AS (SELECT DISTINCT ON (%1$s) l.* FROM %2$s l ORDER BY %1$s, l.sort_key DESC),
-             ends AS (SELECT CASE WHEN r.present THEN %3$s ELSE %4$s END AS key, r.present, r.%5$I::text AS state,
-                             coalesce('"' || r.%5$I::text || '"', 'no state') AS state_shown,
+        WITH newest AS %1$s,
+             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present, r.%4$I::text AS state,
+                             coalesce('"' || r.%4$I::text || '"', 'no state') AS state_shown,
                              n.sort_key, n.to_state
-                        FROM (SELECT t.*, true AS present FROM %6$s t) r FULL JOIN newest n ON %7$s)
+                        FROM (SELECT t.*, true AS present FROM %5$s t) r FULL JOIN newest n ON %6$s)
         SELECT $1, $2, e.key, p.problem, p.detail
           FROM ends e
           CROSS JOIN LATERAL (VALUES
@@ -108,8 +108,7 @@ BEGIN
                 format('the row is in %%s, the log ends with %%s', e.state_shown, coalesce('"' || e.to_state || '"', 'its deletion')))
                ) p(problem, holds, detail)
          WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
-        pawl._columns('l.', bound.log_key_columns), bound.history,
-        pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
+        pawl._log_ends(bound), pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
         pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history))
         USING bound.relation, bound.state_column;
 END

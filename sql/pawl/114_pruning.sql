@@ -5,13 +5,17 @@ CREATE TABLE pawl.pruned_log (
     anchors regclass NOT NULL,
     horizon timestamptz NOT NULL,
     next_block bigint NOT NULL DEFAULT 0,
+    next_leaf oid NOT NULL DEFAULT 0,
+    emptied regclass[] NOT NULL DEFAULT '{}',
     pruned_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     pruned_by text NOT NULL DEFAULT CURRENT_USER
 );
 COMMENT ON TABLE pawl.pruned_log IS 'one row a log that was ever pruned; written by pawl.prune_log';
 COMMENT ON COLUMN pawl.pruned_log.anchors IS 'the table that knows, for every subject whose log was cut, the last entry removed';
 COMMENT ON COLUMN pawl.pruned_log.horizon IS 'no entry younger than this was ever removed';
-COMMENT ON COLUMN pawl.pruned_log.next_block IS 'where in the log the next call goes on looking';
+COMMENT ON COLUMN pawl.pruned_log.next_block IS 'where in the log, or in its partition next_leaf, the next call goes on looking';
+COMMENT ON COLUMN pawl.pruned_log.next_leaf IS 'the OID of the partition where the next call goes on; after a restore that is none, and it begins anew';
+COMMENT ON COLUMN pawl.pruned_log.emptied IS 'partitions that were emptied, to be dropped when nobody is writing the log';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
 
@@ -32,7 +36,7 @@ BEGIN
       INTO columns FROM pawl._log_columns(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) c
      WHERE c.name = ANY (bound.log_key_columns);
     EXECUTE format('CREATE TABLE %s (%s, sort_key integer NOT NULL, to_state text, created_at timestamptz NOT NULL, hash bytea, '
-                   'pruned_at timestamptz NOT NULL, PRIMARY KEY (%s))', made, columns, pawl._columns('', bound.log_key_columns));
+                   'pruned_at timestamptz NOT NULL, whole boolean NOT NULL DEFAULT false, PRIMARY KEY (%s))', made, columns, pawl._columns('', bound.log_key_columns));
     EXECUTE format('COMMENT ON TABLE %s IS %L', made, 'where the log ' || bound.history || ' was cut: the last entry removed of each subject; kept by pawl');
     EXECUTE format('ALTER TABLE %s OWNER TO %s', made, class.relowner::regrole);
     FOR grantee IN SELECT DISTINCT g.grantee::regrole FROM aclexplode(class.relacl) g
@@ -83,7 +87,7 @@ BEGIN
             INSERT INTO %7$s AS a (%8$s, sort_key, to_state, created_at, hash, pruned_at)
             SELECT DISTINCT ON (%1$s) %1$s, sort_key, to_state, created_at, hash, clock_timestamp() FROM removed ORDER BY %1$s, sort_key DESC
             ON CONFLICT (%8$s) DO UPDATE SET sort_key = excluded.sort_key, to_state = excluded.to_state, created_at = excluded.created_at,
-                hash = excluded.hash, pruned_at = excluded.pruned_at WHERE a.sort_key < excluded.sort_key)
+                hash = excluded.hash, pruned_at = excluded.pruned_at, whole = false WHERE a.sort_key < excluded.sort_key)
         SELECT count(*) FROM removed$statement$,
         keys, log, pawl._same_key('l', bound.log_key_columns, 's', bound.log_key_columns, bound.history),
         CASE WHEN only_terminal THEN format('n.created_at < $3 AND (n.to_state IS NULL OR n.to_state COLLATE "C" = ANY (%L))', terminal) ELSE 'true' END,
@@ -106,15 +110,54 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._prune_statements(pawl.binding, regclass, boolean) IS 'internal: the statements that remove old entries of a log';
 
--- Prepares to prune: the anchors are there, the horizon is set before anything is removed, and nobody else prunes this log.
-CREATE FUNCTION pawl._prune_plan(log oid, cutoff timestamptz, only_terminal boolean,
-    OUT anchors oid, OUT next_block bigint, OUT prefixes text, OUT ends text, OUT remove_ends text)
+-- When a whole partition may go: every entry is old, and every subject has ended. $1: what is older goes. `looks_old` is a glance at the
+-- end of the table, where what is young lies; `may_go` reads until it finds a reason to stay; `count_all` reads everything, under the
+-- partition's lock; `keep_ends` remembers the ends of subjects that are still there.
+CREATE FUNCTION pawl._prune_whole_statements(bound pawl.binding, leaf regclass, anchors regclass,
+    OUT looks_old text, OUT may_go text, OUT count_all text, OUT keep_ends text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    keys text := pawl._columns('', bound.log_key_columns);
+    anchor_keys text := pawl._columns('', pawl._anchor_keys(bound, anchors));
+    terminal text[] := ARRAY(SELECT s.state FROM pawl.machine_state s WHERE s.machine = bound.machine AND s.version = bound.version
+                                AND s.kind = 'state' AND s.terminal);
+    stays text;
+BEGIN
+    stays := format('l.created_at >= $1 OR l.to_state COLLATE "C" <> ALL (%L) AND NOT EXISTS (SELECT FROM %s n WHERE %s AND n.sort_key = l.sort_key + 1)',
+                    terminal, leaf, pawl._same_key('n', bound.log_key_columns, 'l', bound.log_key_columns, bound.history));
+    looks_old := format('SELECT NOT EXISTS (SELECT FROM %s l WHERE l.ctid >= $2 AND l.created_at >= $1)', leaf);
+    may_go := format('SELECT NOT EXISTS (SELECT FROM %s l WHERE %s)', leaf, stays);
+    count_all := format('SELECT count(*), coalesce(bool_and((%s) IS NOT TRUE), false) FROM %s l', stays, leaf);
+    keep_ends := format($statement$
+        WITH newest AS MATERIALIZED (SELECT DISTINCT ON (%1$s) %1$s, sort_key, to_state, created_at, %2$s AS hash FROM %3$s ORDER BY %1$s, sort_key DESC),
+        kept AS (
+            INSERT INTO %4$s AS a (%5$s, sort_key, to_state, created_at, hash, pruned_at, whole)
+            SELECT %1$s, sort_key, to_state, created_at, hash, clock_timestamp(), true FROM newest WHERE to_state IS NOT NULL
+            ON CONFLICT (%5$s) DO UPDATE SET sort_key = excluded.sort_key, to_state = excluded.to_state, created_at = excluded.created_at,
+                hash = excluded.hash, pruned_at = excluded.pruned_at, whole = true),
+        forgotten AS (DELETE FROM %4$s a USING newest n WHERE n.to_state IS NULL AND %6$s)
+        SELECT 1$statement$,
+        keys, CASE WHEN bound.hash_chain THEN 'hash' ELSE 'NULL::bytea' END, leaf, anchors, anchor_keys,
+        pawl._same_key('a', pawl._anchor_keys(bound, anchors), 'n', bound.log_key_columns, anchors));
+END
+$function$;
+COMMENT ON FUNCTION pawl._prune_whole_statements(pawl.binding, regclass, regclass) IS 'internal: the statements that empty a partition of a log';
+
+-- Prepares to prune: the anchors are there, the horizon is set before anything is removed, and nobody else prunes this log. A row for
+-- each table the log consists of, from where the last call ended.
+CREATE FUNCTION pawl._prune_plan(log oid, cutoff timestamptz, only_terminal boolean)
+RETURNS TABLE (leaf oid, anchors oid, next_block bigint, prefixes text, ends text, remove_ends text,
+    looks_old text, may_go text, count_all text, keep_ends text, emptied boolean)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
     bound pawl.binding;
+    part pawl.binding;
+    cut pawl.pruned_log;
 BEGIN
     SELECT b.* INTO bound FROM pawl.binding b WHERE b.history = log;
     IF NOT FOUND THEN
@@ -125,8 +168,23 @@ BEGIN
         INSERT INTO pawl.pruned_log (log, anchors, horizon, pruned_by) VALUES (log, pawl._make_anchors(bound), cutoff, session_user);
     END IF;
     UPDATE pawl.pruned_log p SET horizon = greatest(p.horizon, cutoff), pruned_at = clock_timestamp(), pruned_by = session_user
-     WHERE p.log = _prune_plan.log RETURNING p.anchors, p.next_block INTO anchors, next_block;
-    SELECT s.prefixes, s.ends, s.remove_ends INTO prefixes, ends, remove_ends FROM pawl._prune_statements(bound, anchors, only_terminal) s;
+     WHERE p.log = _prune_plan.log RETURNING p.* INTO cut;
+    anchors := cut.anchors;
+    part := bound;
+    FOR leaf IN
+        SELECT m FROM pawl._members(log) m JOIN pg_class c ON c.oid = m AND c.relkind = 'r'
+         WHERE log = m OR c.relispartition AND m >= cut.next_leaf ORDER BY m
+    LOOP
+        next_block := CASE WHEN leaf IN (log, cut.next_leaf) THEN cut.next_block ELSE 0 END;
+        part.history := leaf;
+        SELECT s.prefixes, s.ends, s.remove_ends INTO prefixes, ends, remove_ends FROM pawl._prune_statements(part, anchors, only_terminal) s;
+        IF leaf <> log THEN
+            SELECT s.looks_old, s.may_go, s.count_all, s.keep_ends INTO looks_old, may_go, count_all, keep_ends
+              FROM pawl._prune_whole_statements(bound, leaf, anchors) s;
+        END IF;
+        emptied := leaf::regclass = ANY (cut.emptied);
+        RETURN NEXT;
+    END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl._prune_plan(oid, timestamptz, boolean) IS 'internal: what pawl.prune_log needs to know of a log';
@@ -152,7 +210,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.prune_log(regclass, interval, boolean, integer, name) IS
-'removes old entries of a log, at most batch of them a call; call it again while more. Of subjects that are in a terminal state or deleted and whose last move is older: all entries, the newest excepted as long as the row is there. With only_terminal false also the older entries of open subjects, never the newest. It reads the log page by page, on from where the last call ended. 42501: neither owner of the log nor pawl_admin; 25001: not READ COMMITTED; 22023: batch below 1 or a negative age; 55000: the table keeps no log';
+'removes old entries of a log, at most batch of them a call; call it again while more. Of subjects that are in a terminal state or deleted and whose last move is older: all entries, the newest excepted as long as the row is there. With only_terminal false also the older entries of open subjects, never the newest. It reads the log page by page, on from where the last call ended. A partition of the log whose entries are all older, and whose subjects have all ended, goes as a whole, also of rows that are still there: it is emptied under a lock of its own, and dropped if it is one of several ranges, a later one has entries, and nobody is writing the log. 42501: neither owner of the log nor pawl_admin; 25001: not READ COMMITTED; 22023: batch below 1 or a negative age; 55000: the table keeps no log';
 
 CREATE FUNCTION pawl._check_retention(older_than interval, batch integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -179,7 +237,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    UPDATE pawl.audit_binding b SET pruned_before = cutoff WHERE b.log = _prune_audit_plan.log AND b.pruned_before < cutoff;
+    INSERT INTO pawl.pruned_audit AS p (log, pruned_before) VALUES (log, cutoff)
+    ON CONFLICT ON CONSTRAINT pruned_audit_pkey DO UPDATE SET pruned_before = cutoff WHERE p.pruned_before < cutoff;
     SELECT b.audit INTO audit FROM pawl.audit_binding b WHERE b.log = _prune_audit_plan.log;
     statement := format('WITH removed AS (DELETE FROM %1$s WHERE ctid = ANY (ARRAY(SELECT a.ctid FROM %1$s a WHERE a.recorded_at < $1 '
                         'ORDER BY a.recorded_at LIMIT $2)) RETURNING 1) SELECT count(*) FROM removed', audit::regclass);

@@ -6,7 +6,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    anchors regclass := (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = bound.history);
+    anchors regclass := pawl._anchors(bound.history);
 BEGIN
     alias := 'pruned';
     joined := CASE WHEN anchors IS NULL
@@ -16,20 +16,21 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._anchor_join(pawl.binding) IS 'internal: joins a log with what is known of its pruned entries';
 
--- A log that was cut goes on after the cut: pruning leaves the newest entry, or removes the anchor with it.
+-- A log that was cut goes on after the cut, unless it went as a whole with its partition: pruning leaves the newest entry, or removes the
+-- anchor with it.
 CREATE FUNCTION pawl._verify_anchors(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    anchors regclass := (SELECT p.anchors FROM pawl.pruned_log p JOIN pg_class c ON c.oid = p.anchors WHERE p.log = bound.history);
+    anchors regclass := pawl._anchors(bound.history);
 BEGIN
     IF anchors IS NULL THEN
         RETURN;
     END IF;
     RETURN QUERY EXECUTE format('SELECT $1, $2, %s, ''end_missing'', format(''the log was pruned up to sort_key %%s, and what came then is gone'', a.sort_key) '
-                                'FROM %s a WHERE NOT EXISTS (SELECT FROM %s l WHERE %s) ORDER BY 3',
+                                'FROM %s a WHERE NOT a.whole AND NOT EXISTS (SELECT FROM %s l WHERE %s) ORDER BY 3',
                                 pawl._key_label('a', pawl._anchor_keys(bound, anchors)), anchors, bound.history,
                                 pawl._same_key('l', bound.log_key_columns, 'a', pawl._anchor_keys(bound, anchors), bound.history))
         USING bound.relation, bound.state_column;
@@ -82,7 +83,7 @@ BEGIN
         pawl._key_label('n', bound.log_key_columns), pawl._key_label('a', a.key_columns),
         pawl._same_key('a', a.key_columns, 'n', bound.log_key_columns, a.audit),
         pawl._same_key('l', bound.log_key_columns, 'a', a.key_columns, bound.history))
-        USING bound.relation, bound.state_column, a.pruned_before, coalesce(horizon, '-infinity');
+        USING bound.relation, bound.state_column, pawl._pruned_before(bound.history), coalesce(horizon, '-infinity');
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_audit(pawl.binding) IS 'internal: audits that do not agree with their log';
@@ -204,6 +205,7 @@ DECLARE
 BEGIN
     SELECT array_agg(d.objid) INTO gone FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
     DELETE FROM pawl.audit_binding b WHERE b.log::oid = ANY (gone);
+    DELETE FROM pawl.pruned_audit p WHERE p.log::oid = ANY (gone);
     FOR a IN SELECT b.* FROM pawl.audit_binding b WHERE b.audit::oid = ANY (gone) LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgfoid = 'pawl.audit_results()'::regprocedure)
            AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = a.log) THEN

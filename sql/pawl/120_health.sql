@@ -89,14 +89,16 @@ BEGIN
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
         CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
                                                      bound.relation, bound.state_column, bound.machine) END;
-    SELECT array_agg(quote_ident(e.name) ORDER BY e.name) INTO wrong
+    SELECT array_agg(quote_ident(e.name) || CASE WHEN m <> bound.history THEN ' of ' || m::regclass ELSE '' END ORDER BY m, e.name) INTO wrong
       FROM (VALUES ('!pawl_guard', 'pawl.log_guard()'::regprocedure), ('!pawl_guard_row', 'pawl.log_guard()'),
                    ('!pawl_guard_truncate', 'pawl.log_guard()'), ('~pawl_door', 'pawl.log_door()')) e(name, function)
-     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.history AND t.tgname = e.name AND t.tgfoid = e.function
+     CROSS JOIN LATERAL (SELECT m FROM pawl._members(bound.history) m JOIN pg_class c ON c.oid = m AND (m = bound.history OR c.relispartition)) m(m)
+     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m AND t.tgname = e.name AND t.tgfoid = e.function
                           AND t.tgenabled NOT IN ('D', 'R'));
     RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
+    RETURN QUERY SELECT h.* FROM pawl._health_partitions(bound) h;
     RETURN QUERY SELECT h.* FROM pawl._health_records(bound) h;
 END
 $function$;

@@ -15,14 +15,15 @@ GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.
 GRANT INSERT ON pawl.paused TO PUBLIC;
 GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
-GRANT SELECT ON pawl.audit_binding, pawl.pruned_log TO PUBLIC;
+GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
+GRANT DELETE ON pawl.pruned_audit TO pawl_admin;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT EXECUTE ON FUNCTION
     pawl.define(text, text, text),
     pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
-        text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name),
+        text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name, text),
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
     pawl.audit(regclass, jsonb, name, name[], name),
@@ -54,7 +55,7 @@ BEGIN
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
                                  'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
-                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit')
+                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid

@@ -35,11 +35,11 @@ CREATE TABLE pawl_bulk.operations (
     UNIQUE (definition, idempotency_key)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_bulk.operations IS 'bulk operations; their counters are in pawl_bulk.status';
-COMMENT ON COLUMN pawl_bulk.operations.dialect IS 'how CSV is read: {"delimiter": ",", "quote": "\"", "header": true, "map": {"column": "field"}}';
+COMMENT ON COLUMN pawl_bulk.operations.dialect IS 'how CSV is read: {"delimiter": ",", "quote": "\"", "header": true, "map": {"column": "field"}}; quote: one character, or with an escape behind it, or empty for none';
 COMMENT ON COLUMN pawl_bulk.operations.columns IS 'the fields of a CSV row, in order';
 COMMENT ON COLUMN pawl_bulk.operations.sealed IS 'the input is complete';
 COMMENT ON COLUMN pawl_bulk.operations.input_error IS 'why the input could not be read further; the operation fails when what was read is validated';
-COMMENT ON COLUMN pawl_bulk.operations.opened_through IS 'the valid rows up to this number have a record at step 0';
+COMMENT ON COLUMN pawl_bulk.operations.opened_through IS 'the valid rows up to this number have a record at step 0, or are in a block of work';
 COMMENT ON COLUMN pawl_bulk.operations.total_rows IS 'validation records; 0 before the operation leaves Validating';
 CREATE INDEX operations_active ON pawl_bulk.operations (priority DESC, operation)
     WHERE status = ANY ('{Pending,Validating,Running,Retrying}');

@@ -25,13 +25,14 @@ CREATE TABLE pawl_bulk.work (
     operation uuid NOT NULL,
     row_number bigint NOT NULL,
     step_index integer NOT NULL,
-    kind text COLLATE "C" NOT NULL DEFAULT 'start' CHECK (kind = ANY ('{start,check,signal}')),
+    kind text COLLATE "C" NOT NULL DEFAULT 'start' CHECK (kind = ANY ('{start,check,signal,rows}')),
     state text COLLATE "C" NOT NULL DEFAULT 'ready',
     queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL DEFAULT 0,
     takeovers integer NOT NULL DEFAULT 0,
     held boolean NOT NULL DEFAULT false,
     held_due timestamptz,
+    last_row bigint,
     run_timeout interval,
     deadline_at timestamptz,
     -- kept by pawl
@@ -39,13 +40,16 @@ CREATE TABLE pawl_bulk.work (
     lease_until timestamptz,
     fence bigint NOT NULL DEFAULT 0,
     due timestamptz,
-    PRIMARY KEY (operation, row_number, step_index)
+    PRIMARY KEY (operation, row_number, step_index),
+    CHECK ((kind = 'rows') = (last_row IS NOT NULL) AND (kind = 'rows') = (step_index = -1))
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE pawl_bulk.work IS 'what each active record waits for: a worker who starts it or checks on it, or a signal. One row for each record in Pending, Running or WaitingForCompletion, and no other';
+COMMENT ON TABLE pawl_bulk.work IS 'what each active record waits for: a worker who starts it or checks on it, or a signal. One row for each record in Pending, Running or WaitingForCompletion, and no other, but that rows which a SQL function begins with are one row together (kind rows, step -1): their records are made when it runs';
 COMMENT ON COLUMN pawl_bulk.work.queue IS 'where workers claim it; ''sql:'' is worked on inside the database';
+COMMENT ON COLUMN pawl_bulk.work.last_row IS 'kind rows: the block is that of the valid rows from row_number to here';
 COMMENT ON COLUMN pawl_bulk.work.takeovers IS 'workers lost in this attempt';
 COMMENT ON COLUMN pawl_bulk.work.held IS 'the operation is paused: due is infinity, held_due what it was';
 COMMENT ON COLUMN pawl_bulk.work.deadline_at IS 'when the record times out: the run limit, or the end of the wait';
+CREATE INDEX work_blocks ON pawl_bulk.work (operation, row_number) WHERE last_row IS NOT NULL;
 CREATE INDEX work_deadlines ON pawl_bulk.work (deadline_at) WHERE deadline_at IS NOT NULL;
 
 CREATE TABLE pawl_bulk.retry_history (

@@ -51,6 +51,25 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS 'internal: the signal key that a step computes for a row';
 
+-- Rows that a SQL function begins with are one piece of work.
+CREATE FUNCTION pawl_bulk._in_block(operation uuid, first_row bigint, last_row bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    through bigint;
+BEGIN
+    -- locked, so that the block does not go before their records are seen by who works on it
+    SELECT b.last_row INTO through FROM pawl_bulk.work b
+     WHERE b.operation = _in_block.operation AND b.row_number <= first_row AND b.last_row IS NOT NULL ORDER BY b.row_number DESC LIMIT 1 FOR KEY SHARE;
+    RETURN coalesce(through >= last_row, false);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._in_block(uuid, bigint, bigint) IS 'internal: these rows are one block''s, or a part of it, and it is kept until the transaction ends';
+
 -- Records that come: each gets its work, and the key by which it is signalled.
 CREATE FUNCTION pawl_bulk._records_began() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -62,9 +81,12 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
+    blocks boolean;
     refused record;
+    span record;
 BEGIN
-    PERFORM pawl_bulk._hold(ARRAY(SELECT DISTINCT n.operation FROM new_records n));
+    PERFORM pawl_bulk._hold(touched);
     SELECT n.operation, n.step_index, o.status INTO refused
       FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
@@ -74,13 +96,21 @@ BEGIN
             CASE WHEN refused.status IS NULL THEN 'There is no such operation.'
                  ELSE format('It is %s; records are made while it is Running, for the steps it has.', refused.status) END);
     END IF;
+    blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
+    IF blocks AND cardinality(touched) = 1 THEN
+        -- what nearly every statement of run_sql_rows is
+        SELECT min(n.row_number) AS first_row, max(n.row_number) AS last_row, max(n.step_index) AS last_step INTO span FROM new_records n;
+        IF span.last_step = 0 AND pawl_bulk._in_block(touched[1], span.first_row, span.last_row) THEN
+            RETURN NULL;
+        END IF;
+    END IF;
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, held, due)
     SELECT n.operation, n.row_number, n.step_index, x.queue, x.priority, x.run_timeout, x.held, CASE WHEN x.held THEN 'infinity'::timestamptz END
       FROM new_records n
       JOIN (SELECT o.operation, s.step_index, s.queue, o.priority, s.run_timeout, o.paused_at IS NOT NULL AS held
               FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
              WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation AND x.step_index = n.step_index
-     WHERE n.state = 'Pending';
+     WHERE n.state = 'Pending' AND NOT (blocks AND n.step_index = 0 AND pawl_bulk._in_block(n.operation, n.row_number, n.row_number));
     IF EXISTS (SELECT FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n JOIN pawl_bulk.operations o ON o.operation = n.operation
                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index WHERE s.kind = 'signal') THEN
         INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)

@@ -56,6 +56,12 @@ BEGIN
             UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL FROM pawl_bulk.work w
              WHERE w.operation = NEW.operation AND r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
                AND r.state IN ('Pending', 'Running', 'WaitingForCompletion');
+            UPDATE pawl_bulk.records r SET state = 'Cancelled', completed_at = NEW.completed_at, error_message = NULL FROM pawl_bulk.work w
+             WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL AND r.operation = w.operation AND r.row_number BETWEEN w.row_number AND w.last_row
+               AND r.step_index = 0 AND r.state IN ('Pending', 'Running');
+        END IF;
+        IF NEW.completed_at IS NOT NULL THEN
+            DELETE FROM pawl_bulk.work w WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL;
         END IF;
     END IF;
     IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) AND NEW.completed_at IS NULL THEN
@@ -63,7 +69,7 @@ BEGIN
         VALUES (NEW.operation, CASE WHEN NEW.paused_at IS NULL THEN 'Resumed' ELSE 'Paused' END, NEW.paused_by);
         IF NEW.paused_at IS NOT NULL THEN
             UPDATE pawl_bulk.work w SET held = true, held_due = w.due, due = 'infinity'
-             WHERE w.operation = NEW.operation AND w.kind = 'start' AND w.state IN ('ready', 'lost') AND NOT w.held;
+             WHERE w.operation = NEW.operation AND w.kind = ANY ('{start,rows}') AND w.state IN ('ready', 'lost') AND NOT w.held;
         END IF;
     END IF;
     -- work that has not begun is held while its operation is paused, and until a retry is picked up

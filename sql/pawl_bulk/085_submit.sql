@@ -19,6 +19,8 @@ BEGIN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(submit.dialect, '{}'), '{delimiter,quote,header,map}', 'a dialect');
+    -- a dialect that cannot be is refused here and not row by row
+    PERFORM pawl_bulk.csv_fields('', coalesce(submit.dialect ->> 'delimiter', ','), coalesce(submit.dialect ->> 'quote', '"')) WHERE submit.format = 'csv';
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
                                            notifications, last_step, track_row_data, sealed)
     SELECT d.name, d.version, coalesce(submit.metadata, '{}'), submit.format, submit.columns, coalesce(submit.dialect, '{}'), submit.idempotency_key, submit.checksum,
@@ -41,7 +43,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
-'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. P0002: no such definition';
+'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. P0002: no such definition; 22023: a dialect that cannot be';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -84,6 +86,8 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     line text;
+    named text[];
+    wrong text;
 BEGIN
     IF o.format <> 'csv' THEN
         RETURN NULL;
@@ -96,29 +100,41 @@ BEGIN
     IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
         line := ltrim(line, convert_from('\xefbbbf', 'UTF8'));
     END IF;
-    RETURN (SELECT array_agg(coalesce(o.dialect -> 'map' ->> f, f) ORDER BY n)
-              FROM unnest(pawl_bulk.csv_fields(line, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))) WITH ORDINALITY h(f, n));
+    named := pawl_bulk.csv_fields(line, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'));
+    SELECT m INTO wrong FROM jsonb_object_keys(coalesce(o.dialect -> 'map', '{}')) m WHERE m <> ALL (named) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('the header has no column "%s"', wrong), 'Its columns are ' || array_to_string(named, ', ') || '.');
+    END IF;
+    named := ARRAY(SELECT coalesce(o.dialect -> 'map' ->> f, f) FROM unnest(named) WITH ORDINALITY h(f, n) ORDER BY n);
+    SELECT f INTO wrong FROM unnest(named) f GROUP BY f HAVING count(*) > 1 LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{…}''');
+    END IF;
+    RETURN named;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS 'internal: the columns that a CSV names in its first line; 22023: none';
+COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS 'internal: the columns that a CSV names in its first line; 22023: none, two of one name, or one of the map is missing';
 
 -- Rows come while the operation waits for them.
+CREATE FUNCTION pawl_bulk._takes_rows(operation uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    SELECT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = _takes_rows.operation AND o.status = 'Pending' AND NOT o.sealed)
+$function$;
+COMMENT ON FUNCTION pawl_bulk._takes_rows(uuid) IS 'internal: the input of an operation is open';
+
 CREATE FUNCTION pawl_bulk._input_came() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-DECLARE
-    refused uuid;
 BEGIN
-    SELECT n.operation INTO refused FROM (SELECT DISTINCT x.operation FROM new_rows x) n
-      LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
-     WHERE o.status IS DISTINCT FROM 'Pending' OR o.sealed LIMIT 1;
-    IF FOUND THEN
-        PERFORM pawl._raise('55000', format('operation %s takes no rows', refused), 'Its input is complete, or there is no such operation.');
-    END IF;
+    PERFORM pawl._raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
     RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input REFERENCING NEW TABLE AS new_rows
-    FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();
+-- The condition keeps the rows of a COPY out of the queue of triggers.
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
+    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

@@ -43,6 +43,38 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations) IS 'internal: begins an operation, or a retry of one';
 
+-- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
+CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    laid bigint := 0;
+    block record;
+    through bigint := o.opened_through;
+BEGIN
+    WHILE laid < batch LOOP
+        SELECT min(v.row_number) AS first_row, max(v.row_number) AS last_row, count(*) AS rows INTO block
+          FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > through
+                 ORDER BY x.row_number LIMIT least(5000, batch - laid)) v;
+        EXIT WHEN block.rows = 0;
+        INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row)
+        VALUES (o.operation, block.first_row, -1, 'rows', 'sql:', o.priority, block.last_row);
+        laid := laid + block.rows;
+        through := block.last_row;
+    END LOOP;
+    IF laid > 0 THEN
+        UPDATE pawl_bulk.operations x SET opened_through = through WHERE x.operation = o.operation;
+    END IF;
+    RETURN laid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._lay_blocks(pawl_bulk.operations, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
+
 -- Valid rows get their record at the first step.
 CREATE FUNCTION pawl_bulk._open_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -50,12 +82,17 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
     opened bigint;
     through bigint;
 BEGIN
+    IF EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0 AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
+        RETURN pawl_bulk._lay_blocks(o, batch);
+    END IF;
     SELECT max(v.row_number), count(*) INTO through, opened
       FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
     IF opened = 0 THEN

@@ -1,8 +1,8 @@
 -- Steps that are SQL functions over sets of rows. What the function does and what becomes of the rows is one transaction, so it happens
 -- exactly once, and there is no lease that could run out.
 
--- The next rows of one operation at one step, locked.
-CREATE FUNCTION pawl_bulk._pick_rows(batch integer, operation uuid, OUT step_index integer, OUT kind text, OUT numbers bigint[])
+-- The next rows of one operation at one step, locked: rows with work of their own, or a block (kind rows) from first_row to last_row.
+CREATE FUNCTION pawl_bulk._pick_rows(batch integer, operation uuid, OUT step_index integer, OUT kind text, OUT numbers bigint[], OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -11,23 +11,125 @@ SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    SELECT w.step_index, w.kind INTO step_index, kind FROM pawl_bulk.work w
+    SELECT w.step_index, w.kind, w.row_number, w.last_row INTO step_index, kind, first_row, last_row FROM pawl_bulk.work w
      WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL AND w.operation = _pick_rows.operation
      ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        RETURN;
+    IF kind IS DISTINCT FROM 'rows' AND FOUND THEN
+        SELECT array_agg(l.row_number ORDER BY l.row_number) INTO numbers
+          FROM (SELECT w.row_number FROM pawl_bulk.work w
+                 WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL
+                   AND w.operation = _pick_rows.operation AND w.step_index = _pick_rows.step_index AND w.kind = _pick_rows.kind
+                 ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT batch FOR UPDATE SKIP LOCKED) l;
     END IF;
-    SELECT array_agg(l.row_number ORDER BY l.row_number) INTO numbers
-      FROM (SELECT w.row_number FROM pawl_bulk.work w
-             WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL
-               AND w.operation = _pick_rows.operation AND w.step_index = _pick_rows.step_index AND w.kind = _pick_rows.kind
-             ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT batch FOR UPDATE SKIP LOCKED) l;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid) IS 'internal: the next rows for a SQL function, locked';
 
-CREATE FUNCTION pawl_bulk._run_rows(operation uuid, step_index integer, kind text, row_numbers bigint[]) RETURNS void
+-- Workers delete no work themselves.
+CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    WITH gone AS (
+        DELETE FROM pawl_bulk.work w WHERE w.operation = _shrink_block.operation AND w.row_number = first_row AND w.step_index = -1
+        RETURNING w.operation, w.queue, w.priority, w.last_row)
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row)
+    SELECT g.operation, through + 1, -1, 'rows', g.queue, g.priority, g.last_row FROM gone g WHERE through < g.last_row
+$function$;
+COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS 'internal: a block whose rows up to this one have their records';
+
+-- The records of a block, as many as fit into the batch: made, and Running at once. The rest stays a block.
+CREATE FUNCTION pawl_bulk._begin_block(operation uuid, first_row bigint, last_row bigint, batch integer) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    now_at constant timestamptz := clock_timestamp();
+    through bigint;
+    numbers bigint[];
+BEGIN
+    SELECT v.row_number INTO through FROM pawl_bulk.validations v
+     WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND last_row ORDER BY v.row_number OFFSET batch - 1 LIMIT 1;
+    through := coalesce(through, last_row);
+    INSERT INTO pawl_bulk.records (operation, row_number, step_index, created_at)
+    SELECT v.operation, v.row_number, 0, now_at FROM pawl_bulk.validations v
+     WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND through AND v.state = 'Completed' ORDER BY v.row_number
+    ON CONFLICT DO NOTHING;
+    WITH begun AS (
+        UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
+         WHERE r.operation = _begin_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0 AND r.state = 'Pending'
+        RETURNING r.row_number)
+    SELECT coalesce(array_agg(b.row_number ORDER BY b.row_number), '{}') INTO numbers FROM begun b;
+    PERFORM pawl_bulk._shrink_block(operation, first_row, through);
+    RETURN numbers;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._begin_block(uuid, bigint, bigint, integer) IS 'internal: begins the records of a block; returns their row numbers';
+
+-- The records of rows with work of their own are begun.
+CREATE FUNCTION pawl_bulk._begin_rows(s pawl_bulk.steps, operation uuid, row_numbers bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    now_at constant timestamptz := clock_timestamp();
+    n constant integer := cardinality(row_numbers);
+BEGIN
+    IF s.run_timeout IS NOT NULL THEN
+        UPDATE pawl_bulk.work w SET deadline_at = now_at + s.run_timeout
+         WHERE w.operation = _begin_rows.operation AND w.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND (w.row_number IN (SELECT unnest(row_numbers))) IS TRUE
+           AND w.step_index = s.step_index AND w.deadline_at IS NULL;
+    END IF;
+    -- no join, and from the first to the last: a plan made for few rows would walk through all records of the operation; IN of a set is
+    -- hashed, = ANY of a parameter is not
+    UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
+     WHERE r.operation = _begin_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND (r.row_number IN (SELECT unnest(row_numbers))) IS TRUE
+       AND r.step_index = s.step_index AND r.state = 'Pending';
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._begin_rows(pawl_bulk.steps, uuid, bigint[]) IS 'internal: begins records that have work of their own';
+
+-- What the SQL function of a step says of rows: nothing of those that are fine.
+CREATE FUNCTION pawl_bulk._ask(called text, o pawl_bulk.operations, row_numbers bigint[], OUT numbers bigint[], OUT answers text[], OUT messages text[])
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    d record;
+    said jsonb[];
+BEGIN
+    IF called IS NULL OR row_numbers = '{}' THEN
+        RETURN;
+    ELSIF to_regprocedure(called || '(uuid,jsonb,bigint[],jsonb[])') IS NULL THEN
+        -- a function that is not there is the failure of all rows, not a reason to stand still
+        numbers := row_numbers;
+        answers := array_fill('failed'::text, ARRAY[cardinality(numbers)]);
+        messages := array_fill(format('no function %s(uuid, jsonb, bigint[], jsonb[])', called), ARRAY[cardinality(numbers)]);
+        RETURN;
+    END IF;
+    d := pawl_bulk._data_of(o.operation, row_numbers);
+    said := pawl_bulk._call_for_rows(called, o.operation, o.metadata, d.numbers, d.datas);
+    IF said <> '{}' THEN
+        SELECT array_agg(x.n ORDER BY x.n), array_agg(x.answer ORDER BY x.n), array_agg(coalesce(x.message, '') ORDER BY x.n) INTO numbers, answers, messages
+          FROM (SELECT DISTINCT ON (1) (e ->> 'row_number')::bigint AS n, e ->> 'answer' AS answer, e ->> 'message' AS message FROM unnest(said) e ORDER BY 1) x
+         WHERE x.n IN (SELECT unnest(row_numbers));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._ask(text, pawl_bulk.operations, bigint[]) IS 'internal: calls the SQL function of a step';
+
+-- How records of a synchronous step end that nobody else works on: the rows that are named have failed, the others are completed.
+CREATE FUNCTION pawl_bulk._end_rows(s pawl_bulk.steps, operation uuid, row_numbers bigint[], failed bigint[], messages text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -35,61 +137,79 @@ SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    s pawl_bulk.steps;
-    o pawl_bulk.operations;
-    called text;
-    d record;
-    answers jsonb[] := '{}';
-    n integer := cardinality(row_numbers);
-    now_at timestamptz := clock_timestamp();
-    outcomes text[];
-    messages text[];
+    now_at constant timestamptz := clock_timestamp();
+    n constant integer := cardinality(row_numbers);
+    k constant integer := cardinality(failed);
 BEGIN
-    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _run_rows.operation;
-    SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = _run_rows.step_index;
-    IF kind = 'start' THEN
-        IF s.run_timeout IS NOT NULL THEN
-            UPDATE pawl_bulk.work w SET deadline_at = now_at + s.run_timeout
-             WHERE w.operation = _run_rows.operation AND w.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND w.row_number = ANY (row_numbers)
-               AND w.step_index = _run_rows.step_index AND w.deadline_at IS NULL;
-        END IF;
-        -- no join, and from the first to the last: a plan made for few rows would walk through all records of the operation
-        UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
-         WHERE r.operation = _run_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND r.row_number = ANY (row_numbers)
-           AND r.step_index = _run_rows.step_index AND r.state = 'Pending';
+    -- what nearly every batch is
+    UPDATE pawl_bulk.records r SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
+     WHERE r.operation = _end_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND (r.row_number IN (SELECT unnest(row_numbers))) IS TRUE
+       AND r.step_index = s.step_index AND r.state = 'Running' AND r.row_number NOT IN (SELECT unnest(failed));
+    IF k > 0 AND s.max_retries = 0 THEN
+        UPDATE pawl_bulk.records r SET state = 'Failed', tries = r.tries + 1, completed_at = now_at, error_type = s.error_type, error_message = f.message
+          FROM unnest(failed, messages) f(row_number, message)
+         WHERE r.operation = _end_rows.operation AND r.row_number = f.row_number AND r.step_index = s.step_index AND r.state = 'Running';
+    ELSIF k > 0 THEN
+        -- rows of a block have no work of their own until they are tried again
+        INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, deadline_at)
+        SELECT r.operation, r.row_number, r.step_index, s.queue, o.priority, s.run_timeout, r.started_at + s.run_timeout
+          FROM unnest(failed) f(row_number)
+          JOIN pawl_bulk.records r ON r.operation = _end_rows.operation AND r.row_number = f.row_number AND r.step_index = s.step_index AND r.state = 'Running'
+          JOIN pawl_bulk.operations o ON o.operation = r.operation
+        ON CONFLICT DO NOTHING;
+        PERFORM pawl_bulk._settle(array_fill(operation, ARRAY[k]), failed, array_fill(s.step_index, ARRAY[k]), array_fill('fail'::text, ARRAY[k]), messages);
     END IF;
-    called := CASE kind WHEN 'start' THEN s.handler ELSE s.check_handler END;
-    IF called IS NOT NULL THEN
-        IF to_regprocedure(called || '(uuid,jsonb,bigint[],jsonb[])') IS NULL THEN
-            -- a function that is not there is the failure of all rows, not a reason to stand still
-            answers := ARRAY(SELECT jsonb_build_object('row_number', u.n, 'answer', 'failed', 'message', format('no function %s(uuid, jsonb, bigint[], jsonb[])', called))
-                               FROM unnest(row_numbers) u(n));
-        ELSE
-            d := pawl_bulk._data_of(operation, row_numbers);
-            answers := pawl_bulk._call_for_rows(called, operation, o.metadata, d.numbers, d.datas);
-        END IF;
-    END IF;
-    IF answers = '{}' AND kind = 'start' AND s.kind = 'sync' THEN
-        -- what nearly every batch is
-        UPDATE pawl_bulk.records r SET state = 'Completed', tries = r.tries + 1, completed_at = clock_timestamp(), error_message = NULL
-         WHERE r.operation = _run_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND r.row_number = ANY (row_numbers)
-           AND r.step_index = _run_rows.step_index AND r.state = 'Running';
-        RETURN;
-    ELSIF answers = '{}' THEN
-        outcomes := array_fill(CASE kind WHEN 'start' THEN 'ok' ELSE 'pending' END, ARRAY[n]);
-        messages := array_fill(''::text, ARRAY[n]);
-    ELSE
-        SELECT array_agg(CASE WHEN kind = 'start' THEN CASE WHEN a.row_number IS NULL THEN 'ok' ELSE 'fail' END
-                              WHEN a.answer IN ('done', 'failed') THEN a.answer ELSE 'pending' END ORDER BY u.k),
-               array_agg(coalesce(a.message, '') ORDER BY u.k) INTO outcomes, messages
-          FROM unnest(row_numbers) WITH ORDINALITY u(n, k)
-          LEFT JOIN (SELECT DISTINCT ON (1) (x ->> 'row_number')::bigint AS row_number, x ->> 'answer' AS answer, x ->> 'message' AS message
-                       FROM unnest(answers) x ORDER BY 1) a ON a.row_number = u.n;
-    END IF;
-    PERFORM pawl_bulk._settle(array_fill(operation, ARRAY[n]), row_numbers, array_fill(step_index, ARRAY[n]), outcomes, messages);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._run_rows(uuid, integer, text, bigint[]) IS 'internal: runs the SQL function of a step over rows';
+COMMENT ON FUNCTION pawl_bulk._end_rows(pawl_bulk.steps, uuid, bigint[], bigint[], text[]) IS 'internal: ends records of a synchronous step by what its SQL function said';
+
+-- How records go on whose step polls or waits, and checks.
+CREATE FUNCTION pawl_bulk._go_on(s pawl_bulk.steps, operation uuid, kind text, row_numbers bigint[], numbers bigint[], answers text[], messages text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    n constant integer := cardinality(row_numbers);
+    outcomes text[];
+    said text[];
+BEGIN
+    SELECT array_agg(CASE WHEN kind = 'start' THEN CASE WHEN a.row_number IS NULL THEN 'ok' ELSE 'fail' END
+                          WHEN a.answer IN ('done', 'failed') THEN a.answer ELSE 'pending' END ORDER BY u.k),
+           array_agg(coalesce(a.message, '') ORDER BY u.k) INTO outcomes, said
+      FROM unnest(row_numbers) WITH ORDINALITY u(n, k)
+      LEFT JOIN unnest(numbers, answers, messages) a(row_number, answer, message) ON a.row_number = u.n;
+    PERFORM pawl_bulk._settle(array_fill(operation, ARRAY[n]), row_numbers, array_fill(s.step_index, ARRAY[n]), outcomes, said);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._go_on(pawl_bulk.steps, uuid, text, bigint[], bigint[], text[], text[]) IS 'internal: settles starts of steps that wait, and checks';
+
+-- Runs what was picked; returns how many rows.
+CREATE FUNCTION pawl_bulk._run_picked(o pawl_bulk.operations, batch integer, step_index integer, kind text, numbers bigint[], first_row bigint, last_row bigint) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    s pawl_bulk.steps;
+    said record;
+BEGIN
+    SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = greatest(_run_picked.step_index, 0);
+    IF kind = 'rows' THEN
+        numbers := pawl_bulk._begin_block(o.operation, first_row, last_row, batch);
+    ELSIF kind = 'start' THEN
+        PERFORM pawl_bulk._begin_rows(s, o.operation, numbers);
+    END IF;
+    said := pawl_bulk._ask(CASE kind WHEN 'check' THEN s.check_handler ELSE s.handler END, o, numbers);
+    IF s.kind = 'sync' THEN
+        PERFORM pawl_bulk._end_rows(s, o.operation, numbers, said.numbers, said.messages);
+    ELSE
+        PERFORM pawl_bulk._go_on(s, o.operation, kind, numbers, said.numbers, said.answers, said.messages);
+    END IF;
+    RETURN greatest(cardinality(numbers), 1);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._run_picked(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS 'internal: runs the SQL function of a step over the rows that were picked';
 
 CREATE FUNCTION pawl_bulk.run_sql_rows(batch integer DEFAULT 5000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -100,6 +220,7 @@ SET enable_seqscan = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
+    o pawl_bulk.operations;
     picked record;
     candidate uuid;
     passed uuid[] := '{}';
@@ -122,14 +243,15 @@ BEGIN
         END IF;
         PERFORM pawl_bulk._hold(ARRAY[candidate]);
         SELECT p.* INTO picked FROM pawl_bulk._pick_rows(batch - done::integer, candidate) p;
-        IF picked.numbers IS NULL THEN
+        IF picked.numbers IS NULL AND picked.last_row IS NULL THEN
             -- others have locked what is there
             passed := passed || candidate;
             CONTINUE;
         END IF;
-        PERFORM pawl_bulk._run_rows(candidate, picked.step_index, picked.kind, picked.numbers);
-        done := done + cardinality(picked.numbers);
-        EXIT WHEN done >= batch;
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate;
+        done := done + pawl_bulk._run_picked(o, batch - done::integer, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
+        -- a rest that is small is not worth the statements
+        EXIT WHEN done > batch / 2;
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
     next_at := clock_timestamp() + interval '1 s';

@@ -39,7 +39,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk.recount(uuid) IS 'the counters of an operation, counted anew from its records in the same snapshot, and whether pawl_bulk.status says otherwise';
 
 CREATE VIEW pawl_bulk.row_records AS
-SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text AS step_name, v.state, CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text END AS error_type,
+SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text COLLATE "C" AS step_name, v.state, CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text COLLATE "C" END AS error_type,
        (SELECT pg_catalog.string_agg(coalesce(e ->> 'message', e ->> 'code'), '; ') FROM pg_catalog.jsonb_array_elements(v.errors) e) AS error_message, v.errors,
        0 AS retry_attempt, NULL::integer AS retry_from_step_index, 0 AS tries, v.created_at, v.created_at AS started_at, v.created_at AS completed_at
   FROM pawl_bulk.validations v
@@ -53,7 +53,7 @@ SELECT r.operation, r.row_number, v.row_id, r.step_index, s.step_name, r.state, 
 COMMENT ON VIEW pawl_bulk.row_records IS 'every record of every row: step -1 is its validation';
 
 CREATE VIEW pawl_bulk.errors AS
-SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text AS step_name, 'Validation'::text AS error_type, e.error ->> 'code' AS code,
+SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text COLLATE "C" AS step_name, 'Validation'::text COLLATE "C" AS error_type, e.error ->> 'code' AS code,
        coalesce(e.error ->> 'message', e.error ->> 'code') AS message, v.created_at AS failed_at, 0 AS retry_attempt
   FROM pawl_bulk.validations v CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(v.errors) e(error)
  WHERE v.errors IS NOT NULL
@@ -82,10 +82,17 @@ AS $function$
     SELECT r.operation, 'active record without work', format('row %s step %s %s', r.row_number, r.step_index, r.state) FROM pawl_bulk.records r
      WHERE (verify.operation IS NULL OR r.operation = verify.operation) AND r.state IN ('Pending', 'Running', 'WaitingForCompletion')
        AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = r.operation AND w.row_number = r.row_number AND w.step_index = r.step_index)
+       AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = r.operation AND r.step_index = 0 AND r.row_number BETWEEN w.row_number AND w.last_row)
+    UNION ALL
+    SELECT v.operation, 'valid row without record or block', format('row %s', v.row_number) FROM pawl_bulk.validations v
+      JOIN pawl_bulk.operations o ON o.operation = v.operation
+     WHERE (verify.operation IS NULL OR v.operation = verify.operation) AND v.state = 'Completed' AND v.row_number <= o.opened_through AND o.completed_at IS NULL
+       AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0)
+       AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = v.operation AND v.row_number BETWEEN w.row_number AND w.last_row)
     UNION ALL
     SELECT w.operation, 'work without active record', format('row %s step %s', w.row_number, w.step_index) FROM pawl_bulk.work w
       LEFT JOIN pawl_bulk.records r ON r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
-     WHERE (verify.operation IS NULL OR w.operation = verify.operation) AND (r.state IN ('Pending', 'Running', 'WaitingForCompletion')) IS NOT TRUE
+     WHERE (verify.operation IS NULL OR w.operation = verify.operation) AND (r.state IN ('Pending', 'Running', 'WaitingForCompletion')) IS NOT TRUE AND w.last_row IS NULL
     UNION ALL
     SELECT r.operation, 'step out of order', format('row %s step %s', r.row_number, r.step_index) FROM pawl_bulk.records r
       LEFT JOIN pawl_bulk.records p ON p.operation = r.operation AND p.row_number = r.row_number AND p.step_index = r.step_index - 1

@@ -110,9 +110,6 @@ COMMENT ON COLUMN pawl_dag.steps.permanent IS 'the worker called the last error 
 COMMENT ON COLUMN pawl_dag.steps.backoff_request IS 'the wait that the worker asked for with the last error (Retry-After)';
 COMMENT ON COLUMN pawl_dag.steps.optional IS 'an error satisfies those who wait for the step';
 
--- Every row is in it; the condition keeps the planner, as long as it has no statistics, from reading whole tasks through it where the
--- primary key finds one step.
-CREATE UNIQUE INDEX steps_names ON pawl_dag.steps (task_uuid, name) WHERE name OPERATOR(pg_catalog.<>) '';
 CREATE INDEX steps_results ON pawl_dag.steps (task_uuid)
     WHERE state OPERATOR(pg_catalog.=) 'enqueued_for_orchestration' OR state OPERATOR(pg_catalog.=) 'enqueued_as_error_for_orchestration';
 

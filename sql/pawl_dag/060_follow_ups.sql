@@ -27,9 +27,11 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS 'internal: puts blocked tasks without a failed step back to work';
 
--- Two settings say what need not be done, each with the trigger depth it is said at, so that triggers of others do not hear it:
--- pawl_dag.counted (whoever moves the steps sees to all that follows) and pawl_dag.picked (an orchestrator has locked the tasks, and looks
--- at them when the results are settled).
+-- Whether the statements of this session at this trigger depth are an orchestrator's, who sees to all that follows himself.
+CREATE FUNCTION pawl_dag._orchestrating() RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_orchestrating';
+COMMENT ON FUNCTION pawl_dag._orchestrating() IS 'internal: an orchestrator is at work and sees to what follows from his statements';
+
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -37,9 +39,6 @@ SET enable_seqscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
-DECLARE
-    picked boolean := coalesce(current_setting('pawl_dag.picked', true) = (pg_trigger_depth() - 1)::text, false);
-    counted text := coalesce(current_setting('pawl_dag.counted', true), '');
 BEGIN
     -- what workers do keeps a step in flight
     IF NOT EXISTS (SELECT FROM new_steps n
@@ -47,40 +46,30 @@ BEGIN
         RETURN NULL;
     END IF;
     -- the task first, then its steps, as the orchestrator does; whoever draws edges or adds steps waits here
-    IF NOT picked THEN
-        PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
-    END IF;
-    PERFORM set_config('pawl_dag.counted', pg_trigger_depth()::text, true);
-    WITH followers AS (
-        -- a parent is satisfied, or is no longer
-        UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
-          FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
-                  FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
-                        UNION ALL
-                        SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
-                  JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
-                 GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
-         WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid
-        RETURNING c.task_uuid, CASE WHEN c.state <> 'pending' THEN 0 ELSE (c.unsatisfied_parents = 0)::integer - (c.unsatisfied_parents + w.satisfied = 0)::integer END AS ready)
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    -- a parent is satisfied, or is no longer; that this makes some ready is counted when this trigger fires for them
+    UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
+      FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
+              FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+                    UNION ALL
+                    SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
+              JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
+             GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
+     WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
     UPDATE pawl_dag.tasks t
        SET steps_blocked = t.steps_blocked + d.blocked, steps_ready = t.steps_ready + d.ready, steps_in_flight = t.steps_in_flight + d.in_flight,
            steps_waiting = t.steps_waiting + d.waiting, steps_failed = t.steps_failed + d.failed,
-           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled, evaluate = t.evaluate OR NOT picked
+           steps_satisfied = t.steps_satisfied + d.satisfied, steps_cancelled = t.steps_cancelled + d.cancelled, evaluate = true
       FROM (SELECT m.task_uuid, coalesce(sum(m.d) FILTER (WHERE m.kind = 'blocked'), 0) AS blocked, coalesce(sum(m.d) FILTER (WHERE m.kind = 'ready'), 0) AS ready,
                    coalesce(sum(m.d) FILTER (WHERE m.kind = 'in_flight'), 0) AS in_flight, coalesce(sum(m.d) FILTER (WHERE m.kind = 'waiting'), 0) AS waiting,
                    coalesce(sum(m.d) FILTER (WHERE m.kind = 'failed'), 0) AS failed, coalesce(sum(m.d) FILTER (WHERE m.kind = 'satisfied'), 0) AS satisfied,
                    coalesce(sum(m.d) FILTER (WHERE m.kind = 'cancelled'), 0) AS cancelled
               FROM (SELECT n.task_uuid, pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) AS kind, 1 AS d FROM new_steps n
                     UNION ALL
-                    SELECT o.task_uuid, pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional), -1 FROM old_steps o
-                    UNION ALL
-                    SELECT f.task_uuid, 'ready', f.ready FROM followers f
-                    UNION ALL
-                    SELECT f.task_uuid, 'blocked', -f.ready FROM followers f) m
+                    SELECT o.task_uuid, pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional), -1 FROM old_steps o) m
              GROUP BY m.task_uuid ORDER BY m.task_uuid) d
      WHERE t.task_uuid = d.task_uuid
        AND (d.blocked, d.ready, d.in_flight, d.waiting, d.failed, d.satisfied, d.cancelled) <> (0, 0, 0, 0, 0, 0, 0);
-    PERFORM set_config('pawl_dag.counted', counted, true);
     IF EXISTS (SELECT FROM old_steps o WHERE o.state = 'error') THEN
         PERFORM pawl_dag._clear_failures(ARRAY(SELECT DISTINCT o.task_uuid FROM old_steps o WHERE o.state = 'error'));
     END IF;
@@ -90,8 +79,43 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the moves of steps';
 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
-    FOR EACH STATEMENT WHEN (pg_catalog.current_setting('pawl_dag.counted', true) IS DISTINCT FROM pg_catalog.pg_trigger_depth()::text)
+    FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating())
     EXECUTE FUNCTION pawl_dag._steps_moved();
+
+-- No two steps of a task have the same name. A unique index would say so at each of the moves of a step, and a name never moves; so it is
+-- looked up when steps are written, by whoever has locked the task: of two who add steps to one task the second sees the first's, or
+-- is told that he cannot (40001), for the first has counted them in the task.
+CREATE FUNCTION pawl_dag._one_name_each(tasks uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    twice record;
+BEGIN
+    SELECT s.task_uuid, s.name INTO twice FROM pawl_dag.steps s WHERE s.task_uuid = ANY (tasks) GROUP BY s.task_uuid, s.name HAVING count(*) > 1 LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('23505', format('there is a step "%s" in the task already', twice.name), format('No two steps of task %s have the same name.', twice.task_uuid));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._one_name_each(uuid[]) IS 'internal: 23505: two steps of one of the tasks have the same name';
+
+CREATE FUNCTION pawl_dag._step_renamed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
+    UPDATE pawl_dag.tasks t SET evaluate = true WHERE t.task_uuid = NEW.task_uuid;
+    PERFORM pawl_dag._one_name_each(ARRAY[NEW.task_uuid]);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_renamed() IS 'internal: a new name is nobody else''s in the task';
+CREATE TRIGGER renamed AFTER UPDATE OF name ON pawl_dag.steps
+    FOR EACH ROW WHEN (OLD.name IS DISTINCT FROM NEW.name) EXECUTE FUNCTION pawl_dag._step_renamed();
 
 -- Steps that come or go: the counters of their tasks are counted anew.
 CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
@@ -102,6 +126,9 @@ BEGIN
     -- two who add steps to one task count one after the other
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    IF TG_OP = 'INSERT' AND coalesce(current_setting('pawl.restoring', true), '') NOT IN ('on', 'true', '1') THEN
+        PERFORM pawl_dag._one_name_each(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
+    END IF;
     UPDATE pawl_dag.tasks t
        SET steps_total = c.total, steps_blocked = c.blocked, steps_ready = c.ready, steps_in_flight = c.in_flight, steps_waiting = c.waiting,
            steps_failed = c.failed, steps_satisfied = c.satisfied, steps_cancelled = c.cancelled, evaluate = true

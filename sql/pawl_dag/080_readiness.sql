@@ -4,9 +4,15 @@ CREATE FUNCTION pawl_dag.steps_readiness(tasks uuid[], steps uuid[] DEFAULT NULL
 RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
     ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer, completed_parents integer,
     attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz, level integer)
-LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT s.step_uuid, s.task_uuid, s.name, s.state, p.satisfied = p.total, r.eligible,
            s.state IN ('pending', 'waiting_for_retry') AND p.satisfied = p.total AND r.eligible AND (s.next_retry_at IS NULL OR s.next_retry_at <= now()),
            s.last_failure_at, s.next_retry_at, p.total::integer, p.satisfied::integer, s.attempts, s.max_attempts,
@@ -16,7 +22,8 @@ AS $function$
                             FROM pawl_dag.edges e JOIN pawl_dag.steps x ON x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid
                            WHERE e.task_uuid = s.task_uuid AND e.child_uuid = s.step_uuid) p
       CROSS JOIN LATERAL (SELECT s.attempts = 0 OR s.retryable AND s.attempts < s.max_attempts AS eligible) r
-     WHERE s.task_uuid = ANY (steps_readiness.tasks) AND (steps_readiness.steps IS NULL OR s.step_uuid = ANY (steps_readiness.steps))
+     WHERE s.task_uuid = ANY (steps_readiness.tasks) AND (steps_readiness.steps IS NULL OR s.step_uuid = ANY (steps_readiness.steps));
+END
 $function$;
 COMMENT ON FUNCTION pawl_dag.steps_readiness(uuid[], uuid[]) IS
 'one row a step of the tasks: whether those it waits for are satisfied, whether it may be tried (again), whether it could run now. steps narrows the rows and nothing else';
@@ -25,10 +32,15 @@ CREATE FUNCTION pawl_dag.step_readiness(task uuid, steps uuid[] DEFAULT NULL)
 RETURNS TABLE (workflow_step_uuid uuid, task_uuid uuid, name text, current_state text, dependencies_satisfied boolean, retry_eligible boolean,
     ready_for_execution boolean, last_failure_at timestamptz, next_retry_at timestamptz, total_parents integer, completed_parents integer,
     attempts integer, max_attempts integer, backoff_request_seconds double precision, last_attempted_at timestamptz, level integer)
-LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
-    SELECT r.* FROM pawl_dag.steps_readiness(ARRAY[task], steps) r
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT r.* FROM pawl_dag.steps_readiness(ARRAY[task], steps) r;
+END
 $function$;
 COMMENT ON FUNCTION pawl_dag.step_readiness(uuid, uuid[]) IS 'the readiness of the steps of one task; see pawl_dag.steps_readiness';
 
@@ -36,9 +48,15 @@ CREATE FUNCTION pawl_dag.task_contexts(tasks uuid[])
 RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
     failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer, cancelled_steps integer, next_retry_at timestamptz,
     completion_percentage numeric, execution_status text, recommended_action text, health_status text)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
 AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT t.task_uuid, t.template_uuid, t.state, c.total, c.pending, c.in_progress, c.completed, c.failed, c.ready, c.enqueued, c.waiting, c.cancelled,
            c.next_retry_at, CASE WHEN c.total = 0 THEN 0.00 ELSE round(c.completed * 100.0 / c.total, 2) END, e.status,
            CASE e.status WHEN 'blocked_by_failures' THEN 'handle_failures' WHEN 'has_ready_steps' THEN 'execute_ready_steps'
@@ -60,7 +78,8 @@ AS $function$
           SELECT CASE WHEN c.failed > 0 THEN 'blocked_by_failures' WHEN c.ready > 0 THEN 'has_ready_steps'
                       WHEN c.enqueued + c.in_progress > 0 THEN 'processing' WHEN c.completed + c.cancelled = c.total THEN 'all_complete'
                       WHEN c.waiting > 0 THEN 'waiting_for_retry' ELSE 'waiting_for_dependencies' END AS status) e
-     WHERE t.task_uuid = ANY (tasks)
+     WHERE t.task_uuid = ANY (tasks);
+END
 $function$;
 COMMENT ON FUNCTION pawl_dag.task_contexts(uuid[]) IS
 'one row a task: its steps counted by what they do (the counts sum up to total_steps), what it waits for, and what to do about it';
@@ -69,9 +88,14 @@ CREATE FUNCTION pawl_dag.task_context(task uuid)
 RETURNS TABLE (task_uuid uuid, template_uuid uuid, status text, total_steps integer, pending_steps integer, in_progress_steps integer, completed_steps integer,
     failed_steps integer, ready_steps integer, enqueued_steps integer, waiting_for_retry_steps integer, cancelled_steps integer, next_retry_at timestamptz,
     completion_percentage numeric, execution_status text, recommended_action text, health_status text)
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $function$
-    SELECT c.* FROM pawl_dag.task_contexts(ARRAY[task]) c
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT c.* FROM pawl_dag.task_contexts(ARRAY[task]) c;
+END
 $function$;
 COMMENT ON FUNCTION pawl_dag.task_context(uuid) IS 'the context of one task; see pawl_dag.task_contexts';

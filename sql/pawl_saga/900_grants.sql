@@ -13,7 +13,7 @@ GRANT INSERT, DELETE ON pawl_saga.definitions, pawl_saga.nodes, pawl_saga.edges,
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl_saga FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_saga.define(jsonb) FROM pawl_operator, pawl_worker, pawl_reader;
-REVOKE EXECUTE ON FUNCTION pawl_saga.reset(uuid, text), pawl_saga.resolve(uuid, text, text), pawl_saga.retry_revert(uuid, text, text), pawl_saga.time_out_tasks(integer),
+REVOKE EXECUTE ON FUNCTION pawl_saga.reset(uuid, text), pawl_saga.revert(uuid, text), pawl_saga.resolve(uuid, text, text), pawl_saga.retry_revert(uuid, text, text), pawl_saga.time_out_tasks(integer),
     pawl_saga.alter_flow(uuid, uuid) FROM pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_saga.claim(text, text, integer, interval), pawl_saga.report(jsonb, text), pawl_saga.run_sql_tasks(integer),
     pawl_saga.start(text, jsonb, boolean, boolean, integer), pawl_saga.create_flow(uuid, jsonb, boolean, boolean, uuid, uuid), pawl_saga.run(uuid), pawl_saga.suspend(uuid), pawl_saga.resume(uuid),

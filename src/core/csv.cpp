@@ -7,15 +7,18 @@ namespace pawl::core {
 namespace {
 
 // The field that begins at `at`, quoted; `at` ends behind its closing quote. False: there is none.
-bool read_quoted(std::string_view record, std::size_t& at, char quote, std::string& field) {
+bool read_quoted(std::string_view record, std::size_t& at, const CsvDialect& dialect, std::string& field) {
+    const char marks[] = {dialect.quote, dialect.escape};
     for (++at;;) {
-        const std::size_t end = record.find(quote, at);
+        const std::size_t end = dialect.escape == '\0' ? record.find(dialect.quote, at) : record.find_first_of(std::string_view(marks, 2), at);
         if (end == std::string_view::npos) return false;
         field.append(record, at, end - at);
         at = end + 1;
-        if (at == record.size() || record[at] != quote) return true;
-        field += quote;
-        ++at;
+        const char next = at < record.size() ? record[at] : '\0';
+        if (record[end] == dialect.quote && (at == record.size() || next != dialect.quote)) return true;
+        const bool written = at < record.size() && (next == dialect.quote || next == dialect.escape);
+        field += written ? next : record[end];  // an escape before anything else is itself
+        if (written) ++at;
     }
 }
 
@@ -26,8 +29,8 @@ std::string_view split_csv(std::string_view record, const CsvDialect& dialect, s
     if (!record.empty() && record.back() == '\r') record.remove_suffix(1);
     for (std::size_t at = 0;;) {
         std::string& field = fields.emplace_back();
-        if (at < record.size() && record[at] == dialect.quote) {
-            if (!read_quoted(record, at, dialect.quote, field)) return "a quote is not closed";
+        if (dialect.quote != '\0' && at < record.size() && record[at] == dialect.quote) {
+            if (!read_quoted(record, at, dialect, field)) return "a quote is not closed";
             if (at < record.size() && record[at] != dialect.delimiter) return "text follows a closing quote";
         } else {
             const std::size_t end = std::min(record.find(dialect.delimiter, at), record.size());

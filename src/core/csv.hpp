@@ -9,7 +9,8 @@ namespace pawl::core {
 
 struct CsvDialect {
     char delimiter = ',';
-    char quote = '"';
+    char quote = '"';    // NUL: none
+    char escape = '\0';  // before a quote, or itself, between quotes; NUL: none but the quote written twice
 };
 
 // The fields of one record, without the end of its line. A quote opens a field only as its first character; inside, it is written

@@ -134,6 +134,14 @@ inline List* insert_index_entries(ResultRelInfo* target, TupleTableSlot* slot, E
 #endif
 }
 
+inline IndexScanDesc begin_index_scan(Relation table, Relation index, Snapshot snapshot, int nkeys) {
+#if PG_VERSION_NUM >= 180000
+    return index_beginscan(table, index, snapshot, nullptr, nkeys, 0);
+#else
+    return index_beginscan(table, index, snapshot, nkeys, 0);
+#endif
+}
+
 inline Oid primary_key_index(Relation relation) {
 #if PG_VERSION_NUM >= 180000
     return RelationGetPrimaryKeyIndex(relation, false);

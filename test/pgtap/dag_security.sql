@@ -52,6 +52,7 @@ insert into wish values
     ($$delete from pawl_dag.tasks$$, '42501', '42501', '42501', '42501', '42501'),
     ($$truncate pawl_dag.step_transitions_log$$, '42501', '42501', '42501', '42501', '42501'),
     ($$update pawl_dag.step_transitions_log set processor = 'me'$$, '42501', '42501', '42501', '42501', '42501'),
+    ($$select pawl_dag._turn(1)$$, '42501', '42501', '42501', '42501', '42501'),
     ($$delete from pawl_dag.step_result_audit$$, '42501', '42501', '42501', '42501', '42501');
 select is_rows(format($$select may('dag_admin', %1$L), may('dag_operator', %1$L), may('dag_worker', %1$L), may('dag_reader', %1$L), may('dag_nobody', %1$L)$$, command),
                format('values (%L, %L, %L, %L, %L)', admin, operator, worker, reader, nobody), command) from wish;
@@ -72,6 +73,47 @@ select is(pawl_dag.run_sql_steps(10), 2, 'both are looked at');
 select is_rows(format('select name, state, result, error ->> %L, permanent from pawl_dag.steps where task_uuid = %L', 'sqlstate', :'task'),
     $$values ('a', 'enqueued_for_orchestration', '"fine"'::jsonb, null, false), ('mine', 'enqueued_as_error_for_orchestration', null, '42501', true)$$,
     'but only the template''s function is run');
+-- Nobody can say that follow-ups are seen to: neither by settings of the names that once said so, nor by calling the orchestrator's inside.
+set role dag_operator;
+set pawl_dag.counted = '0';
+set pawl_dag.picked = '0';
+select pawl_dag.start_task('diamond') as task \gset
+update pawl_dag.steps set state = 'resolved_manually' where task_uuid = :'task' and name = 'a';
+select is_rows(format('select steps_blocked, steps_ready, steps_satisfied, evaluate from pawl_dag.tasks where task_uuid = %L', :'task'), 'values (1, 2, 1, true)',
+    'whatever is set, those who wait and the task are told');
+reset pawl_dag.counted;
+reset pawl_dag.picked;
+reset role;
+select is(pawl_dag._orchestrating(), false, 'no orchestrator is at work');
+select throws_ok('select pawl_dag._turn(1)', '55000', 'a turn is taken by pawl_dag.orchestrate alone', 'not even the owner goes past the door');
+-- A trigger of somebody else's that moves steps while an orchestrator works has its follow-ups.
+create function meddle() returns trigger language plpgsql as $$
+begin
+    update pawl_dag.steps s set state = 'resolved_manually' where s.task_uuid = new.task_uuid and s.name = 'd' and s.state = 'pending';
+    return null;
+end $$;
+create trigger meddle after update on pawl_dag.steps for each row when (new.name = 'b' and new.state = 'enqueued' and old.state = 'pending') execute function meddle();
+select from pawl_dag.orchestrate();
+select is_rows(format('select state, steps_blocked, steps_ready, steps_in_flight, steps_satisfied from pawl_dag.tasks where task_uuid = %L', :'task'),
+    $$values ('steps_in_process', 0, 0, 2, 2)$$, 'the counters know of both');
+drop trigger meddle on pawl_dag.steps;
+-- An orchestrator that fails is not at work any more.
+create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now' using errcode = 'ZZ001'; end $$;
+create trigger refuse before update on pawl_dag.steps for each row when (new.state = 'enqueued') execute function refuse();
+select pawl_dag.start_task('diamond') as task \gset
+select throws_ok('select pawl_dag.orchestrate()', 'ZZ001', 'not now', 'an error in a turn is told');
+drop trigger refuse on pawl_dag.steps;
+update pawl_dag.steps set state = 'resolved_manually' where task_uuid = :'task' and name = 'a';
+select is_rows(format('select steps_blocked, steps_ready, steps_satisfied from pawl_dag.tasks where task_uuid = %L', :'task'), 'values (1, 2, 1)', 'and what comes next has its follow-ups');
+
+-- No two steps of a task have the same name.
+select throws_ok(format('insert into pawl_dag.steps (task_uuid, name, namespace, handler) values (%L, %L, %L, %L)', :'task', 'b', 'default', 'x'),
+    '23505', 'there is a step "b" in the task already', 'a name that is there');
+select throws_ok(format('insert into pawl_dag.steps (task_uuid, name, namespace, handler) select %L, %L, %L, %L from generate_series(1, 2)', :'task', 'new', 'default', 'x'),
+    '23505', 'there is a step "new" in the task already', 'a name said twice');
+select throws_ok(format('update pawl_dag.steps set name = %L where task_uuid = %L and name = %L', 'b', :'task', 'c'), '23505', 'there is a step "b" in the task already', 'a name that is taken');
+select lives_ok(format('update pawl_dag.steps set name = %L where task_uuid = %L and name = %L', 'z', :'task', 'c'), 'one that is not');
+
 select is_empty('select wrong()', 'everything is as it must be');
 reset role;
 drop role dag_worker, dag_operator, dag_reader, dag_admin, dag_nobody;

@@ -31,6 +31,14 @@ TEST(Csv, Quotes) {
     EXPECT_EQ(split("'a,b',c", {.quote = '\''}), (Fields{"a,b", "c"}));
 }
 
+TEST(Csv, EscapesAndNoQuotes) {
+    const core::CsvDialect escape{.escape = '\\'};
+    EXPECT_EQ(split(R"("say \"yes\"","a\\",b\c)", escape), (Fields{"say \"yes\"", "a\\", "b\\c"}));
+    EXPECT_EQ(split(R"("say ""yes""","\n")", escape), (Fields{"say \"yes\"", "\\n"}));
+    EXPECT_EQ(split(R"("open\")", escape), (Fields{"problem: a quote is not closed"}));
+    EXPECT_EQ(split(R"("a",b")", {.quote = '\0'}), (Fields{"\"a\"", "b\""}));
+}
+
 TEST(Csv, Malformed) {
     EXPECT_EQ(split(R"("open,b)"), (Fields{"problem: a quote is not closed"}));
     EXPECT_EQ(split(R"("open"")"), (Fields{"problem: a quote is not closed"}));

@@ -22,11 +22,13 @@ struct BulkRequest {
     std::string format = {};                     // csv, ndjson or json (an array); default: as the file is called
     nlohmann::json metadata = nlohmann::json::object();
     char delimiter = '\0';                       // default: comma, a tab for .tsv
-    char quote = '"';
+    char quote = '"';                            // NUL: none
+    char escape = '\0';                          // before a quote inside of quotes; default: the quote itself
+    std::size_t longest_row = 1 << 20;           // bytes; what is longer is a malformed row
     bool header = true;                          // the first line of the CSV names its columns
     std::vector<std::string> columns = {};       // their names, without a header or instead of it
     std::map<std::string, std::string> renamed = {};  // columns of the header that are called otherwise: {"column", "field"}
-    std::string encoding = {};                   // as iconv calls it; default: UTF-8
+    std::string encoding = {};                   // as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark
     std::optional<std::string> idempotency_key = std::nullopt;
     bool once = false;                           // the file's checksum is the key; not from standard input
     std::optional<std::string> created_by = std::nullopt;
@@ -49,7 +51,8 @@ struct BulkSubmitted {
     std::string input_error = {};  // why the file could not be read to its end; the operation will fail
 };
 
-// One transaction on a connection of its own: nothing is left of an upload that fails. `progress` is told now and then.
+// One transaction on a connection of its own: nothing is left of an upload that fails, and a COMMIT whose answer is lost is asked
+// after. `progress` is told now and then.
 BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest& request,
                           const std::function<void(const BulkProgress&)>& progress = {});
 

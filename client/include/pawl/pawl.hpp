@@ -2,8 +2,12 @@
 #pragma once
 
 #include <pawl/bulk.hpp>
+#include <pawl/conductor.hpp>
 #include <pawl/connection.hpp>
 #include <pawl/errors.hpp>
+#include <pawl/flows.hpp>
 #include <pawl/row_worker.hpp>
+#include <pawl/saga.hpp>
+#include <pawl/saga_worker.hpp>
 #include <pawl/tasks.hpp>
 #include <pawl/worker.hpp>

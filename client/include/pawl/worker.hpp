@@ -17,12 +17,15 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include <pawl/connection.hpp>
 
 namespace pawl {
+
+class WorkSource;
 
 // One piece of work, as a handler sees it. The handler may use it from its own thread only, and until it returns.
 struct Job {
@@ -48,6 +51,16 @@ using Handler = std::function<nlohmann::json(const Job&)>;
 class PermanentFailure : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
+};
+
+// Thrown by a handler: a failure of a type, to which retry controllers of flows may have an answer of their own.
+class Failure : public std::runtime_error {
+public:
+    Failure(std::string type, const std::string& why) : std::runtime_error(why), type_(std::move(type)) {}
+    const std::string& type() const noexcept { return type_; }
+
+private:
+    std::string type_;
 };
 
 // Thrown by a handler: try again, but not before `after` has passed (Retry-After); the step's backoff caps it.
@@ -83,7 +96,7 @@ struct WorkerSettings {
     int batch = 0;                                    // rows in hand at once; 0: twice the threads
     std::chrono::milliseconds lease{60'000};          // extended at every third of it
     std::chrono::milliseconds grace{30'000};          // how long stop() waits for handlers before it asks them to stop
-    std::chrono::milliseconds shortest_poll{5};       // the wait between two looks for work grows from this ...
+    std::chrono::milliseconds shortest_poll{5};       // the wait between two looks for work grows from this (from a fifth of it after work) ...
     std::chrono::milliseconds longest_poll{1'000};    // ... to this
     bool wake = true;                                 // be notified of work; off behind a pooler of transactions
     bool orchestrate = true;                          // move tasks on after reporting, without waiting for pawld
@@ -111,7 +124,7 @@ public:
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
-    // Registers a handler; before run() only.
+    // Registers a handler; before run() only. The one called "" gets what no other is registered for.
     Worker& on(const std::string& handler, Handler function);
 
     // Works until stop(), through losses of the database. Throws what can only be mended by hand: no such table, no privilege.
@@ -127,6 +140,10 @@ public:
     WorkerCounts counts() const;
 
 private:
+    friend class SagaWorker;
+    using SourceMaker = std::unique_ptr<WorkSource> (*)(const WorkerSettings&, const std::string& processor);
+    Worker(WorkerSettings settings, SourceMaker source);
+
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -24,6 +24,7 @@ batch = 100
 wake = false
 http = "127.0.0.1:9187"
 skip = ["prune_events", "reap"]
+boards = ["trips", "default"]
 [[duty]]
 name = "nightly"
 sql = "select shop.nightly()"
@@ -34,6 +35,7 @@ every_ms = 60000
     EXPECT_FALSE(settings.wake);
     EXPECT_EQ(settings.http, "127.0.0.1:9187");
     EXPECT_EQ(settings.skip, (std::set<std::string>{"prune_events", "reap"}));
+    EXPECT_EQ(settings.boards, (std::set<std::string>{"default", "trips"}));
     ASSERT_EQ(settings.duties.size(), 1u);
     EXPECT_EQ(settings.duties[0].name, "nightly");
     EXPECT_EQ(settings.duties[0].every, std::chrono::minutes(1));
@@ -44,7 +46,7 @@ TEST(Settings, ProblemsNameTheLine) {
     EXPECT_EQ(problem_of("\n\nbatch = 0"), "pawld.toml, line 3: batch must be a whole number from 1 to 10000, not \"0\"");
     EXPECT_EQ(problem_of("http = \"9187\""), "pawld.toml, line 1: http must be host:port, not \"9187\"");
     EXPECT_EQ(problem_of("http = \"h:99999\"").find("pawld.toml, line 1: http, its port, must be a whole number"), 0u);
-    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are batch, database"), std::string::npos);
+    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are api, api_certificate"), std::string::npos);
     EXPECT_NE(problem_of("batch = 1.5").find("line 1: batch must be text"), std::string::npos);
     EXPECT_NE(problem_of("[[duty]]\nname = \"n\"").find("a duty needs a name and its sql"), std::string::npos);
     EXPECT_NE(problem_of("duty = 1").find("duties are written as [[duty]]"), std::string::npos);

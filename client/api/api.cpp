@@ -1,0 +1,260 @@
+// May throw (the constructor).
+#include "api.hpp"
+
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "auth.hpp"
+#include "connection.hpp"
+#include "feed.hpp"
+#include "listen.hpp"
+#include "refusals.hpp"
+#include "request.hpp"
+#include "utf8.hpp"
+
+namespace pawl::api {
+namespace {
+
+using Handled = httplib::Server::HandlerResponse;
+
+void protect(httplib::Response& response, bool tls) {
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("X-Frame-Options", "DENY");
+    response.set_header("Referrer-Policy", "no-referrer");
+    response.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    response.set_header("Cache-Control", "no-store");
+    if (tls) response.set_header("Strict-Transport-Security", "max-age=31536000");
+}
+
+bool has_body(const httplib::Request& request) { return request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE"; }
+
+// The trace of a W3C traceparent, else what the client calls the request: the correlation id of what it does.
+std::string trace_of(const httplib::Request& request) {
+    const std::string parent = request.get_header_value("traceparent");
+    if (parent.size() >= 55 && parent[2] == '-' && parent[35] == '-' && parent.find_first_not_of("0123456789abcdef-") == std::string::npos) return parent.substr(3, 32);
+    const std::string id = request.get_header_value("X-Request-Id");
+    return is_utf8(id) ? id.substr(0, 100) : "";
+}
+
+std::string hexadecimal(std::string_view bytes) {
+    std::string digits;
+    for (const unsigned char byte : bytes) {
+        digits += "0123456789abcdef"[byte >> 4];
+        digits += "0123456789abcdef"[byte & 15];
+    }
+    return digits;
+}
+
+}  // namespace
+
+struct Api::Impl {
+    Impl(const Settings& given, const daemon::Log& log, std::function<bool(std::string&)> healthy)
+        : settings(given), log(log), healthy(std::move(healthy)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
+          feed(settings.database, log), server(settings.limits, settings.tls) {}
+
+    Handled route(const httplib::Request& http, httplib::Response& response);
+    void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
+    std::optional<Request> admit(const httplib::Request& http, httplib::Response& response);
+    void look(const Request& request, httplib::Response& response);
+    void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
+    void finish(const Request& request, const Outcome& outcome, httplib::Response& response);
+    void ourselves(const Request& request, httplib::Response& response);
+    std::string with_daemon(const std::string& json);
+    bool read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response);
+
+    Settings settings;
+    const daemon::Log& log;
+    std::function<bool(std::string&)> healthy;
+    Routes routes;
+    Pool pool;
+    Doorkeeper door;
+    Refusals refusals;
+    Feed feed;
+    const Doorkeeper::Clock::time_point began = Doorkeeper::Clock::now();
+    Server server;
+    int port = 0;
+    std::jthread thread;
+};
+
+// Finds the route, checks its parameters, and that somebody shows who he is. Whatever goes wrong is answered.
+std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::Response& response) {
+    const auto stop = [&](const Problem& problem) {
+        if (has_body(http) && current_connection) current_connection->close_after_this();
+        if (current_connection && current_connection->is_last()) response.set_header("Connection", "close");
+        refuse(response, problem, log);
+        return std::nullopt;
+    };
+    const auto target = split_target(http.target);
+    if (!target) return stop({.status = 400, .detail = "the address is not well-formed"});
+    Match match = routes.find(http.method, target->segments);
+    if (!match.route && match.allowed.empty()) return stop({.status = 404, .detail = "there is nothing at this address", .hint = "GET /openapi.json"});
+    if (!match.route) {
+        response.set_header("Allow", match.allowed);
+        return stop({.status = 405, .detail = "this address takes " + match.allowed});
+    }
+    Request request{.http = http, .route = *match.route, .caller = {}, .arguments = std::move(match.arguments)};
+    for (const auto& [name, value] : target->query) {
+        if (!match.route->query.contains(name)) return stop({.status = 400, .detail = "unknown parameter \"" + name + "\""});
+        if (!request.arguments.emplace(name, value).second) return stop({.status = 400, .detail = "parameter \"" + name + "\" is given twice"});
+    }
+    if (match.route->scope.empty()) return request;
+    auto caller = credentials(http);
+    if (!caller) return stop({.status = 401, .detail = "a bearer token is needed", .sqlstate = "28000", .hint = "Authorization: Bearer pawl_..."});
+    if (const int wait = door.must_wait(http.remote_addr, caller->digest); wait > 0) {
+        response.set_header("Retry-After", std::to_string(wait));
+        return stop({.status = 429, .detail = "too many failed logins from this address"});
+    }
+    request.caller = std::move(*caller);
+    request.caller.scope = match.route->scope;
+    request.caller.trace = trace_of(http);
+    return request;
+}
+
+void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
+    if (!outcome.good) {
+        refusals.count(outcome.problem.sqlstate);
+        if (outcome.problem.status == 401) {
+            door.unknown(request.http.remote_addr);
+            log.warn("login failed", {{"address", request.http.remote_addr}});
+        }
+        refuse(response, outcome.problem, log);
+        return;
+    }
+    door.known(request.caller.digest);
+    if (!outcome.json) {
+        response.status = 204;
+        return;
+    }
+    if (request.route.tagged) {
+        const std::string tag = "\"" + hexadecimal(sha256(*outcome.json)).substr(0, 32) + "\"";
+        response.set_header("ETag", tag);
+        if (request.http.get_header_value("If-None-Match").find(tag) != std::string::npos) {
+            response.status = 304;
+            return;
+        }
+    }
+    if (request.route.type == "application/json")
+        answer(response, request.route.status, request.route.operation == "session" || request.route.operation == "overview" ? with_daemon(*outcome.json) : *outcome.json, request.route.type);
+    else
+        answer(response, request.route.status, nlohmann::json::parse(*outcome.json).get<std::string>(), request.route.type);
+}
+
+// What the daemon itself has seen belongs beside what the database knows.
+std::string Api::Impl::with_daemon(const std::string& json) {
+    auto body = nlohmann::json::parse(json);
+    std::string why;
+    const bool good = healthy(why);
+    const Pool::Use use = pool.use();
+    body["daemon"] = {{"healthy", good}, {"reason", good ? feed.problem() : why}, {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(Doorkeeper::Clock::now() - began).count()},
+                      {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"most", use.most}}}, {"calls", use.calls}};
+    if (body.contains("queues")) {
+        body["throughput"] = feed.throughput();
+        body["refusals"] = refusals.list();
+    }
+    return body.dump();
+}
+
+void Api::Impl::look(const Request& request, httplib::Response& response) {
+    finish(request, pool.call(request.caller, {.route = request.route.operation, .arguments = request.json(), .body = {}, .once = {}}), response);
+}
+
+bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response) {
+    bool too_large = false;
+    const bool whole = reader([&](const char* bytes, std::size_t length) {
+        too_large = body.size() + length > settings.limits.body_bytes;
+        if (!too_large) body.append(bytes, length);
+        return !too_large;
+    });
+    if (whole) return true;
+    current_connection->close_after_this();
+    refuse(response, too_large ? Problem{.status = 413, .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
+                               : Problem{.status = 400, .detail = "the body did not come whole"}, log);
+    return false;
+}
+
+void Api::Impl::act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
+    std::string body;
+    if (!read_body(reader, body, response)) return;
+    const std::string type = request.http.get_header_value("Content-Type");
+    if (!body.empty() && type.rfind("application/json", 0) != 0) {
+        refuse(response, {.status = 415, .detail = "the body must be application/json"}, log);
+        return;
+    }
+    if (!is_utf8(body)) {
+        refuse(response, {.status = 400, .detail = "the body is not UTF-8"}, log);
+        return;
+    }
+    Call call{.route = request.route.operation, .arguments = request.json(), .body = body.empty() ? "{}" : std::move(body), .once = {}};
+    if (request.http.has_header("Idempotency-Key")) {
+        call.once = request.http.get_header_value("Idempotency-Key");
+        if (call.once->empty() || !is_utf8(*call.once)) {
+            refuse(response, {.status = 400, .detail = "the idempotency key is no text"}, log);
+            return;
+        }
+    }
+    finish(request, pool.call(request.caller, call), response);
+}
+
+void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
+    const std::string& what = request.route.operation;
+    if (what == "openapi") {
+        answer(response, 200, std::string(openapi_document()), "application/json");
+    } else if (what == "healthz" || what == "readyz") {
+        std::string why;
+        bool good = healthy(why);
+        if (what == "readyz" && good) {
+            const auto problem = pool.check();
+            good = !problem;
+            if (problem) why = problem->detail;
+        }
+        // who is not known learns no more than that
+        answer(response, good ? 200 : 503, good ? "ok\n" : "not ready\n", "text/plain");
+        if (!good) log.debug("not healthy", {{"why", why}});
+    } else if (what == "stream_events") {
+        if (const auto problem = listen(request, feed, pool)) finish(request, {.problem = *problem}, response);
+    }
+}
+
+// Everything that has no body is answered before cpp-httplib looks for handlers of its own.
+Handled Api::Impl::route(const httplib::Request& http, httplib::Response& response) {
+    protect(response, !settings.tls.certificate.empty());
+    if (http.method == "POST") return Handled::Unhandled;
+    if (http.path == "/" || http.path == "/console" || http.path.rfind("/console/", 0) == 0) return Handled::Unhandled;
+    if (const auto request = admit(http, response)) request->route.native ? ourselves(*request, response) : look(*request, response);
+    return Handled::Handled;
+}
+
+void Api::Impl::receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader) {
+    if (const auto request = admit(http, response)) act(*request, response, reader);
+}
+
+Api::Api(const Settings& settings, const daemon::Log& log, std::function<bool(std::string&)> healthy) : impl_(std::make_unique<Impl>(settings, log, std::move(healthy))) {
+    Impl& impl = *impl_;
+    impl.server.set_pre_routing_handler([&impl](const httplib::Request& http, httplib::Response& response) { return impl.route(http, response); });
+    impl.server.Post("[^]*", [&impl](const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader) { impl.receive(http, response, reader); });
+    impl.server.set_exception_handler([&impl](const httplib::Request&, httplib::Response& response, std::exception_ptr problem) {
+        try {
+            std::rethrow_exception(problem);
+        } catch (const std::exception& caught) {
+            impl.log.error("request failed", {{"message", caught.what()}});
+        }
+        refuse(response, {.status = 500, .detail = "the request failed"}, impl.log);
+    });
+    impl.server.set_error_handler([&impl](const httplib::Request&, httplib::Response& response) {
+        if (response.body.empty()) refuse(response, {.status = response.status, .detail = "the request is malformed"}, impl.log);
+    });
+    const auto colon = settings.address.rfind(':');
+    impl.port = impl.server.bind(settings.address.substr(0, colon), std::stoi(settings.address.substr(colon + 1)));
+    impl.thread = std::jthread([&impl] { impl.server.listen_after_bind(); });
+    while (!impl.server.is_running()) std::this_thread::yield();  // an end before it runs would be lost
+}
+
+Api::~Api() {
+    impl_->feed.end();
+    impl_->server.end();
+}
+
+int Api::port() const noexcept { return impl_->port; }
+
+}  // namespace pawl::api

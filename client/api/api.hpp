@@ -1,0 +1,43 @@
+// May throw (the constructor). The HTTP API of pawld: each route is one call of the database, in the role of whoever asks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <pawl/connection.hpp>
+
+#include "limits.hpp"
+#include "server.hpp"
+
+namespace pawl::daemon {
+class Log;
+}
+
+namespace pawl::api {
+
+struct Settings {
+    std::string address = {};                // host:port; empty: no API; port 0: any free one
+    ConnectionSettings database = {};        // logs in as pawl_authenticator, or whoever may become the roles of tokens
+    std::size_t connections = 8;             // to the database
+    std::chrono::milliseconds timeout{30'000};  // of a statement
+    Limits limits = {};
+    Tls tls = {};
+};
+
+class Api {
+public:
+    // healthy: whether the daemon does its duties, and why not.
+    Api(const Settings& settings, const daemon::Log& log, std::function<bool(std::string&)> healthy);
+    ~Api();
+    Api(const Api&) = delete;
+    Api& operator=(const Api&) = delete;
+
+    int port() const noexcept;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pawl::api

@@ -1,0 +1,70 @@
+// May throw (out of memory). One connection of a client, plain or TLS: everything that is read or written has a deadline, so that
+// nobody holds a thread by being slow.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <httplib.h>
+
+#include "limits.hpp"
+
+namespace pawl::api {
+
+class Connection final : public httplib::Stream {
+public:
+    // ssl: null without TLS. Neither it nor the socket is owned.
+    Connection(int socket, SSL* ssl, const Limits& limits);
+
+    enum class Head { complete, ended, late, too_large, malformed };
+
+    // Waits for the next request and takes its head whole, so that what parses it never waits for the network.
+    Head read_head();
+
+    // Has this connection closed when the request is answered: its body was not read to the end.
+    void close_after_this() noexcept { last_ = true; }
+    bool is_last() const noexcept { return last_; }
+
+    // What is streamed goes around the parser's answers, which are swallowed from then on. more: it belongs to what follows.
+    bool write_all(std::string_view bytes, bool more = false);
+    void mute() noexcept { muted_ = true; }
+    bool is_gone() const;
+
+    // SHA-256 of the client's certificate, which its authority vouches for; none without one.
+    std::optional<std::string> certificate() const;
+
+    bool is_readable() const override;
+    bool is_writable() const override;
+    ssize_t read(char* into, size_t size) override;
+    ssize_t write(const char* bytes, size_t size) override;
+    void get_remote_ip_and_port(std::string& address, int& port) const override;
+    void get_local_ip_and_port(std::string& address, int& port) const override;
+    socket_t socket() const override { return socket_; }
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    bool wait(short events, Clock::time_point until) const;
+    ssize_t receive(char* into, size_t size, Clock::time_point until);
+    ssize_t send(const char* bytes, size_t size, Clock::time_point until, int flags = 0);
+    Clock::time_point patience(std::size_t moved) const;
+    Head check_head(std::size_t end);
+
+    int socket_;
+    SSL* ssl_;
+    const Limits& limits_;
+    std::string buffer_;       // what was read and not yet taken
+    std::size_t taken_ = 0;
+    Clock::time_point began_{};  // the request
+    std::size_t moved_ = 0;      // bytes of it and of its answer
+    bool last_ = false;
+    bool muted_ = false;
+};
+
+// The connection that this thread serves.
+extern thread_local Connection* current_connection;
+
+}  // namespace pawl::api

@@ -1,0 +1,94 @@
+// May throw (out of memory). The event stream: one reader of the outbox for all who listen.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "log.hpp"
+#include "pool.hpp"
+
+namespace pawl::api {
+
+using Relations = std::set<unsigned>;  // by oid
+
+// pg_snapshot as text: which transactions were seen.
+struct Snapshot {
+    std::uint64_t xmin = 0, xmax = 0;
+    std::set<std::uint64_t> in_progress;
+
+    bool sees(std::uint64_t txid) const { return txid < xmax && (txid < xmin || !in_progress.contains(txid)); }
+};
+Snapshot snapshot_of(const std::string& text);
+
+// What was read at once, and the position behind it. Written once for all who see the same tables.
+class Batch {
+public:
+    struct Event {
+        std::uint64_t txid;
+        unsigned relation;
+        std::string json;
+    };
+
+    Batch(std::vector<Event> events, std::string position) : events_(std::move(events)), position_(std::move(position)) {}
+
+    // As server-sent events; without: those whose transactions the listener has seen already.
+    std::shared_ptr<const std::string> text(const Relations& relations, const Snapshot* without = nullptr) const;
+
+    const std::string& position() const noexcept { return position_; }
+    std::size_t size() const noexcept { return events_.size(); }
+
+private:
+    std::vector<Event> events_;
+    std::string position_;
+    mutable std::mutex mutex_;
+    mutable std::map<Relations, std::shared_ptr<const std::string>> written_;
+};
+
+class Feed {
+public:
+    Feed(const ConnectionSettings& settings, const daemon::Log& log);
+    ~Feed();
+
+    // The number of the batch that comes behind a position; 0: the position is not remembered. Empty: from now on.
+    std::uint64_t begin(const std::string& position);
+
+    // Waits for a batch; null: none came in that time. `lost`: it has been forgotten, or the feed ends.
+    std::shared_ptr<const Batch> wait(std::uint64_t number, std::chrono::milliseconds patience, bool& lost);
+
+    void end();
+
+    // By minute, of the last hour.
+    nlohmann::json throughput() const;
+
+    // That it lags or cannot read; empty: it reads.
+    std::string problem() const;
+
+private:
+    void run();
+    bool read(Session& session, const std::string& consumer);
+    void add(std::vector<Batch::Event> events, std::size_t failures, std::string position);
+
+    ConnectionSettings settings_;
+    const daemon::Log& log_;
+    mutable std::mutex mutex_;
+    std::condition_variable come_;
+    std::deque<std::shared_ptr<const Batch>> batches_;
+    std::uint64_t first_ = 1;  // the number of the oldest
+    std::size_t remembered_ = 0;
+    std::map<std::int64_t, std::pair<std::uint64_t, std::uint64_t>> minutes_;
+    std::string problem_ = "not connected yet";
+    bool ended_ = false;
+    std::thread thread_;
+};
+
+}  // namespace pawl::api

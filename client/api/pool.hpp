@@ -1,0 +1,111 @@
+// May throw. Connections of the API: each request takes one for a single round trip, in which it becomes the role of its token, calls
+// the function of its route, and commits.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <libpq-fe.h>
+
+#include <pawl/connection.hpp>
+
+#include "problem.hpp"
+
+namespace pawl::api {
+
+// Who asks, as he has shown himself.
+struct Caller {
+    std::string kind = "bearer";  // or certificate
+    std::string digest = {};      // SHA-256, 32 bytes
+    std::string scope = "read";   // what the route needs
+    std::string trace = {};       // kept as the correlation id
+};
+
+// A function of pawl_api with its arguments, and a key if it is to happen once.
+struct Call {
+    std::string route;
+    std::string arguments;              // JSON
+    std::optional<std::string> body = {};  // JSON; none where the route only reads
+    std::optional<std::string> once = {};
+};
+
+struct Outcome {
+    bool good = false;
+    std::optional<std::string> json = {};
+    Problem problem = {};
+    bool lost = false;  // the connection broke: what became of the transaction is not known
+};
+
+using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
+
+// What PostgreSQL says of an error, as the API tells it.
+Problem problem_of(const PGresult* result);
+
+class Session {
+public:
+    // Throws ConnectionLost.
+    Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
+
+    Outcome call(const Caller& caller, const Call& call);
+
+    // False: the server has closed it meanwhile.
+    bool is_alive();
+
+    // Plain commands, for what is no single round trip; the result may be an error.
+    PGconn* raw() noexcept { return connection_.get(); }
+    Result run(const char* statement, const std::vector<std::optional<std::string>>& parameters = {});
+
+    // BEGIN, and the first statement of a request. Returns what went wrong.
+    std::optional<Problem> begin(const Caller& caller);
+
+private:
+    bool prepare(const std::string& name, const std::string& statement, int parameters);
+    Result next(bool& broken);
+
+    std::unique_ptr<PGconn, void (*)(PGconn*)> connection_;
+    std::set<std::string> prepared_;
+};
+
+class Pool {
+public:
+    Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout);
+
+    // Throws nothing but out of memory: what goes wrong is in the outcome. Repeats what lost to another transaction.
+    Outcome call(const Caller& caller, const Call& call);
+
+    // Lends a connection for a question that is no route. The question returns what went wrong.
+    std::optional<Problem> lend(const std::function<std::optional<Problem>(Session&)>& question);
+
+    // Whether the database answers.
+    std::optional<Problem> check();
+
+    struct Use {
+        std::size_t idle, taken, most;
+        std::uint64_t calls, repeated, refused;
+    };
+    Use use() const;
+
+    const ConnectionSettings& settings() const noexcept { return settings_; }
+
+private:
+    std::unique_ptr<Session> take(Problem& problem);
+    void give_back(std::unique_ptr<Session> session);
+
+    ConnectionSettings settings_;
+    std::size_t most_;
+    std::chrono::milliseconds timeout_;
+    mutable std::mutex mutex_;
+    std::condition_variable come_;
+    std::vector<std::unique_ptr<Session>> idle_;
+    std::size_t taken_ = 0;
+    std::uint64_t calls_ = 0, repeated_ = 0, refused_ = 0;
+};
+
+}  // namespace pawl::api

@@ -1,0 +1,215 @@
+// May throw (the constructor).
+#include "server.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connection.hpp"
+#include "problem.hpp"
+
+namespace pawl::api {
+namespace {
+
+thread_local bool refusing = false;  // this connection is one too many
+
+// A thread for each connection, kept for the next; where all are taken the connection is refused at once.
+class Threads final : public httplib::TaskQueue {
+public:
+    explicit Threads(std::size_t most) : most_(most) {}
+
+    void enqueue(std::function<void()> task) override {
+        {
+            std::unique_lock lock(mutex_);
+            if (waiting_ > tasks_.size()) {
+                tasks_.push_back(std::move(task));
+                lock.unlock();
+                come_.notify_one();
+                return;
+            }
+            if (threads_.size() < most_) {
+                tasks_.push_back(std::move(task));
+                threads_.emplace_back([this] { work(); });
+                return;
+            }
+        }
+        refusing = true;
+        task();
+        refusing = false;
+    }
+
+    void shutdown() override {
+        {
+            const std::lock_guard lock(mutex_);
+            ended_ = true;
+        }
+        come_.notify_all();
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+private:
+    void work() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            ++waiting_;
+            come_.wait(lock, [this] { return ended_ || !tasks_.empty(); });
+            --waiting_;
+            if (tasks_.empty()) return;
+            const std::function<void()> task = std::move(tasks_.front());
+            tasks_.pop_front();
+            lock.unlock();
+            task();
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable come_;
+    std::deque<std::function<void()>> tasks_;
+    std::vector<std::thread> threads_;
+    std::size_t most_;
+    std::size_t waiting_ = 0;
+    bool ended_ = false;
+};
+
+std::string openssl_problem() {
+    char text[200] = "unknown";
+    ERR_error_string_n(ERR_get_error(), text, sizeof text);
+    return text;
+}
+
+std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(const Tls& tls) {
+    std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> made(nullptr, SSL_CTX_free);
+    if (tls.certificate.empty()) return made;
+    made.reset(SSL_CTX_new(TLS_server_method()));
+    SSL_CTX_set_min_proto_version(made.get(), TLS1_2_VERSION);
+    SSL_CTX_set_mode(made.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_options(made.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    if (SSL_CTX_use_certificate_chain_file(made.get(), tls.certificate.c_str()) != 1)
+        throw std::runtime_error("cannot use certificate " + tls.certificate + ": " + openssl_problem());
+    if (SSL_CTX_use_PrivateKey_file(made.get(), tls.key.c_str(), SSL_FILETYPE_PEM) != 1)
+        throw std::runtime_error("cannot use key " + tls.key + ": " + openssl_problem());
+    if (!tls.client_authority.empty()) {
+        if (SSL_CTX_load_verify_locations(made.get(), tls.client_authority.c_str(), nullptr) != 1)
+            throw std::runtime_error("cannot use authority " + tls.client_authority + ": " + openssl_problem());
+        SSL_CTX_set_client_CA_list(made.get(), SSL_load_client_CA_file(tls.client_authority.c_str()));
+        SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER, nullptr);
+    }
+    return made;
+}
+
+// Like everything here, a handshake is not waited for without end.
+bool shake_hands(SSL* ssl, int socket, std::chrono::milliseconds patience) {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+        const int done = SSL_accept(ssl);
+        if (done == 1) return true;
+        const int why = SSL_get_error(ssl, done);
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+        pollfd what{socket, static_cast<short>(why == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN), 0};
+        if ((why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) || left <= 0 || ::poll(&what, 1, static_cast<int>(left)) <= 0) return false;
+    }
+}
+
+void say(Connection& connection, int status, const std::string& detail) {
+    const std::string body = Problem{.status = status, .detail = detail}.json();
+    const std::string text = "HTTP/1.1 " + std::to_string(status) + " " + title_of(status) + "\r\nContent-Type: application/problem+json\r\nContent-Length: " +
+                             std::to_string(body.size()) + "\r\nConnection: close\r\n" + (status == 503 ? "Retry-After: 1\r\n" : "") + "\r\n" + body;
+    connection.write(text.data(), text.size());
+}
+
+}  // namespace
+
+Server::Server(const Limits& limits, const Tls& tls) : limits_(limits), tls_(context(tls)) {
+    new_task_queue = [this] { return new Threads(limits_.clients); };
+    set_payload_max_length(limits_.upload_bytes);
+    set_tcp_nodelay(true);
+}
+
+Server::~Server() { end(); }
+
+int Server::bind(const std::string& host, int port) {
+    if (port == 0)
+        port = bind_to_any_port(host);
+    else if (!bind_to_port(host, port))
+        port = -1;
+    if (port <= 0) throw std::runtime_error("cannot listen on " + host);
+    ::listen(svr_sock_, 1024);  // cpp-httplib lets five wait, and whoever comes sixth waits a second
+    return port;
+}
+
+bool Server::remember(int socket) {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) open_.insert(socket);
+    return !ended_;
+}
+
+void Server::forget(int socket) {
+    const std::lock_guard lock(mutex_);
+    open_.erase(socket);
+    ::close(socket);  // under the lock: another connection may get the number at once
+}
+
+void Server::end() {
+    {
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+        for (const int socket : open_) ::shutdown(socket, SHUT_RDWR);
+    }
+    if (is_running()) stop();
+}
+
+bool Server::process_and_close_socket(socket_t socket) {
+    if (refusing || !remember(socket)) {
+        if (!tls_) {
+            Limits short_ones = limits_;
+            short_ones.silence = std::chrono::milliseconds(0);
+            Connection connection(socket, nullptr, short_ones);
+            say(connection, 503, "too many connections");
+        }
+        ::close(socket);
+        return false;
+    }
+    ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL, 0) | O_NONBLOCK);
+    if (tls_) {
+        const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(tls_.get()), SSL_free);
+        SSL_set_fd(ssl.get(), socket);
+        if (shake_hands(ssl.get(), socket, limits_.head)) {
+            serve(socket, ssl.get());
+            SSL_shutdown(ssl.get());
+        }
+    } else {
+        serve(socket, nullptr);
+    }
+    ::shutdown(socket, SHUT_WR);
+    forget(socket);
+    return true;
+}
+
+void Server::serve(int socket, SSL* ssl) {
+    Connection connection(socket, ssl, limits_);
+    current_connection = &connection;
+    for (int left = limits_.requests; left > 0 && !connection.is_last(); --left) {
+        switch (connection.read_head()) {
+            case Connection::Head::complete: break;
+            case Connection::Head::ended: left = 0; break;
+            case Connection::Head::late: say(connection, 408, "the request did not come in time"), left = 0; break;
+            case Connection::Head::too_large: say(connection, 431, "the request line or the headers are too large"), left = 0; break;
+            case Connection::Head::malformed: say(connection, 400, "the request is malformed"), left = 0; break;
+        }
+        bool closed = false;
+        if (left <= 0 || !process_request(connection, left == 1, closed, nullptr) || closed) break;
+    }
+    current_connection = nullptr;
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,49 @@
+// May throw. Job boards that pawld is a conductor of: each on a thread of its own.
+#include "boards.hpp"
+
+#include <pawl/errors.hpp>
+
+namespace pawl::daemon {
+
+Board::Board(const std::string& name, const Settings& settings, const Log& log, Metrics& metrics)
+    : name_(name),
+      log_(log),
+      metrics_(metrics),
+      reconnect_(std::chrono::milliseconds(100), std::chrono::seconds(5)),
+      conductor_({
+          .connection = {.target = settings.database, .application_name = "pawld board " + name, .role = settings.role},
+          .board = name,
+          .jobs = settings.batch,
+          .shortest_poll = settings.shortest_poll,
+          .longest_poll = settings.longest_poll,
+          .wake = settings.wake,
+          .on_event = [this](const SagaJob& job, JobEvent event) { note(job, event); },
+          .on_message = [this](const std::string& message) { log_.info("board", {{"board", name_}, {"message", message}}); },
+      }) {}
+
+void Board::note(const SagaJob& job, JobEvent event) {
+    metrics_.ran("board " + name_, 1, {});
+    const Log::Fields fields = {{"board", name_}, {"job", job.job}, {"name", job.name}, {"flow", job.flow}, {"event", name_of(event)}};
+    event == JobEvent::trashed || event == JobEvent::lost ? log_.warn("job", fields) : log_.debug("job", fields);
+}
+
+// What a conductor cannot mend (the pack is not there yet, a privilege is missing) is tried again: somebody may be about to.
+void Board::run() {
+    while (!stopping_) {
+        try {
+            conductor_.run();
+        } catch (const Error& problem) {
+            metrics_.failed("board " + name_);
+            log_.error("board failed", {{"board", name_}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+            wake_up_.wait(-1, reconnect_.idle());
+        }
+    }
+}
+
+void Board::stop() noexcept {
+    stopping_ = true;
+    conductor_.stop();
+    wake_up_.set();
+}
+
+}  // namespace pawl::daemon

@@ -1,0 +1,39 @@
+// May throw. Job boards that pawld is a conductor of.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include <pawl/conductor.hpp>
+
+#include "log.hpp"
+#include "metrics.hpp"
+#include "pace.hpp"
+#include "settings.hpp"
+#include "signal_event.hpp"
+
+namespace pawl::daemon {
+
+class Board {
+public:
+    Board(const std::string& name, const Settings& settings, const Log& log, Metrics& metrics);
+    Board(const Board&) = delete;
+    Board& operator=(const Board&) = delete;
+
+    // Until stop(); then jobs in hand are back on the board, and their flows go on.
+    void run();
+    void stop() noexcept;
+
+private:
+    void note(const SagaJob& job, JobEvent event);
+
+    const std::string name_;
+    const Log& log_;
+    Metrics& metrics_;
+    Pace reconnect_;
+    SignalEvent wake_up_;
+    std::atomic<bool> stopping_{false};
+    Conductor conductor_;
+};
+
+}  // namespace pawl::daemon

@@ -1,0 +1,94 @@
+// May throw. Tasks of flows as work. What a handler is told of a revert goes as the job's inputs.
+#include "sql.hpp"
+#include "work_source.hpp"
+
+namespace pawl {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* claim_statement = "SELECT c.* FROM pawl_saga.claim($1, $2, $3::integer, $4::interval) c";
+
+// The columns of pawl_saga.claim, of what is ours already.
+constexpr const char* recover_statement =
+    "SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END AS action,"
+    "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.fence,"
+    "       pawl_saga.arguments(t.flow_uuid, t.node) AS arguments, t.result, t.failure,"
+    "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures"
+    "  FROM pawl_saga.tasks t WHERE t.worker = $1 AND t.state IN ('RUNNING', 'REVERTING')";
+
+std::string key_of(const std::string& flow, int node) { return flow + " " + std::to_string(node); }
+
+json value_of(const pqxx::field& field) { return field.is_null() ? json() : json::parse(field.c_str()); }
+
+std::vector<Job> jobs(const pqxx::result& rows) {
+    std::vector<Job> made;
+    for (const auto& row : rows) {
+        Job job;
+        const int node = row["node"].as<int>();
+        job.task = row["flow_uuid"].as<std::string>();
+        job.key = key_of(job.task, node);
+        job.name = row["name"].as<std::string>();
+        job.handler = row["handler"].as<std::string>();
+        job.token = row["fence"].as<std::int64_t>();
+        job.context = value_of(row["arguments"]);
+        job.inputs = {{"result", value_of(row["result"])}, {"failure", value_of(row["failure"])}, {"failures", value_of(row["failures"])}};
+        job.options = {{"node", node}, {"action", row["action"].as<std::string>()}};
+        made.push_back(std::move(job));
+    }
+    return made;
+}
+
+class SagaSource final : public WorkSource {
+public:
+    SagaSource(const WorkerSettings& settings, const std::string& processor)
+        : processor_(processor), queue_(settings.name_space), lease_(std::to_string(settings.lease.count()) + " ms") {}
+
+    void prepare(pqxx::connection&) override {}
+
+    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
+        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_));
+    }
+
+    std::vector<Job> recover(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, recover_statement, processor_)); }
+
+    // A report that is there already is answered with ok, so doubt needs nothing.
+    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
+        json given = json::array();
+        for (const Finished& one : results) {
+            const Job& job = one.work->job;
+            json said = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"fence", job.token}};
+            said[one.outcome == Outcome::success ? "result" : "failure"] = one.value;
+            if (one.outcome == Outcome::permanent_failure) said["failure"]["type"] = "permanent";
+            given.push_back(std::move(said));
+        }
+        std::set<std::string> counted;
+        for (const auto& row : sql::run_alone(connection, "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
+            counted.insert(key_of(row[0].as<std::string>(), row[1].as<int>()));
+        return counted;
+    }
+
+    Held beat(pqxx::connection& connection) override {
+        sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_saga.tasks', $1, $2::interval)", processor_, lease_);
+        Held held;
+        for (const auto& row : sql::run_alone(connection, "SELECT t.flow_uuid, t.node, t.fence FROM pawl_saga.tasks t WHERE t.worker = $1", processor_))
+            held.emplace(key_of(row[0].as<std::string>(), row[1].as<int>()), row[2].as<std::int64_t>());
+        return held;
+    }
+
+    const std::string& relation() const noexcept override { return relation_; }
+
+    std::unique_ptr<WorkSource> copy() const override { return std::make_unique<SagaSource>(*this); }
+
+private:
+    std::string processor_, queue_, lease_;
+    std::string relation_ = "pawl_saga.tasks";
+};
+
+}  // namespace
+
+std::unique_ptr<WorkSource> make_saga_source(const WorkerSettings& settings, const std::string& processor) {
+    return std::make_unique<SagaSource>(settings, processor);
+}
+
+}  // namespace pawl

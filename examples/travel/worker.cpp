@@ -1,0 +1,71 @@
+// A worker for the trips of the demo: it calls the three services (flight, hotel, car) as anybody would, over a connection of its own.
+//
+//     worker [milliseconds a call] [lease in ms] [threads]        the database is libpq's: PGHOST, PGDATABASE, ...
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <pawl/pawl.hpp>
+
+namespace {
+
+struct Booking {
+    std::string service, code;
+};
+void to_json(nlohmann::json& json, const Booking& booking) { json = {{"service", booking.service}, {"code", booking.code}}; }
+void from_json(const nlohmann::json& json, Booking& booking) {
+    json.at("service").get_to(booking.service);
+    json.at("code").get_to(booking.code);
+}
+
+// A service's answer; what is no code of a booking is a refusal, which becomes an error with the service's own SQLSTATE.
+std::string call(const std::string& service, const std::string& verb, int trip, std::chrono::milliseconds takes) {
+    thread_local const auto connection = pawl::connect({.application_name = "travel agent"});
+    std::this_thread::sleep_for(takes);
+    pqxx::nontransaction transaction(*connection);
+    const std::string quoted = transaction.quote_name(service);
+    const auto said = transaction.exec("select a, public.refusal(" + transaction.quote(service) + ", a) from " + quoted + "." + transaction.quote_name(verb) + "(" +
+                                       std::to_string(trip) + ") a")[0];
+    if (said[0].size() == 5) throw pawl::Error(said[0].as<std::string>(), service + " " + said[1].as<std::string>());
+    return said[0].as<std::string>();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    const std::chrono::milliseconds takes(argc > 1 ? std::atoi(argv[1]) : 20);
+    pawl::SagaWorker worker({
+        .connection = {.application_name = "pawl travel"},
+        .queue = "travel",
+        .threads = argc > 3 ? std::atoi(argv[3]) : 4,
+        .lease = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 60'000),
+        .progress_interval = std::chrono::milliseconds(20),
+        .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", task.name.c_str()); },
+        .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
+    });
+    // A service knows a trip: asked twice for the same booking, it gives the same one.
+    worker.on(
+        "book",
+        [takes](const pawl::SagaTask& task) {
+            const auto service = task.argument<std::string>("service");
+            task.progress(0.5, {{"asking", service}});
+            return Booking{service, call(service, "book", task.argument<int>("trip"), takes)};
+        },
+        [takes](const pawl::SagaTask& task) {
+            // what failed left nothing to cancel
+            if (task.result.is_null()) return;
+            call(task.done<Booking>().service, "cancel", task.argument<int>("trip"), takes);
+        });
+    const pawl::StopOnSignals signals([&] { worker.stop(); });
+    std::fprintf(stderr, "processor %s\n", worker.processor().c_str());
+    worker.run();
+    const pawl::WorkerCounts counts = worker.counts();
+    std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),
+                static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped),
+                static_cast<unsigned long long>(counts.abandoned));
+    return 0;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "worker: %s\n", error.what());
+    return 1;
+}

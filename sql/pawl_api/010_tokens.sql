@@ -1,0 +1,121 @@
+CREATE SCHEMA pawl_api;
+COMMENT ON SCHEMA pawl_api IS 'the HTTP API of pawld: who may call it, and one function a route';
+
+-- pawld logs in as this role and becomes, for the length of a request, the role of a token. It inherits nothing of the roles that it
+-- may become. It belongs to the cluster and stays when the extension goes.
+DO $roles$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = 'pawl_authenticator') THEN
+        CREATE ROLE pawl_authenticator NOLOGIN NOINHERIT;
+        COMMENT ON ROLE pawl_authenticator IS 'pawl: the HTTP API logs in as it and becomes the role of a token; grant it the roles that tokens may have';
+    END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;  -- another database of the cluster creates the extension at this moment
+END
+$roles$;
+
+CREATE TABLE pawl_api.tokens (
+    token uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
+    kind text NOT NULL DEFAULT 'bearer' CHECK (kind = ANY ('{bearer,certificate}')),
+    digest bytea NOT NULL UNIQUE CHECK (pg_catalog.length(digest) = 32),
+    role name NOT NULL,
+    person text NOT NULL CHECK (person <> ''),
+    scopes text[] NOT NULL CHECK (scopes <@ '{read,operate}' AND scopes <> '{}'),
+    note text,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    created_by name NOT NULL DEFAULT SESSION_USER,
+    expires_at timestamptz,
+    last_used_at timestamptz,
+    revoked_at timestamptz
+);
+COMMENT ON TABLE pawl_api.tokens IS 'who may call the HTTP API; written by pawl_api.create_token, pawl_api.accept_certificate and pawl_api.revoke_token';
+COMMENT ON COLUMN pawl_api.tokens.digest IS 'SHA-256 of the token, or of the client certificate in DER; the token itself is nowhere';
+COMMENT ON COLUMN pawl_api.tokens.role IS 'the role that requests run as; pawl_authenticator must be a member of it';
+COMMENT ON COLUMN pawl_api.tokens.person IS 'who acts: pawl.processor of the request, so logs and audits name it';
+COMMENT ON COLUMN pawl_api.tokens.scopes IS 'read: GET; operate: the rest too. The role decides what is allowed, the scope only narrows it';
+COMMENT ON COLUMN pawl_api.tokens.last_used_at IS 'to the minute';
+SELECT pg_catalog.pg_extension_config_dump('pawl_api.tokens', '');
+
+CREATE TABLE pawl_api.answers (
+    token uuid NOT NULL REFERENCES pawl_api.tokens ON DELETE CASCADE,
+    key text NOT NULL CHECK (pg_catalog.length(key) BETWEEN 1 AND 255),
+    route text NOT NULL,
+    request bytea NOT NULL,
+    answer jsonb,
+    at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    PRIMARY KEY (token, key)
+);
+COMMENT ON TABLE pawl_api.answers IS 'idempotency keys of requests that were carried out, with what was answered; one transaction writes both';
+COMMENT ON COLUMN pawl_api.answers.request IS 'SHA-256 of the arguments: the same key with another request is refused';
+CREATE INDEX answers_at ON pawl_api.answers (at);
+
+CREATE FUNCTION pawl_api._token_role(role name, person text, scopes text[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one pg_roles;
+BEGIN
+    SELECT r.* INTO found_one FROM pg_roles r WHERE r.rolname = role;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('42704', format('there is no role "%s"', role), NULL, format('create role %I nologin in role pawl_reader', role));
+    ELSIF found_one.rolsuper THEN
+        PERFORM pawl._raise('42501', format('role "%s" is a superuser', role), 'Tokens are for roles whose rights have an end.', 'pawl_operator or pawl_reader');
+    ELSIF NOT pg_has_role('pawl_authenticator', role, 'MEMBER') THEN
+        PERFORM pawl._raise('42501', format('pawl_authenticator may not become "%s"', role), NULL, format('grant %I to pawl_authenticator', role));
+    ELSIF coalesce(person, '') = '' THEN
+        PERFORM pawl._raise('22023', 'a token names the person who has it');
+    ELSIF scopes IS NULL OR scopes = '{}' OR NOT scopes <@ '{read,operate}' THEN
+        PERFORM pawl._raise('22023', 'scopes are read and operate', NULL, 'array[''read'', ''operate'']');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS 'internal: refuses what no token may be (42704, 42501, 22023)';
+
+CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    -- two random uuids: 244 bits of the server's own strong random numbers
+    secret text := 'pawl_' || rtrim(translate(encode(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'base64'), '+/', '-_'), '=');
+BEGIN
+    PERFORM pawl_api._token_role(role, person, scopes);
+    INSERT INTO pawl_api.tokens (digest, role, person, scopes, expires_at, note)
+    VALUES (sha256(convert_to(secret, 'SQL_ASCII')), role, person, scopes, clock_timestamp() + valid, note);
+    RETURN secret;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.create_token(name, text, text[], interval, text) IS
+'makes a token for the HTTP API and returns it: it is told this once. role: what its requests run as; person: who acts; scopes: read, operate; valid: for how long (null: until revoked). 42704: no such role; 42501: a superuser, or pawl_authenticator may not become it; 22023: bad person or scopes';
+
+CREATE FUNCTION pawl_api.accept_certificate(fingerprint text, role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    digits text := replace(lower(fingerprint), ':', '');
+    made uuid;
+BEGIN
+    PERFORM pawl_api._token_role(role, person, scopes);
+    IF digits IS NULL OR digits !~ '^[0-9a-f]{64}$' THEN
+        PERFORM pawl._raise('22023', 'a fingerprint is 64 hexadecimal digits', NULL, 'openssl x509 -noout -fingerprint -sha256 -in client.pem');
+    END IF;
+    INSERT INTO pawl_api.tokens (kind, digest, role, person, scopes, expires_at, note)
+    VALUES ('certificate', decode(digits, 'hex'), role, person, scopes, clock_timestamp() + valid, note) RETURNING token INTO made;
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.accept_certificate(text, name, text, text[], interval, text) IS
+'lets a client certificate, named by its SHA-256 fingerprint, act as a role, as pawl_api.create_token does for a token; pawld must trust the authority that signed it. 23505: it is accepted already; otherwise as pawl_api.create_token';
+
+CREATE FUNCTION pawl_api.revoke_token(token uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    UPDATE pawl_api.tokens t SET revoked_at = clock_timestamp() WHERE t.token = revoke_token.token AND t.revoked_at IS NULL;
+    RETURN FOUND;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.revoke_token(uuid) IS 'ends a token from the next request on; false: there is none, or it is revoked already';

@@ -1,0 +1,122 @@
+-- How a request begins: who asks, as which role, for what. It is the first statement of the request's transaction.
+
+-- A token's use is written down to the minute, and never waited for.
+CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text, OUT scopes text[], OUT expires_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    used timestamptz;
+BEGIN
+    SELECT t.token, t.role, t.person, t.scopes, t.expires_at, t.last_used_at INTO _login.token, _login.role, _login.person, _login.scopes, _login.expires_at, used
+      FROM pawl_api.tokens t JOIN pg_roles r ON r.rolname = t.role AND NOT r.rolsuper
+     WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('28000', 'the token is not known here, has expired or was revoked', NULL, 'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
+    END IF;
+    IF NOT scope = ANY (_login.scopes) THEN
+        PERFORM pawl._raise('42501', format('the token lacks the scope "%s"', scope), format('It is %s''s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
+    END IF;
+    IF used IS NULL OR used < clock_timestamp() - interval '1 minute' THEN
+        UPDATE pawl_api.tokens t SET last_used_at = clock_timestamp()
+         WHERE t.token = (SELECT x.token FROM pawl_api.tokens x WHERE x.token = _login.token FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS 'internal: whose token this is; 28000: nobody''s; 42501: it lacks the scope';
+
+CREATE FUNCTION pawl_api.begin_request(kind text, digest bytea, scope text, trace text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$
+DECLARE
+    who record;
+BEGIN
+    SELECT * INTO who FROM pawl_api._login(kind, digest, scope);
+    PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
+            pg_catalog.set_config('pawl_api.token', who.token::pg_catalog.text, true), pg_catalog.set_config('pawl_api.person', who.person, true),
+            pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(who.scopes, ','), true),
+            pg_catalog.set_config('pawl_api.expires_at', coalesce(who.expires_at::pg_catalog.text, ''), true),
+            pg_catalog.set_config('pawl.correlation_id', coalesce(trace, ''), true);
+    IF scope OPERATOR(pg_catalog.=) 'read' THEN
+        PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
+    END IF;
+    RETURN who.role;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
+'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: kept as pawl.correlation_id. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
+
+-- The first answer of a key, if the request is the same. Who comes while it is being carried out waits for it.
+CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    mine uuid := current_setting('pawl_api.token')::uuid;
+    first pawl_api.answers;
+BEGIN
+    IF length(key) NOT BETWEEN 1 AND 255 THEN
+        PERFORM pawl._raise('22023', 'an idempotency key has 1 to 255 characters');
+    END IF;
+    INSERT INTO pawl_api.answers (token, key, route, request) VALUES (mine, _first_answer.key, _first_answer.route, _first_answer.request) ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT a.* INTO first FROM pawl_api.answers a WHERE a.token = mine AND a.key = _first_answer.key;
+    IF first.route <> _first_answer.route OR first.request <> _first_answer.request THEN
+        PERFORM pawl._raise('23514', 'the idempotency key belongs to another request', format('It was used at %s for %s.', first.at, first.route));
+    END IF;
+    RETURN first;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS 'internal: the answer that a key has already; null: it is new and taken now. 23514: the key is another request''s';
+
+CREATE FUNCTION pawl_api._keep_answer(key text, answer jsonb) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    UPDATE pawl_api.answers a SET answer = _keep_answer.answer WHERE a.token = current_setting('pawl_api.token')::uuid AND a.key = _keep_answer.key
+$function$;
+COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS 'internal: what a key is answered from now on';
+
+CREATE FUNCTION pawl_api.once(key text, route text, arguments jsonb, body jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS $function$
+DECLARE
+    first pawl_api.answers;
+    answer pg_catalog.jsonb;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
+                    WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pawl_api'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.=) route
+                      AND p.proargtypes::pg_catalog.regtype[] OPERATOR(pg_catalog.=) ARRAY['jsonb', 'jsonb']::pg_catalog.regtype[]) THEN
+        PERFORM pawl._raise('42883', pg_catalog.format('there is no route "%s"', route));
+    END IF;
+    SELECT * INTO first FROM pawl_api._first_answer(key, route,
+        pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(arguments, body)::pg_catalog.text, 'UTF8')));
+    IF first.key IS NOT NULL THEN
+        RETURN first.answer;
+    END IF;
+    EXECUTE pg_catalog.format('SELECT pawl_api.%I($1, $2)', route) INTO answer USING arguments, body;
+    PERFORM pawl_api._keep_answer(key, answer);
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.once(text, text, jsonb, jsonb) IS
+'calls a route once for a key of this token: the second time it returns what the first one answered. A request that fails leaves no key. 23514: the key was used for another request';
+
+CREATE FUNCTION pawl_api.prune_answers(older_than interval DEFAULT '1 day', batch integer DEFAULT 1000) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    removed bigint;
+BEGIN
+    DELETE FROM pawl_api.answers a WHERE (a.token, a.key) IN (
+        SELECT x.token, x.key FROM pawl_api.answers x WHERE x.at < clock_timestamp() - older_than ORDER BY x.at LIMIT batch FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.prune_answers(interval, integer) IS 'forgets idempotency keys that are older; returns how many. A duty of pawld';

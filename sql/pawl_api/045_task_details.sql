@@ -1,0 +1,197 @@
+-- The details of tasks and steps, and what operators do to them.
+
+CREATE FUNCTION pawl_api.get_step(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+    step uuid := pawl_api._uuid(q, 'step');
+    found_one record;
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    SELECT s.* INTO found_one FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no step %s of task %s', step, task));
+    END IF;
+    RETURN pawl_api._step(found_one) || jsonb_build_object('handler_options', found_one.handler_options,
+        'readiness', (SELECT to_jsonb(r) FROM pawl_dag.step_readiness(task, ARRAY[step]) r),
+        'transitions', (SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task AND l.step_uuid = step));
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.get_step(jsonb) IS 'route: a step with its readiness and its transitions';
+
+CREATE FUNCTION pawl_api.list_steps(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+    after text[] := pawl_api._after(q, 2);
+    page integer := pawl_api._limit(q);
+    items jsonb;
+    last_one record;
+BEGIN
+    PERFORM pawl_api._need_task(task);
+    SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]') INTO items
+      FROM (SELECT s.* FROM pawl_dag.steps s WHERE s.task_uuid = task AND (after IS NULL OR (s.level, s.name) > (after[1]::integer, after[2])) ORDER BY s.level, s.name LIMIT page) s;
+    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
+        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'level'], items #>> ARRAY[(page - 1)::text, 'name']]) END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.list_steps(jsonb) IS 'route: the steps of a task, by level and name';
+
+CREATE FUNCTION pawl_api.step_audit(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+    step uuid := pawl_api._uuid(q, 'step');
+BEGIN
+    PERFORM pawl_api._need_task(task);
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'transition_id' || jsonb_build_object('transition_uuid', a.transition_id) ORDER BY a.sort_key), '[]')
+                                          FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.step_audit(jsonb) IS 'route: the results of a step, with who worked on it and for how long';
+
+CREATE FUNCTION pawl_api.task_transitions(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+    after integer := coalesce((pawl_api._after(q, 1))[1]::integer, 0);
+    page integer := pawl_api._limit(q);
+    items jsonb;
+BEGIN
+    PERFORM pawl_api._need_task(task);
+    SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') INTO items
+      FROM (SELECT l.* FROM pawl_dag.task_transitions_log l WHERE l.task_uuid = task AND l.sort_key > after ORDER BY l.sort_key LIMIT page) l;
+    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'sort_key']]) END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.task_transitions(jsonb) IS 'route: the transitions of a task in order';
+
+CREATE FUNCTION pawl_api.task_readiness(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+BEGIN
+    PERFORM pawl_api._need_task(task);
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(r) ORDER BY r.level, r.name), '[]') FROM pawl_dag.step_readiness(task) r), 'next', NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.task_readiness(jsonb) IS 'route: of each step of a task, what it waits for and whether it could run';
+
+CREATE FUNCTION pawl_api.task_context(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+BEGIN
+    PERFORM pawl_api._need_task(task);
+    RETURN (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.task_context(jsonb) IS 'route: the steps of a task counted, what it waits for, what to do about it';
+
+-- What operators do to a task. The answer is the task as it is then, and whether it moved.
+CREATE FUNCTION pawl_api._operate_task(q jsonb, body jsonb, action text) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+    reason text := pawl_api._object(body, '{reason}') ->> 'reason';
+    moved boolean;
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    CASE action
+        WHEN 'cancel' THEN moved := pawl_dag.cancel_task(task, reason);
+        WHEN 'retry' THEN moved := pawl_dag.retry_task(task, reason);
+        WHEN 'requeue' THEN moved := pawl_dag.requeue(task, reason);
+        WHEN 'resolve' THEN moved := pawl_dag.resolve_task(task, pawl_api._required(body, 'reason'));
+        WHEN 'give_up' THEN moved := pawl_dag.give_up(task, pawl_api._required(body, 'reason'));
+        WHEN 'reset' THEN moved := pawl_dag.reset_task(task, pawl_api._required(body, 'reason'));
+    END CASE;
+    RETURN pawl_api.get_task(q) || jsonb_build_object('moved', moved);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._operate_task(jsonb, jsonb, text) IS 'internal: what an operator does to a task';
+
+CREATE FUNCTION pawl_api._operate_step(q jsonb, body jsonb, action text) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+    step uuid := pawl_api._uuid(q, 'step');
+    b jsonb := pawl_api._object(body, CASE action WHEN 'complete' THEN '{reason,result}'::text[] WHEN 'cancel' THEN '{reason,descendants}' ELSE '{reason}' END);
+    moved boolean;
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    CASE action
+        WHEN 'retry' THEN moved := pawl_dag.reset_step(task, step, pawl_api._required(b, 'reason'));
+        WHEN 'resolve' THEN moved := pawl_dag.resolve_step(task, step, pawl_api._required(b, 'reason'));
+        WHEN 'complete' THEN moved := pawl_dag.complete_step_manually(task, step, b -> 'result', pawl_api._required(b, 'reason'));
+        WHEN 'cancel' THEN moved := pawl_dag.cancel_step(task, step, b ->> 'reason', coalesce(b ->> 'descendants', 'cancel')) > 0;
+    END CASE;
+    RETURN pawl_api.get_step(q) || jsonb_build_object('moved', moved);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._operate_step(jsonb, jsonb, text) IS 'internal: what an operator does to a step';
+
+CREATE FUNCTION pawl_api.cancel_task(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'cancel'); END;
+COMMENT ON FUNCTION pawl_api.cancel_task(jsonb, jsonb) IS 'route: cancels a task and its unsettled steps';
+
+CREATE FUNCTION pawl_api.retry_task(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'retry'); END;
+COMMENT ON FUNCTION pawl_api.retry_task(jsonb, jsonb) IS 'route: puts a task that stands still back to work: failed steps get their attempts back';
+
+CREATE FUNCTION pawl_api.requeue_task(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'requeue'); END;
+COMMENT ON FUNCTION pawl_api.requeue_task(jsonb, jsonb) IS 'route: takes a task out of the dead letters and puts it back to work';
+
+CREATE FUNCTION pawl_api.resolve_task(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'resolve'); END;
+COMMENT ON FUNCTION pawl_api.resolve_task(jsonb, jsonb) IS 'route: closes a task that was dealt with otherwise';
+
+CREATE FUNCTION pawl_api.give_up_task(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'give_up'); END;
+COMMENT ON FUNCTION pawl_api.give_up_task(jsonb, jsonb) IS 'route: ends a blocked task in error';
+
+CREATE FUNCTION pawl_api.reset_task(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'reset'); END;
+COMMENT ON FUNCTION pawl_api.reset_task(jsonb, jsonb) IS 'route: begins a task in error anew';
+
+CREATE FUNCTION pawl_api.retry_step(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'retry'); END;
+COMMENT ON FUNCTION pawl_api.retry_step(jsonb, jsonb) IS 'route: gives a failed step its attempts back';
+
+CREATE FUNCTION pawl_api.resolve_step(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'resolve'); END;
+COMMENT ON FUNCTION pawl_api.resolve_step(jsonb, jsonb) IS 'route: settles a step without a result';
+
+CREATE FUNCTION pawl_api.complete_step(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'complete'); END;
+COMMENT ON FUNCTION pawl_api.complete_step(jsonb, jsonb) IS 'route: settles a step with a result given by hand';
+
+CREATE FUNCTION pawl_api.cancel_step(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'cancel'); END;
+COMMENT ON FUNCTION pawl_api.cancel_step(jsonb, jsonb) IS 'route: cancels a step, and by default those that wait for it';

@@ -1,0 +1,86 @@
+-- Templates and dead letters (pawl_dag).
+
+CREATE FUNCTION pawl_api.list_templates(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    after text[] := pawl_api._after(q, 3);
+    page integer := pawl_api._limit(q);
+    items jsonb;
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    SELECT coalesce(jsonb_agg(jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid', t.template_uuid, 'description', t.description,
+               'steps', t.steps_total, 'created_at', t.created_at) ORDER BY t.namespace, t.name, t.version), '[]') INTO items
+      FROM (SELECT t.* FROM pawl_dag.templates t WHERE (after IS NULL OR (t.namespace, t.name, t.version) > (after[1], after[2], after[3])) AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace')
+             ORDER BY t.namespace, t.name, t.version LIMIT page) t;
+    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
+        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'namespace'], items #>> ARRAY[(page - 1)::text, 'name'], items #>> ARRAY[(page - 1)::text, 'version']]) END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.list_templates(jsonb) IS 'route: templates in all their versions';
+
+CREATE FUNCTION pawl_api.get_template(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    t record;
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    SELECT x.* INTO t FROM pawl_dag.templates x WHERE x.namespace = q ->> 'namespace' AND x.name = q ->> 'name' AND x.version = q ->> 'version';
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no template %s/%s/%s', q ->> 'namespace', q ->> 'name', q ->> 'version'));
+    END IF;
+    RETURN jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid', t.template_uuid, 'description', t.description, 'steps', t.steps_total,
+        'created_at', t.created_at, 'configuration', t.configuration);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.get_template(jsonb) IS 'route: a template as it was defined';
+
+CREATE FUNCTION pawl_api.list_dlq(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    after text[] := pawl_api._after(q, 2);
+    page integer := pawl_api._limit(q);
+    items jsonb;
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    SELECT coalesce(jsonb_agg(jsonb_build_object('entry_uuid', d.entry_uuid, 'task_uuid', d.task_uuid, 'template', (SELECT t.name FROM pawl_dag.tasks t WHERE t.task_uuid = d.task_uuid),
+               'original_state', d.original_state, 'reason', d.reason, 'dlq_timestamp', d.dlq_timestamp, 'resolution_status', d.resolution_status,
+               'resolution_timestamp', d.resolution_timestamp, 'resolution_notes', d.resolution_notes, 'resolved_by', d.resolved_by) ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC), '[]') INTO items
+      FROM (SELECT d.* FROM pawl_dag.dlq d
+             WHERE (after IS NULL OR (d.dlq_timestamp, d.entry_uuid) < (after[1]::timestamptz, after[2]::uuid))
+               AND (q ->> 'status' IS NULL OR d.resolution_status = q ->> 'status') AND (q ->> 'reason' IS NULL OR d.reason = q ->> 'reason')
+             ORDER BY d.dlq_timestamp DESC, d.entry_uuid DESC LIMIT page) d;
+    RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
+        THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'dlq_timestamp'], items #>> ARRAY[(page - 1)::text, 'entry_uuid']]) END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS 'route: dead letters, newest first; status (pending, manually_resolved, permanently_failed, cancelled), reason';
+
+CREATE FUNCTION pawl_api.get_dlq(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    task uuid := pawl_api._uuid(q, 'task');
+BEGIN
+    PERFORM pawl_api._need_task(task);
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.dlq_timestamp DESC), '[]') FROM pawl_dag.dlq d WHERE d.task_uuid = task), 'next', NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.get_dlq(jsonb) IS 'route: the dead letters of a task, with the task as it was then';
+
+CREATE FUNCTION pawl_api.dlq_stats(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_api._need('pawl_dag');
+    RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.reason), '[]') FROM pawl_dag.dlq_reasons d), 'next', NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.dlq_stats(jsonb) IS 'route: dead letters counted by reason';

@@ -1,0 +1,224 @@
+-- Sagas (pawl_saga): flows, their atoms, the job board.
+
+CREATE FUNCTION pawl_api._need_flow(flow uuid) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_api._need('pawl_saga');
+    IF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow) THEN
+        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._need_flow(uuid) IS 'internal: refuses a flow that is not there (P0002), or where pawl_saga is not (0A000)';
+
+CREATE FUNCTION pawl_api._flow(flow uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN (SELECT to_jsonb(f) || jsonb_build_object('tasks', (SELECT coalesce(jsonb_object_agg(t.state, t.n), '{}')
+                                                                 FROM (SELECT x.state, count(*) AS n FROM pawl_saga.tasks x WHERE x.flow_uuid = flow GROUP BY x.state) t))
+              FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._flow(uuid) IS 'internal: a flow as lists show it';
+
+CREATE FUNCTION pawl_api.list_flows(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    looked_at constant integer := 20000;
+    page integer := pawl_api._limit(q);
+    before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+    states text[] := string_to_array(q ->> 'state', ',');
+    f record;
+    looked integer := 0;
+    items jsonb := '[]';
+BEGIN
+    PERFORM pawl_api._need('pawl_saga');
+    FOR f IN SELECT x.flow_uuid, x.state, x.name FROM pawl_saga.flows x WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC LIMIT looked_at LOOP
+        looked := looked + 1;
+        IF (states IS NULL OR f.state = ANY (states)) AND (q ->> 'name' IS NULL OR f.name = q ->> 'name') THEN
+            items := items || pawl_api._flow(f.flow_uuid);
+        END IF;
+        IF jsonb_array_length(items) = page OR looked = looked_at THEN
+            RETURN jsonb_build_object('items', items, 'next', pawl_api._cursor(ARRAY[f.flow_uuid::text]));
+        END IF;
+    END LOOP;
+    RETURN jsonb_build_object('items', items, 'next', NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.list_flows(jsonb) IS 'route: flows, newest first; state (several by comma), name. Filters look at 20,000 flows a page';
+
+CREATE FUNCTION pawl_api.get_flow(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    flow uuid := pawl_api._uuid(q, 'flow');
+BEGIN
+    PERFORM pawl_api._need_flow(flow);
+    RETURN pawl_api._flow(flow) || jsonb_build_object(
+        'atoms', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'flow_uuid' ORDER BY a.node), '[]') FROM pawl_saga.atoms a WHERE a.flow_uuid = flow),
+        'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.from_node, e.to_node) ORDER BY e.from_node, e.to_node), '[]')
+                    FROM pawl_saga.edges e JOIN pawl_saga.flows f ON f.definition_uuid = e.definition_uuid WHERE f.flow_uuid = flow),
+        'runs', (SELECT coalesce(jsonb_agg(to_jsonb(r) - 'flow_uuid' ORDER BY r.run), '[]') FROM pawl_saga.runs r WHERE r.flow_uuid = flow),
+        'outputs', pawl_saga.outputs(flow), 'failures', pawl_saga.failures(flow), 'diagram', pawl_saga.diagram(flow));
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.get_flow(jsonb) IS 'route: a flow with its atoms, the edges between nodes, its runs, results and diagram';
+
+CREATE FUNCTION pawl_api.flow_atoms(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    flow uuid := pawl_api._uuid(q, 'flow');
+    page integer := pawl_api._limit(q);
+    after integer := coalesce((pawl_api._after(q, 1))[1]::integer, -1);
+    items jsonb;
+BEGIN
+    PERFORM pawl_api._need_flow(flow);
+    SELECT jsonb_agg(to_jsonb(a) - 'flow_uuid' ORDER BY a.node) INTO items
+      FROM (SELECT x.* FROM pawl_saga.atoms x WHERE x.flow_uuid = flow AND x.node > after ORDER BY x.node LIMIT page) a;
+    RETURN pawl_api._page(items, page, 'node');
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.flow_atoms(jsonb) IS 'route: the tasks and retries of a flow in the order of its definition';
+
+CREATE FUNCTION pawl_api.flow_timeline(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    flow uuid := pawl_api._uuid(q, 'flow');
+    page integer := pawl_api._limit(q);
+    after text[] := coalesce(pawl_api._after(q, 2), '{-infinity,00000000-0000-0000-0000-000000000000}');
+    items jsonb;
+BEGIN
+    PERFORM pawl_api._need_flow(flow);
+    SELECT jsonb_agg(to_jsonb(l) - 'flow_uuid' ORDER BY l.created_at, l.id) INTO items
+      FROM (SELECT x.* FROM pawl_saga.timeline x WHERE x.flow_uuid = flow AND (x.created_at, x.id) > (after[1]::timestamptz, after[2]::uuid) ORDER BY x.created_at, x.id LIMIT page) l;
+    RETURN pawl_api._page(items, page, 'created_at', 'id');
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.flow_timeline(jsonb) IS 'route: every transition of a flow and its atoms';
+
+CREATE FUNCTION pawl_api.start_flow(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    b jsonb := pawl_api._object(body, '{name,inputs,defer_reverts,never_resolve,version}');
+BEGIN
+    PERFORM pawl_api._need('pawl_saga');
+    RETURN pawl_api.get_flow(jsonb_build_object('flow', pawl_saga.start(pawl_api._required(b, 'name'), coalesce(b -> 'inputs', '{}'), coalesce((b ->> 'defer_reverts')::boolean, false),
+        coalesce((b ->> 'never_resolve')::boolean, false), (b ->> 'version')::integer)));
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.start_flow(jsonb, jsonb) IS 'route: starts a flow of a definition';
+
+CREATE FUNCTION pawl_api._operate_flow(q jsonb, body jsonb, action text) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    flow uuid := pawl_api._uuid(q, 'flow');
+    b jsonb := pawl_api._object(body, '{reason}');
+BEGIN
+    PERFORM pawl_api._need_flow(flow);
+    CASE action
+        WHEN 'suspend' THEN PERFORM pawl_saga.suspend(flow);
+        WHEN 'resume' THEN PERFORM pawl_saga.resume(flow);
+        WHEN 'run' THEN PERFORM pawl_saga.run(flow);
+        WHEN 'reset' THEN PERFORM pawl_saga.reset(flow, pawl_api._required(b, 'reason'));
+        WHEN 'resolve' THEN PERFORM pawl_saga.resolve(flow, q ->> 'atom', pawl_api._required(b, 'reason'));
+        WHEN 'retry_revert' THEN PERFORM pawl_saga.retry_revert(flow, q ->> 'atom', b ->> 'reason');
+    END CASE;
+    RETURN pawl_api.get_flow(q);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._operate_flow(jsonb, jsonb, text) IS 'internal: what an operator does to a flow';
+
+CREATE FUNCTION pawl_api.list_jobs(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    page integer := pawl_api._limit(q);
+    before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+    items jsonb;
+BEGIN
+    PERFORM pawl_api._need('pawl_saga');
+    SELECT jsonb_agg(to_jsonb(j) ORDER BY j.job_uuid DESC) INTO items
+      FROM (SELECT x.* FROM pawl_saga.jobs x WHERE x.job_uuid < before AND (q ->> 'state' IS NULL OR x.state = ANY (string_to_array(q ->> 'state', ',')))
+               AND (q ->> 'board' IS NULL OR x.board = q ->> 'board') ORDER BY x.job_uuid DESC LIMIT page) j;
+    RETURN pawl_api._page(items, page, 'job_uuid');
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.list_jobs(jsonb) IS 'route: jobs, newest first; state, board';
+
+CREATE FUNCTION pawl_api.get_job(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    job uuid := pawl_api._uuid(q, 'job');
+    found_one jsonb;
+BEGIN
+    PERFORM pawl_api._need('pawl_saga');
+    SELECT to_jsonb(j) INTO found_one FROM pawl_saga.jobs j WHERE j.job_uuid = job;
+    IF found_one IS NULL THEN
+        PERFORM pawl._raise('P0002', format('there is no job %s', job));
+    END IF;
+    RETURN found_one;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.get_job(jsonb) IS 'route: a job';
+
+CREATE FUNCTION pawl_api.post_job(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    b jsonb := pawl_api._object(body, '{name,flow,inputs,details,priority,board}');
+BEGIN
+    PERFORM pawl_api._need('pawl_saga');
+    RETURN pawl_api.get_job(jsonb_build_object('job', pawl_saga.post(pawl_api._required(b, 'name'), b ->> 'flow', coalesce(b -> 'inputs', '{}'), coalesce(b -> 'details', '{}'),
+        coalesce(b ->> 'priority', 'NORMAL'), coalesce(b ->> 'board', 'default'))));
+END
+$function$;
+COMMENT ON FUNCTION pawl_api.post_job(jsonb, jsonb) IS 'route: posts a job';
+
+CREATE FUNCTION pawl_api.suspend_flow(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'suspend'); END;
+COMMENT ON FUNCTION pawl_api.suspend_flow(jsonb, jsonb) IS 'route: lets a flow come to rest';
+
+CREATE FUNCTION pawl_api.resume_flow(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'resume'); END;
+COMMENT ON FUNCTION pawl_api.resume_flow(jsonb, jsonb) IS 'route: lets a suspended flow go on';
+
+CREATE FUNCTION pawl_api.run_flow(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'run'); END;
+COMMENT ON FUNCTION pawl_api.run_flow(jsonb, jsonb) IS 'route: runs a flow that waits to be run';
+
+CREATE FUNCTION pawl_api.reset_flow(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'reset'); END;
+COMMENT ON FUNCTION pawl_api.reset_flow(jsonb, jsonb) IS 'route: begins a flow that has ended anew';
+
+CREATE FUNCTION pawl_api.resolve_atom(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'resolve'); END;
+COMMENT ON FUNCTION pawl_api.resolve_atom(jsonb, jsonb) IS 'route: settles an atom whose revert failed';
+
+CREATE FUNCTION pawl_api.retry_revert(q jsonb, body jsonb) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'retry_revert'); END;
+COMMENT ON FUNCTION pawl_api.retry_revert(jsonb, jsonb) IS 'route: reverts an atom again';

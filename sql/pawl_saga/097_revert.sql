@@ -1,0 +1,38 @@
+-- An operator has a whole flow undone.
+
+CREATE FUNCTION pawl_saga.revert(flow uuid, reason text) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.metadata = ''
+SET pawl_saga.following = 'on'
+AS $function$
+DECLARE
+    f pawl_saga.flows := pawl_saga._lock(flow);
+    why jsonb := jsonb_build_object('reason', reason, 'actor', session_user);
+BEGIN
+    IF coalesce(reason, '') = '' THEN
+        PERFORM pawl._raise('22004', 'a flow is reverted by hand for a reason', NULL, 'reason => ''…''');
+    ELSIF f.state = 'PENDING' OR f.state = 'REVERTED' THEN
+        PERFORM pawl._raise('55000', 'the flow has nothing that is to be undone', format('Flow %s is in state "%s".', flow, f.state),
+            CASE f.state WHEN 'REVERTED' THEN format('select pawl_saga.reset(%L, ''…'')', flow) END);
+    END IF;
+    PERFORM set_config('pawl.metadata', why::text, true);
+    -- each UPDATE is an arrow of the flow; what is under way finishes, and is undone then
+    IF f.state = 'SUSPENDING' THEN
+        UPDATE pawl_saga.flows x SET state = 'RESUMING' WHERE x.flow_uuid = flow;
+    END IF;
+    IF f.state IN ('SUSPENDING', 'RESUMING') THEN
+        UPDATE pawl_saga.flows x SET state = 'SUSPENDED' WHERE x.flow_uuid = flow;
+    END IF;
+    PERFORM pawl_saga._turn(flow, NULL, 'REVERT');
+    IF f.state <> 'RUNNING' THEN
+        UPDATE pawl_saga.flows x SET state = 'RUNNING' WHERE x.flow_uuid = flow;
+    END IF;
+    UPDATE pawl_saga.flows x SET problem = jsonb_build_object('message', 'reverted by hand') || why WHERE x.flow_uuid = flow AND NOT x.broken;
+    PERFORM pawl_saga._finish(ARRAY[flow]);
+    RETURN (SELECT x.state FROM pawl_saga.flows x WHERE x.flow_uuid = flow);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.revert(uuid, text) IS
+'an operator has everything undone that a flow has done, in reverse: one that runs, is suspended, failed, or was a success. What is under way finishes first. Returns the state that it is in; who and why is in flows.problem. 55000: it is PENDING or REVERTED; 22004: no reason; P0002: no such flow';
