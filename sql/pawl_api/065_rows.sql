@@ -65,6 +65,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    -- an array that is the key of one column would be taken for its value
+    IF cardinality(key) = 1 THEN
+        RETURN (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM pawl.available(b.relation, key[1], b.state_column) a);
+    END IF;
     RETURN (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM pawl.available(b.relation, key, b.state_column) a);
 END
 $function$;
@@ -80,7 +84,9 @@ DECLARE
     found_one jsonb := pawl_api._row(b, key);
     items jsonb := '[]';
 BEGIN
-    IF b.history IS NOT NULL THEN
+    IF b.history IS NOT NULL AND cardinality(key) = 1 THEN
+        SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items FROM pawl.history(b.relation, key[1], b.state_column) h;
+    ELSIF b.history IS NOT NULL THEN
         SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items FROM pawl.history(b.relation, key, b.state_column) h;
     END IF;
     IF found_one IS NULL AND items = '[]' THEN
@@ -117,7 +123,9 @@ DECLARE
     b pawl.binding := pawl_api._bound(pawl_api._required(f, 'relation'), f ->> 'state_column');
     key text[] := pawl_api._key(b, f ->> 'key');
 BEGIN
-    RETURN jsonb_build_object('relation', b.relation::text, 'key', to_jsonb(key), 'state', pawl.fire(b.relation, key, pawl_api._required(f, 'event'), f -> 'metadata', b.state_column));
+    RETURN jsonb_build_object('relation', b.relation::text, 'key', to_jsonb(key), 'state', CASE WHEN cardinality(key) = 1
+        THEN pawl.fire(b.relation, key[1], pawl_api._required(f, 'event'), f -> 'metadata', b.state_column)
+        ELSE pawl.fire(b.relation, key, pawl_api._required(f, 'event'), f -> 'metadata', b.state_column) END);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.fire(jsonb, jsonb) IS 'route: fires an event of a row: {"relation", "key", "event", "metadata"}; the state it is in then';

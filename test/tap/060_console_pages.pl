@@ -132,7 +132,7 @@ for (1 .. 12)
 	push @stops, $browser->run('const e = document.activeElement; return (e.dataset.name ?? e.textContent).trim()');
 	last if $stops[-1] =~ /^Cancel/;
 }
-is($stops[-1], 'Cancel…', 'Tab comes to the buttons') or diag(join(' | ', @stops));
+like($stops[-1], qr/^Cancel/, 'Tab comes to the buttons') or diag(join(' | ', @stops));
 isnt($browser->run('return getComputedStyle(document.activeElement).outlineStyle'), 'none', 'what has the focus is seen');
 $browser->press('Enter');
 $browser->find('dialog[open]');
@@ -144,7 +144,7 @@ for (1 .. 6)
 pass('a dialog keeps the focus');
 $browser->press('Escape');
 wait_until(sub { !$browser->all('dialog') }, 'the dialog to close');
-is($browser->run('return document.activeElement.textContent.trim()'), 'Cancel…', 'Escape closes it and gives the focus back');
+like($browser->run('return document.activeElement.textContent.trim()'), qr/^Cancel/, 'Escape closes it and gives the focus back');
 is(one($node, q{select count(*) from pawl_dag.tasks where state = 'cancelled'}), 0, 'and nothing was cancelled');
 $browser->run('document.querySelector(".node").focus()');
 $browser->press('Enter');

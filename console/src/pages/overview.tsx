@@ -18,7 +18,7 @@ function Figures({ of }: { of: Overview }) {
     const lapsed = of.owners.reduce((n, o) => n + o.lapsed, 0);
     const seen = rates(samples).slice(-3);
     const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
-    const refused = of.refusals?.reduce((n, r) => n + r.count, 0) ?? null;
+    const refused = of.refusals?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
     return (
         <div class="figures">
             <Figure name="Waiting" value={count(waiting, of.queues.some((q) => q.capped))} note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"} />

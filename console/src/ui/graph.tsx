@@ -26,7 +26,7 @@ export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; 
                     const n = now.get(id)!;
                     return (
                         <g key={id} class={`node ${tone(n.state)} ${id === chosen ? "chosen" : ""}`} transform={`translate(${x} ${y})`} data-name={n.label} data-state={n.state}
-                            {...(choose ? { role: "button", tabIndex: 0, "aria-pressed": id === chosen, onClick: () => choose(id), onKeyDown: press(id) } : {})}
+                            {...(choose ? { role: "button", tabindex: 0, "aria-pressed": id === chosen, onClick: () => choose(id), onKeyDown: press(id) } : {})}
                             aria-label={`${n.label}: ${spoken(n.state)}${n.note ? ", " + n.note : ""}`}>
                             <title>{n.label + "\n" + n.state}</title>
                             <rect width={box.width} height={box.height} rx="6" />

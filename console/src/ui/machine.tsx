@@ -40,6 +40,17 @@ function badges(root: SVGElement, counts: Map<string, { count: number; capped?: 
     }
 }
 
+/** As large as it has to be to be read; what does not fit is scrolled to, beginning in the middle. */
+function readable(around: HTMLElement): void {
+    const svg = around.querySelector("svg")!;
+    const { width, height } = svg.viewBox.baseVal;
+    const scale = Math.min(1, Math.max(0.75, around.clientWidth / width));
+    svg.style.maxWidth = "none";
+    svg.setAttribute("width", String(width * scale));
+    svg.setAttribute("height", String(height * scale));
+    around.scrollLeft = (around.scrollWidth - around.clientWidth) / 2;
+}
+
 export function MachineDrawing({ text, counts, label }: { text: string; counts: Map<string, { count: number; capped?: boolean }>; label: string }) {
     const ref = useRef<HTMLDivElement>(null);
     const [error, setError] = useState<unknown>(null);
@@ -50,6 +61,7 @@ export function MachineDrawing({ text, counts, label }: { text: string; counts: 
         render(text, dark).then((svg) => {
             if (!current || !ref.current) return;
             ref.current.innerHTML = svg;
+            readable(ref.current);
             setError(null);
             setDrawn((n) => n + 1);
         }, (problem) => current && setError(problem));
