@@ -100,6 +100,7 @@ const std::map<std::string, std::string>& setting_names() {
         {"api_certificate", "PEM file of the server's certificate and its chain: the HTTP API speaks TLS"},
         {"api_key", "PEM file of its key"},
         {"api_client_ca", "PEM file of the authority of clients' certificates"},
+        {"api_failed_logins", "failed logins of an address within a minute, after which it waits"},
         {"api_upload_mb", "largest file of an upload in megabytes"},
         {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
         {"log_format", "text or json"},
@@ -144,6 +145,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.api_key = value;
     else if (name == "api_client_ca")
         settings.api_client_ca = value;
+    else if (name == "api_failed_logins")
+        settings.api_failed_logins = whole_number(name, value, 1, 1'000'000);
     else if (name == "api_upload_mb")
         settings.api_upload_mb = whole_number(name, value, 1, 1'000'000);
     else if (name == "gauges_ms")
