@@ -43,7 +43,7 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
-demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file (ACT=1 to 4: one of them; STAY=1: then the console)
+demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file; 120 trips that are undone where they cannot be made (ACT=1 to 5: one of them; STAY=1: then the console)
 	@scripts/install-packages demo
 	@scripts/private-postgres run examples/demo $(ACT)
 

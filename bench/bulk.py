@@ -88,7 +88,7 @@ def bare(rows):
 def drive(session, until):
     while session.run("select status from pawl_bulk.operations where operation = current_setting('bench.operation')::uuid")[0] in until:
         if session.run("select done from pawl_bulk.advance()") == ["0"]:
-            time.sleep(0.002)
+            time.sleep(0.01)
 
 
 def submit(definition):
@@ -132,7 +132,7 @@ def again_and_again(statement, stop):
     session = Session()
     while not stop.is_set():
         if session.run(statement)[-1] == "0":
-            time.sleep(0.002)
+            time.sleep(0.01)
     session.close()
 
 

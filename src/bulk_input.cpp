@@ -101,6 +101,27 @@ int64 first_number(const char* operation) {
     return number;
 }
 
+// What was found out about an operation, for the rows of one statement.
+struct Taking {
+    pg_uuid_t operation;
+    LocalTransactionId transaction;
+    CommandId command;
+    bool takes;
+};
+Taking taking;
+
+// Asks the table; ereports.
+bool takes_rows(const pg_uuid_t& operation) {
+    Oid types[] = {UUIDOID};
+    Datum values[] = {UUIDPGetDatum(&operation)};
+    bool missing = true;
+    SPI_connect();
+    SPI_execute_with_args("SELECT pawl_bulk._takes_rows($1)", 1, types, values, nullptr, true, 1);
+    const bool takes = SPI_processed == 1 && DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &missing));
+    SPI_finish();
+    return takes && !missing;
+}
+
 }  // namespace
 
 PAWL_FUNCTION(pawl_bulk_csv_row) {
@@ -124,6 +145,16 @@ PAWL_FUNCTION(pawl_bulk_csv_fields) {
     const std::string_view problem = core::split_csv(pg::view(pg::text_argument(fcinfo, 0)), dialect_of(fcinfo, 1), fields);
     if (!problem.empty()) throw pg::Failure(ERRCODE_BAD_COPY_FILE_FORMAT, std::string(problem));
     return pg::call([&] { return pg::make_text_array(fields); });
+}
+
+PAWL_FUNCTION(pawl_bulk_takes_rows) {
+    return pg::call([&] {
+        const pg_uuid_t operation = *DatumGetUUIDP(PG_GETARG_DATUM(0));
+        const CommandId command = GetCurrentCommandId(false);
+        if (taking.transaction != this_transaction() || taking.command != command || memcmp(&taking.operation, &operation, sizeof operation) != 0 || !taking.takes)
+            taking = {operation, this_transaction(), command, takes_rows(operation)};
+        return BoolGetDatum(taking.takes);
+    });
 }
 
 PAWL_FUNCTION(pawl_bulk_next_row) {

@@ -196,9 +196,10 @@ bool go_as_a_whole(Pruning* pruning, Oid owner) {
 
 void drop_parts(void* argument) {
     auto* pruning = static_cast<Pruning*>(argument);
+    int patience = 50;
     ListCell* cell;
     foreach (cell, pruning->droppable)
-        if (drop_part(lfirst_oid(cell), pruning->log)) pruning->dropped = lappend_oid(pruning->dropped, lfirst_oid(cell));
+        if (drop_part(lfirst_oid(cell), pruning->log, &patience)) pruning->dropped = lappend_oid(pruning->dropped, lfirst_oid(cell));
 }
 
 void prune_parts(Pruning* pruning) {

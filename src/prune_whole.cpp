@@ -49,6 +49,16 @@ bool is_used_here(Oid table) {
 // Without waiting; what was locked stays locked until the transaction ends.
 bool take(Oid table) { return ConditionalLockRelationOid(table, AccessExclusiveLock) && !is_used_here(table); }
 
+// A moment in which nobody has it is waited for, without standing in anybody's way.
+bool take_when_free(Oid table, int* patience) {
+    for (; *patience > 0; --*patience) {
+        if (take(table)) return true;
+        CHECK_FOR_INTERRUPTS();
+        pg_usleep(1000);
+    }
+    return false;
+}
+
 bool may_go(const WholePart& part, BlockNumber pages, TimestampTz cutoff) {
     ItemPointerData place;
     ItemPointerSet(&place, pages > glance ? pages - glance : 0, 0);
@@ -89,9 +99,9 @@ bool is_past(Oid table, Oid log, Oid* default_part) {
 
 }  // namespace
 
-bool drop_part(Oid table, Oid log) {
+bool drop_part(Oid table, Oid log, int* patience) {
     Oid default_part = InvalidOid;
-    if (!is_past(table, log, &default_part) || !take(log) || (OidIsValid(default_part) && !take(default_part)) || !take(table)) return false;
+    if (!is_past(table, log, &default_part) || !take_when_free(log, patience) || (OidIsValid(default_part) && !take(default_part)) || !take(table)) return false;
     if (pages_of(table) > 0) return false;
     SPI_connect();
     const char* name = name_of(table);

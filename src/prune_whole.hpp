@@ -26,6 +26,7 @@ struct WholeResult {
 WholeResult empty_part(const WholePart& part, TimestampTz cutoff);
 
 // Drops an empty partition whose time is over, if nobody is writing the log; after that nobody can until the transaction ends.
-bool drop_part(Oid table, Oid log);
+// patience: for how many milliseconds more such a moment is looked for.
+bool drop_part(Oid table, Oid log, int* patience);
 
 }  // namespace pawl

@@ -1,6 +1,7 @@
 // May throw (the constructor).
 #include "api.hpp"
 
+#include <semaphore>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "listen.hpp"
 #include "refusals.hpp"
 #include "request.hpp"
+#include "streams.hpp"
 #include "utf8.hpp"
 
 namespace pawl::api {
@@ -47,12 +49,26 @@ std::string hexadecimal(std::string_view bytes) {
     return digits;
 }
 
+// One of the few streams at a time.
+struct Place {
+    explicit Place(std::counting_semaphore<>& all) : all(all), free(all.try_acquire()) {}
+    ~Place() {
+        if (free) all.release();
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    std::counting_semaphore<>& all;
+    const bool free;
+};
+
+std::optional<Problem> busy() { return Problem{.status = 503, .detail = "too many files are under way", .sqlstate = "53300"}; }
+
 }  // namespace
 
 struct Api::Impl {
     Impl(const Settings& given, const daemon::Log& log, std::function<bool(std::string&)> healthy)
         : settings(given), log(log), healthy(std::move(healthy)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
-          feed(settings.database, log), server(settings.limits, settings.tls) {}
+          door(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
@@ -61,6 +77,11 @@ struct Api::Impl {
     void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
     void finish(const Request& request, const Outcome& outcome, httplib::Response& response);
     void ourselves(const Request& request, httplib::Response& response);
+    ConnectionSettings stream_settings() const {
+        ConnectionSettings own = settings.database;
+        own.application_name = "pawld file";
+        return own;
+    }
     std::string with_daemon(const std::string& json);
     bool read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response);
 
@@ -71,6 +92,7 @@ struct Api::Impl {
     Pool pool;
     Doorkeeper door;
     Refusals refusals;
+    std::counting_semaphore<> streams{16};
     Feed feed;
     const Doorkeeper::Clock::time_point began = Doorkeeper::Clock::now();
     Server server;
@@ -212,6 +234,10 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
         // who is not known learns no more than that
         answer(response, good ? 200 : 503, good ? "ok\n" : "not ready\n", "text/plain");
         if (!good) log.debug("not healthy", {{"why", why}});
+    } else if (what == "export_bulk" || what == "bulk_file") {
+        const Place place(streams);
+        const auto problem = place.free ? send_export(request, stream_settings()) : busy();
+        if (problem) finish(request, {.problem = *problem}, response);
     } else if (what == "stream_events") {
         if (const auto problem = listen(request, feed, pool)) finish(request, {.problem = *problem}, response);
     }
@@ -227,12 +253,23 @@ Handled Api::Impl::route(const httplib::Request& http, httplib::Response& respon
 }
 
 void Api::Impl::receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader) {
-    if (const auto request = admit(http, response)) act(*request, response, reader);
+    const auto request = admit(http, response);
+    if (!request) return;
+    if (!request->route.native) return act(*request, response, reader);
+    // nobody sends a file before it is known who he is
+    if (const Outcome known = pool.call(request->caller, {.route = "session", .arguments = "{}"}); !known.good) {
+        current_connection->close_after_this();
+        return finish(*request, known, response);
+    }
+    const Place place(streams);
+    if (!place.free) current_connection->close_after_this();
+    finish(*request, place.free ? take_upload(*request, reader, stream_settings(), settings.limits) : Outcome{.problem = *busy()}, response);
 }
 
 Api::Api(const Settings& settings, const daemon::Log& log, std::function<bool(std::string&)> healthy) : impl_(std::make_unique<Impl>(settings, log, std::move(healthy))) {
     Impl& impl = *impl_;
     impl.server.set_pre_routing_handler([&impl](const httplib::Request& http, httplib::Response& response) { return impl.route(http, response); });
+
     impl.server.Post("[^]*", [&impl](const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader) { impl.receive(http, response, reader); });
     impl.server.set_exception_handler([&impl](const httplib::Request&, httplib::Response& response, std::exception_ptr problem) {
         try {

@@ -21,6 +21,7 @@ struct Settings {
     ConnectionSettings database = {};        // logs in as pawl_authenticator, or whoever may become the roles of tokens
     std::size_t connections = 8;             // to the database
     std::chrono::milliseconds timeout{30'000};  // of a statement
+    int failed_logins = 10;                  // of an address within a minute
     Limits limits = {};
     Tls tls = {};
 };

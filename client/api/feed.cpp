@@ -33,8 +33,7 @@ std::int64_t this_minute() { return std::chrono::duration_cast<std::chrono::minu
 
 }  // namespace
 
-Snapshot snapshot_of(const std::string& text) {
-    std::string_view rest(text);
+Snapshot snapshot_of(std::string_view rest) {
     Snapshot snapshot{.xmin = number(rest), .xmax = number(rest), .in_progress = {}};
     while (!rest.empty()) snapshot.in_progress.insert(number(rest));
     return snapshot;
@@ -71,14 +70,19 @@ void Feed::end() {
         ended_ = true;
     }
     come_.notify_all();
+    connected_.notify_all();
 }
 
-std::uint64_t Feed::begin(const std::string& position) {
+std::uint64_t Feed::begin(const std::string& position, bool& overlaps) {
     const std::lock_guard lock(mutex_);
+    overlaps = false;
     if (position.empty()) return first_ + batches_.size();
     for (std::size_t i = batches_.size(); i-- > 0;)
         if (batches_[i]->position() == position) return first_ + i + 1;
-    return 0;
+    if (start_.empty() || position.find('-') == std::string::npos) return 0;
+    // another daemon's position: what it has not seen is all here, if what came before the first batch it has seen
+    overlaps = start_.substr(start_.find('-')) == position.substr(position.find('-')) || seen_at(start_).xmax <= seen_at(position).xmin;
+    return overlaps ? first_ : 0;
 }
 
 std::shared_ptr<const Batch> Feed::wait(std::uint64_t number, std::chrono::milliseconds patience, bool& lost) {
@@ -103,6 +107,7 @@ void Feed::add(std::vector<Batch::Event> events, std::size_t failures, std::stri
         remembered_ += count;
         while (batches_.size() > 1 && (remembered_ > most_remembered || batches_.size() > 5'000)) {
             remembered_ -= batches_.front()->size();
+            start_ = batches_.front()->position();
             batches_.pop_front();
             ++first_;
         }
@@ -132,13 +137,17 @@ void Feed::run() {
         lock.unlock();
         try {
             Session session(settings_, std::chrono::seconds(60));
-            const Result opened = session.run("SELECT pawl_api._open_feed()");
+            const Result opened = session.run("SELECT consumer, place FROM pawl_api._open_feed()");
             if (PQresultStatus(opened.get()) != PGRES_TUPLES_OK) throw Error("", problem_of(opened.get()).detail);
             const std::string consumer = PQgetvalue(opened.get(), 0, 0);
             if (consumer.empty()) throw Error("", "64 daemons read the events already");
+            lock.lock();
+            if (start_.empty()) start_ = PQgetvalue(opened.get(), 0, 1);
+            lock.unlock();
             for (;;) {
                 const bool more = read(session, consumer);
                 lock.lock();
+                if (!problem_.empty()) connected_.notify_all();
                 problem_.clear();
                 if (ended_ || (!more && come_.wait_for(lock, pause, [this] { return ended_; }))) return;
                 lock.unlock();
@@ -159,8 +168,9 @@ nlohmann::json Feed::throughput() const {
     return list;
 }
 
-std::string Feed::problem() const {
-    const std::lock_guard lock(mutex_);
+std::string Feed::problem(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    connected_.wait_for(lock, patience, [this] { return ended_ || problem_.empty(); });
     return problem_;
 }
 

@@ -28,7 +28,10 @@ struct Snapshot {
 
     bool sees(std::uint64_t txid) const { return txid < xmax && (txid < xmin || !in_progress.contains(txid)); }
 };
-Snapshot snapshot_of(const std::string& text);
+Snapshot snapshot_of(std::string_view text);
+
+// Of a position.
+inline Snapshot seen_at(std::string_view position) { return snapshot_of(position.substr(position.find('-') + 1)); }
 
 // What was read at once, and the position behind it. Written once for all who see the same tables.
 class Batch {
@@ -59,8 +62,9 @@ public:
     Feed(const ConnectionSettings& settings, const daemon::Log& log);
     ~Feed();
 
-    // The number of the batch that comes behind a position; 0: the position is not remembered. Empty: from now on.
-    std::uint64_t begin(const std::string& position);
+    // The number of the batch that comes behind a position; 0: the position is not remembered. Empty: from now on. overlaps: it may
+    // have events that were seen at the position.
+    std::uint64_t begin(const std::string& position, bool& overlaps);
 
     // Waits for a batch; null: none came in that time. `lost`: it has been forgotten, or the feed ends.
     std::shared_ptr<const Batch> wait(std::uint64_t number, std::chrono::milliseconds patience, bool& lost);
@@ -70,8 +74,8 @@ public:
     // By minute, of the last hour.
     nlohmann::json throughput() const;
 
-    // That it lags or cannot read; empty: it reads.
-    std::string problem() const;
+    // Why it cannot read; empty: it reads. Waits for a connection that is being made.
+    std::string problem(std::chrono::milliseconds patience = {});
 
 private:
     void run();
@@ -81,9 +85,10 @@ private:
     ConnectionSettings settings_;
     const daemon::Log& log_;
     mutable std::mutex mutex_;
-    std::condition_variable come_;
+    std::condition_variable come_, connected_;
     std::deque<std::shared_ptr<const Batch>> batches_;
     std::uint64_t first_ = 1;  // the number of the oldest
+    std::string start_;        // the position before it
     std::size_t remembered_ = 0;
     std::map<std::int64_t, std::pair<std::uint64_t, std::uint64_t>> minutes_;
     std::string problem_ = "not connected yet";

@@ -13,7 +13,7 @@ constexpr int most_resumed = 20'000;
 
 // Nothing that was seen comes any more.
 bool is_behind(const Batch& batch, const Snapshot& seen) {
-    return snapshot_of(batch.position().substr(batch.position().find('-') + 1)).xmin >= seen.xmax;
+    return seen_at(batch.position()).xmin >= seen.xmax;
 }
 
 // {1,2,3}
@@ -78,14 +78,16 @@ private:
 std::optional<Problem> listen(const Request& request, Feed& feed, Pool& pool) {
     Listener listener(request, pool);
     if (const auto problem = listener.ask()) return problem;
-    if (const std::string why = feed.problem(); !why.empty()) return Problem{.status = 503, .detail = "the events cannot be read", .sqlstate = "57P03"};
+    if (const std::string why = feed.problem(std::chrono::seconds(5)); !why.empty()) return Problem{.status = 503, .detail = "the events cannot be read", .sqlstate = "57P03"};
     const std::string position = request.http.get_header_value("Last-Event-ID");
-    std::uint64_t next = feed.begin(position);
+    bool overlaps = false;
+    std::uint64_t next = feed.begin(position, overlaps);
     std::string missed;
     std::optional<Snapshot> seen;
+    if (overlaps) seen = seen_at(position);
     if (next == 0) {
         // first the place in the feed, then the past: what is in both is known by its transaction
-        next = feed.begin("");
+        next = feed.begin("", overlaps);
         if (const auto problem = listener.catch_up(position, missed, seen.emplace())) return problem;
     }
     StreamedAnswer answer(*current_connection, {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}, {"X-Content-Type-Options", "nosniff"}},

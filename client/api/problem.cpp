@@ -25,7 +25,6 @@ constexpr std::array meanings{
     Meaning{"PW008", 404},  // no such machine, state or event
     Meaning{"P0002", 404},  // no such row
     Meaning{"42704", 404},  // no such object
-    Meaning{"42P01", 404},  // no such table
     Meaning{"42710", 409},  // it is there already
     Meaning{"42501", 403},  // the role may not
     Meaning{"28", 401},     // nobody's token

@@ -1,6 +1,7 @@
 // May throw. pawl bulk: bulk operations from the command line. Each command is one function or view of the pack.
 #include "bulk_commands.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -76,6 +77,23 @@ void add_status(Program& program, CLI::App& bulk) {
     });
 }
 
+void add_watch(Program& program, CLI::App& bulk) {
+    auto given = std::make_shared<Arguments>();
+    auto* command = bulk.add_subcommand("watch", "a live line of an operation until it ends; ends with 1 unless it completes without errors");
+    command->add_option("operation", given->operation, "its id; default: the newest");
+    program.run(command, [&program, given](pqxx::connection& connection) {
+        std::string operation = given->operation;
+        if (operation.empty()) {
+            const auto newest = sql::run_alone(connection, "SELECT o.operation FROM pawl_bulk.operations o ORDER BY o.operation DESC LIMIT 1");
+            if (newest.empty()) throw Error("P0002", "there is no operation yet");
+            operation = newest[0][0].as<std::string>();
+        }
+        const int ended = follow_operation(program, connection, operation);
+        if (program.output.json) print_operation(program, connection, operation);
+        return ended;
+    });
+}
+
 void add_list(Program& program, CLI::App& bulk) {
     auto given = std::make_shared<Arguments>();
     auto* command = bulk.add_subcommand("list", "operations, the newest first");
@@ -114,6 +132,31 @@ void add_errors(Program& program, CLI::App& bulk) {
     });
 }
 
+void export_to(std::ostream& out, const Program& program, const std::string& command) {
+    copy_out(program.connection, command, [&out](std::string_view bytes) {
+        if (!out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) throw Error("", "the export could not be written to its end");
+    });
+    if (!out.flush()) throw Error("", "the export could not be written to its end");
+}
+
+// The file has its name when it is whole; a half one never looks like the export. What is no plain file (/dev/stdout, a pipe) is written to.
+void export_to_file(const std::string& name, const Program& program, const std::string& command) {
+    const bool replaces = !std::filesystem::exists(name) || std::filesystem::is_regular_file(name);
+    const std::string part = replaces ? name + ".part" : name;
+    try {
+        std::ofstream file(part, std::ios::binary | std::ios::trunc);
+        if (!file) throw CLI::ValidationError("cannot write " + name);
+        export_to(file, program, command);
+        file.close();
+        if (!file) throw Error("", "the export could not be written to its end");
+        if (replaces) std::filesystem::rename(part, name);
+    } catch (...) {
+        std::error_code ignored;
+        if (replaces) std::filesystem::remove(part, ignored);
+        throw;
+    }
+}
+
 void add_export(Program& program, CLI::App& bulk) {
     auto* command = bulk.add_subcommand("export", "one line a row: where it stands and why; for standard output or a file");
     auto given = of_operation(command);
@@ -130,14 +173,11 @@ void add_export(Program& program, CLI::App& bulk) {
             "SELECT pawl_bulk.export_command($1::uuid, $2, $3, states => $4::text[], error_types => $5::text[], steps => $6::text[], rows => $7::bigint[], neutralise => $8::boolean)",
             given->operation, given->mode, program.output.json ? "json" : given->format, sql::or_null(states), sql::or_null(types), sql::or_null(steps), sql::or_null(rows),
             given->flag ? "false" : "true");
-        std::ofstream file;
-        if (!given->file.empty()) {
-            file.open(given->file, std::ios::binary | std::ios::trunc);
-            if (!file) throw CLI::ValidationError("cannot write " + given->file);
-        }
-        std::ostream& out = given->file.empty() ? std::cout : file;
-        copy_out(program.connection, made[0][0].as<std::string>(), [&out](std::string_view bytes) { out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())); });
-        if (!out.flush()) throw Error("", "the export could not be written to its end");
+        const std::string command = made[0][0].as<std::string>();
+        if (given->file.empty())
+            export_to(std::cout, program, command);
+        else
+            export_to_file(given->file, program, command);
         return fine;
     });
 }
@@ -189,6 +229,7 @@ void add_bulk_commands(Program& program) {
     add_bulk_submit(program, *bulk);
     add_define(program, *bulk);
     add_status(program, *bulk);
+    add_watch(program, *bulk);
     add_list(program, *bulk);
     add_errors(program, *bulk);
     add_export(program, *bulk);

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <thread>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <pawl/bulk.hpp>
@@ -59,7 +60,7 @@ public:
     void tell(const std::string& line, bool last = false) {
         if (quiet_ || line == before_) return;
         if (live_) {
-            std::cerr << "\r\033[K" << line << std::flush;
+            std::cerr << "\r\033[K" << line.substr(0, width()) << std::flush;
             drawn_ = true;
         } else if (last || std::chrono::steady_clock::now() - told_ >= std::chrono::seconds(1)) {
             std::cerr << line << '\n';
@@ -69,6 +70,12 @@ public:
     }
 
 private:
+    // A line that wraps could not be written over.
+    static std::size_t width() {
+        winsize size{};
+        return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : std::string::npos;
+    }
+
     bool quiet_, live_, drawn_ = false;
     std::string before_;
     std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();

@@ -28,6 +28,7 @@ void add_machine_commands(Program& program);   // define, check, diagram, histor
 void add_task_commands(Program& program);      // start, list, show, follow, export, template, import
 void add_operator_commands(Program& program);  // retry, cancel, resolve, give-up
 void add_bulk_commands(Program& program);      // bulk submit, status, errors, export, retry, ...
+void add_saga_commands(Program& program);      // saga define, run, show, follow, revert, jobs, ...
 
 // The whole of a file; - is standard input.
 std::string read_file(const std::string& name);

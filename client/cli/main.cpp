@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
     add_task_commands(program);
     add_operator_commands(program);
     add_bulk_commands(program);
+    add_saga_commands(program);
     add_completion(program);
     try {
         program.app.parse(argc, argv);

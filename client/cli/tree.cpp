@@ -39,18 +39,20 @@ std::string line_of(const TreeStep& step, const std::string& below, bool colours
 }  // namespace
 
 const char* sign_of(const std::string& state) {
-    if (state == "complete" || state == "resolved_manually") return "✓";
-    if (state == "error" || state == "blocked_by_failures") return "✗";
-    if (state == "cancelled") return "-";
-    if (state == "in_progress" || state == "steps_in_process") return "▶";
-    if (state == "waiting_for_retry") return "↻";
+    if (state == "complete" || state == "resolved_manually" || state == "SUCCESS" || state == "COMPLETE") return "✓";
+    if (state == "error" || state == "blocked_by_failures" || state == "FAILURE" || state == "REVERT_FAILURE") return "✗";
+    if (state == "cancelled" || state == "IGNORE") return "-";
+    if (state == "REVERTED") return "↩";
+    if (state == "REVERTING") return "◀";
+    if (state == "in_progress" || state == "steps_in_process" || state == "RUNNING") return "▶";
+    if (state == "waiting_for_retry" || state == "RETRYING" || state.starts_with("SUSPEND") || state == "RESUMING") return "↻";
     return "·";
 }
 
 std::string coloured(const std::string& state, const std::string& text, bool colours) {
     if (!colours) return text;
     const std::string sign = sign_of(state);
-    const char* colour = sign == "✓" ? "32" : sign == "✗" ? "31" : sign == "▶" ? "34" : sign == "↻" ? "33" : "90";
+    const char* colour = sign == "✓" ? "32" : sign == "✗" ? "31" : sign == "▶" || sign == "◀" ? "34" : sign == "↻" ? "33" : "90";
     return "\033[" + std::string(colour) + "m" + text + "\033[0m";
 }
 

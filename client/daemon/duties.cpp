@@ -52,6 +52,11 @@ std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings
                           .statement = "SELECT pawl.prune_events(), NULL WHERE $1::integer IS NOT NULL",
                           .once = true,
                           .longest = std::chrono::minutes(1)});
+    if (there_is(connection, "pawl_api.prune_answers(interval,integer)"))
+        duties.push_back({.name = "prune_answers",
+                          .statement = "SELECT pawl_api.prune_answers(batch => $1::integer), NULL",
+                          .once = true,
+                          .longest = std::chrono::minutes(1)});
     for (const OwnDuty& own : settings.duties)
         duties.push_back({.name = own.name, .statement = own.sql, .plain = true, .once = true, .longest = own.every});
     return duties;

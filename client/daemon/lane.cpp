@@ -112,15 +112,28 @@ void Lane::wait() {
     for (const Entry& entry : entries_) until = std::min(until, entry.due);
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (time.count() <= 0) return;
-    // going to sleep is a transaction too: not for the first nap
-    if (settings_.wake && time > settings_.shortest_poll && sleeper_.doze(*connection_, entries_.empty() ? "" : entries_.front().duty.relation))
-        return;
-    if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_))
+    // going to sleep is a transaction too: not for the first nap; what came while it was announced is looked for once more
+    const bool tired = settings_.wake && time > settings_.shortest_poll;
+    if (tired && sleeper_.doze(*connection_, relations()))
+        look_at_all();
+    else if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_)) {
         for (Entry& entry : entries_)
-            if (!entry.duty.once) {
-                entry.pace.found();
-                entry.due = Clock::now();
-            }
+            if (!entry.duty.once) entry.pace.found();
+        look_at_all();
+    }
+}
+
+// Where the work of this lane comes up; nowhere in particular: events.
+std::vector<std::string> Lane::relations() const {
+    std::vector<std::string> names;
+    for (const Entry& entry : entries_)
+        if (std::find(names.begin(), names.end(), entry.duty.relation) == names.end()) names.push_back(entry.duty.relation);
+    return names.empty() ? std::vector<std::string>{""} : names;
+}
+
+void Lane::look_at_all() {
+    for (Entry& entry : entries_)
+        if (!entry.duty.once) entry.due = Clock::now();
 }
 
 void Lane::lost(const std::string& why) {

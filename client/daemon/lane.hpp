@@ -41,6 +41,8 @@ private:
     bool round();
     void count_gauges();
     void wait();
+    void look_at_all();
+    std::vector<std::string> relations() const;
     void lost(const std::string& why);
 
     std::string name_;

@@ -76,6 +76,7 @@ pawl::api::Settings api_settings(const Settings& settings) {
     api.connections = static_cast<std::size_t>(settings.api_connections);
     api.timeout = settings.api_timeout;
     api.limits.clients = static_cast<std::size_t>(settings.api_clients);
+    api.failed_logins = settings.api_failed_logins;
     api.limits.upload_bytes = static_cast<std::size_t>(settings.api_upload_mb) << 20;
     return api;
 }

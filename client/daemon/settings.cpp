@@ -100,11 +100,13 @@ const std::map<std::string, std::string>& setting_names() {
         {"api_certificate", "PEM file of the server's certificate and its chain: the HTTP API speaks TLS"},
         {"api_key", "PEM file of its key"},
         {"api_client_ca", "PEM file of the authority of clients' certificates"},
+        {"api_failed_logins", "failed logins of an address within a minute, after which it waits"},
         {"api_upload_mb", "largest file of an upload in megabytes"},
         {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
         {"log_format", "text or json"},
         {"log_level", "debug, info, warn or error"},
         {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
+        {"board_lease_ms", "for how long the jobs of boards are taken; extended at every third of it"},
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
     };
     return names;
@@ -143,6 +145,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.api_key = value;
     else if (name == "api_client_ca")
         settings.api_client_ca = value;
+    else if (name == "api_failed_logins")
+        settings.api_failed_logins = whole_number(name, value, 1, 1'000'000);
     else if (name == "api_upload_mb")
         settings.api_upload_mb = whole_number(name, value, 1, 1'000'000);
     else if (name == "gauges_ms")
@@ -153,6 +157,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.log_level = one_of(name, value, {"debug", "info", "warn", "error"});
     else if (name == "boards")
         settings.boards = list_of(value);
+    else if (name == "board_lease_ms")
+        settings.board_lease = std::chrono::milliseconds(whole_number(name, value, 100, 86'400'000));
     else if (name == "skip")
         settings.skip = list_of(value);
     else {

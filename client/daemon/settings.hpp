@@ -38,11 +38,13 @@ struct Settings {
     int api_clients = 1'024;                     // connections of clients, event streams included
     std::chrono::milliseconds api_timeout{30'000};  // of a statement
     std::string api_certificate, api_key, api_client_ca;  // PEM files; with the first two it speaks TLS
+    int api_failed_logins = 10;                  // of an address within a minute; then it waits
     int api_upload_mb = 4'096;                   // largest file
     std::chrono::milliseconds gauges{10'000};    // how often queues, owners and timers are counted for /metrics
     std::string log_format = "text";             // or json
     std::string log_level = "info";              // debug, info, warn or error
     std::set<std::string> boards;                // job boards to be a conductor of, by lease
+    std::chrono::milliseconds board_lease{60'000};  // for how long their jobs are taken; extended at every third of it
     std::set<std::string> skip;                  // duties that are left to others
     std::vector<OwnDuty> duties;
 };

@@ -6,12 +6,11 @@
 
 #include <pawl/errors.hpp>
 
-#include "database_text.hpp"
 #include "input_file.hpp"
 #include "libpq.hpp"
 #include "records.hpp"
+#include "row_copy.hpp"
 #include "sql.hpp"
-#include "utf8.hpp"
 
 namespace pawl {
 namespace {
@@ -45,58 +44,9 @@ std::string checksum_of(const BulkRequest& request) {
     return file.checksum();
 }
 
-// A value of COPY's text format.
-void append_escaped(std::string& line, std::string_view text) {
-    for (const char c : text) {
-        switch (c) {
-            case '\\': line += "\\\\"; break;
-            case '\n': line += "\\n"; break;
-            case '\r': line += "\\r"; break;
-            case '\t': line += "\\t"; break;
-            default: line += c;
-        }
-    }
-}
-
 std::string without_folders(const std::string& name) {
     return name.substr(name.rfind('/') + 1);
 }
-
-class Upload {
-public:
-    Upload(LibpqSession& session, const BulkRequest& request, BulkSubmitted& submitted)
-        : session_(session), database_(session.server_encoding()), submitted_(submitted), header_(request.format == "csv" && request.header) {}
-
-    void add(const Record& record) {
-        const bool readable = is_utf8(record.text), held = readable && database_.holds(record.text);
-        const std::string strange = held ? "" : !readable ? "the row has bytes that are no characters" : "the row has characters that the database's encoding, " + database_.encoding() + ", does not have";
-        const std::string_view problem = !record.problem.empty() ? record.problem : std::string_view(strange);
-        const std::int64_t row = header_seen_ || !header_ ? static_cast<std::int64_t>(++submitted_.rows) : 0;
-        header_seen_ = true;
-        if (!problem.empty() && row > 0) ++submitted_.malformed;
-        append_escaped(pending_, held ? record.text : std::string_view(database_.printable(readable ? std::string(record.text) : printable(record.text))));
-        pending_ += '\t';
-        problem.empty() ? void(pending_ += "\\N") : append_escaped(pending_, problem);
-        // where it is as one would think it is not written down
-        pending_ += record.line == row + (header_ ? 1 : 0) ? "\t\\N\n" : "\t" + std::to_string(record.line) + "\n";
-        if (pending_.size() >= 1 << 16) flush();
-    }
-
-    bool header_seen() const { return header_seen_; }
-
-    void flush() {
-        session_.put(pending_);
-        pending_.clear();
-    }
-
-private:
-    LibpqSession& session_;
-    DatabaseText database_;
-    BulkSubmitted& submitted_;
-    std::string pending_;
-    bool header_;
-    bool header_seen_ = false;
-};
 
 // As SQL has it: the quote, with the escape behind it, or nothing.
 std::string quote_of(const BulkRequest& request) {
@@ -125,7 +75,7 @@ BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const st
 
 void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file, BulkSubmitted& submitted, const std::function<void(const BulkProgress&)>& progress) {
     session.begin_copy("COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN");
-    Upload upload(session, request, submitted);
+    RowCopy upload([&](std::string_view lines) { session.put(lines); }, session.server_encoding(), request.format == "csv" && request.header);
     const RecordFormat format = request.format == "csv" ? RecordFormat::csv : request.format == "ndjson" ? RecordFormat::ndjson : RecordFormat::json;
     RecordSplitter splitter({.format = format, .delimiter = request.delimiter, .quote = request.quote, .escape = request.escape, .longest = request.longest_row},
                             [&](const Record& record) { upload.add(record); });
@@ -134,12 +84,14 @@ void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file,
         splitter.feed(bytes);
         if (progress && Clock::now() - told >= std::chrono::milliseconds(100)) {
             told = Clock::now();
-            progress({submitted.rows, file.position(), file.size()});
+            progress({upload.rows(), file.position(), file.size()});
         }
     }
     if (file.broken().empty()) splitter.finish();
     upload.flush();
     session.end_copy();
+    submitted.rows = upload.rows();
+    submitted.malformed = upload.malformed();
     submitted.input_error = file.broken().empty() ? splitter.broken() : file.broken();
     submitted.checksum = file.checksum();
     if (request.format == "csv" && request.header && request.columns.empty() && !upload.header_seen() && !submitted.input_error.empty()) throw Error("", submitted.input_error);

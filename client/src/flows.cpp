@@ -35,6 +35,10 @@ std::string resume_flow(pqxx::transaction_base& transaction, const std::string& 
     return text_of(sql::run(transaction, "SELECT pawl_saga.resume($1::uuid)", flow));
 }
 
+std::string signal_flow(pqxx::transaction_base& transaction, const std::string& flow, const std::string& signal, const nlohmann::json& payload) {
+    return text_of(sql::run(transaction, "SELECT pawl_saga.signal($1::uuid, $2, $3::jsonb)", flow, signal, payload.dump()));
+}
+
 std::optional<FlowStatus> flow_status(pqxx::transaction_base& transaction, const std::string& flow) {
     const pqxx::result found =
         sql::run(transaction,

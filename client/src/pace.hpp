@@ -16,6 +16,9 @@ public:
     // There was work, so there may be more.
     void found() noexcept { next_ = shortest_; }
 
+    // There was work, and what follows from it is likely to be somebody else's doing just now: it is there in no time.
+    void follows() noexcept { next_ = std::max(shortest_ / 5, Wait(1)); }
+
     // The next wait; each is twice the one before.
     Wait idle() noexcept {
         const Wait now = next_;

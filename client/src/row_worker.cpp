@@ -12,6 +12,9 @@
 #include <thread>
 
 #include "pace.hpp"
+#include "passing.hpp"
+#include "signal_event.hpp"
+#include "sleeper.hpp"
 #include "sql.hpp"
 
 namespace pawl {
@@ -23,11 +26,6 @@ std::string random_name() {
     std::string name = "rows-";
     for (int i = 0; i < 24; ++i) name += "0123456789abcdef"[random() % 16];
     return name;
-}
-
-bool passes(const Error& error) {
-    const std::string& code = error.sqlstate();
-    return dynamic_cast<const TryAgain*>(&error) || code.rfind("53", 0) == 0 || code == "57014" || code == "55P03" || code == "25006";
 }
 
 std::vector<Row> rows_of(const pqxx::result& claimed) {
@@ -55,17 +53,20 @@ std::vector<Row> rows_of(const pqxx::result& claimed) {
 }  // namespace
 
 struct RowWorker::Impl {
-    explicit Impl(RowWorkerSettings given) : settings(std::move(given)) {}
+    explicit Impl(RowWorkerSettings given) : settings(std::move(given)), stops(static_cast<std::size_t>(std::max(1, settings.threads))) {}
 
-    void work();
+    void work(const SignalEvent& woken);
     bool turn(pqxx::connection& connection, const std::string& name);
     void handle(std::vector<Row>& rows) const;
     void report(pqxx::connection& connection, const std::string& name, const std::vector<Row>& rows);
     void beat(std::stop_token stop);
     void wait(std::chrono::milliseconds time);
+    void rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken) const;
+    void stop() noexcept;
     void say(const std::string& message);
 
     RowWorkerSettings settings;
+    std::vector<SignalEvent> stops;  // one a thread
     std::map<std::string, RowHandler> handlers;
     std::atomic<bool> stopping{false};
     std::atomic<std::uint64_t> claimed{0}, reported{0}, dropped{0};
@@ -85,6 +86,12 @@ void RowWorker::Impl::say(const std::string& message) {
 void RowWorker::Impl::wait(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex);
     wake_up.wait_for(lock, time, [this] { return stopping.load(); });
+}
+
+void RowWorker::Impl::stop() noexcept {
+    stopping = true;
+    wake_up.notify_all();
+    for (const SignalEvent& woken : stops) woken.set();
 }
 
 // Rows of one step and kind together.
@@ -146,9 +153,17 @@ bool RowWorker::Impl::turn(pqxx::connection& connection, const std::string& name
     return true;
 }
 
-void RowWorker::Impl::work() {
+// Until there may be work, or the time has come to look.
+void RowWorker::Impl::rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken) const {
+    // going to sleep is a transaction too: not for the first nap
+    if (settings.wake && pace.next() > sleeper.patience(settings.shortest_poll) && sleeper.doze(connection, "pawl_bulk.work")) return;
+    if (woken.wait(connection.sock(), pace.idle()) && sleeper.woken(connection)) pace.found();
+}
+
+void RowWorker::Impl::work(const SignalEvent& woken) {
     Pace pace(settings.shortest_poll, settings.longest_poll);
     std::unique_ptr<pqxx::connection> connection;
+    Sleeper sleeper;
     std::string name;
     const auto forget = [&] {
         const std::lock_guard lock(mutex);
@@ -158,15 +173,18 @@ void RowWorker::Impl::work() {
         try {
             if (!connection) {
                 connection = connect(settings.connection);
+                sleeper = Sleeper();
                 name = random_name();
                 const std::lock_guard lock(mutex);
                 alive.insert(name);
                 say("works as " + name);
             }
-            if (turn(*connection, name))
+            if (turn(*connection, name)) {
                 pace.found();
-            else
-                wait(pace.idle());
+                sleeper.found();
+            } else {
+                rest(*connection, sleeper, pace, woken);
+            }
         } catch (const Error& problem_now) {
             const bool lost = dynamic_cast<const ConnectionLost*>(&problem_now) != nullptr;
             if (!lost && !passes(problem_now)) {
@@ -178,7 +196,7 @@ void RowWorker::Impl::work() {
                 forget();
                 connection.reset();
             }
-            wait(std::max(pace.idle(), std::chrono::milliseconds(50)));
+            woken.wait(-1, std::max(pace.idle(), std::chrono::milliseconds(50)));
         }
     }
     forget();
@@ -217,15 +235,16 @@ void RowWorker::run() {
     {
         std::jthread heart([this](std::stop_token stop) { impl_->beat(stop); });
         std::vector<std::jthread> threads;
-        for (int i = 0; i < std::max(1, impl_->settings.threads); ++i)
-            threads.emplace_back([this] {
+        for (const SignalEvent& woken : impl_->stops)
+            threads.emplace_back([this, &woken] {
                 try {
-                    impl_->work();
+                    impl_->work(woken);
                 } catch (...) {
-                    const std::lock_guard lock(impl_->mutex);
-                    impl_->problem = std::current_exception();
-                    impl_->stopping = true;
-                    impl_->wake_up.notify_all();
+                    {
+                        const std::lock_guard lock(impl_->mutex);
+                        impl_->problem = std::current_exception();
+                    }
+                    impl_->stop();
                 }
             });
         threads.clear();  // waits for them
@@ -233,10 +252,7 @@ void RowWorker::run() {
     if (impl_->problem) std::rethrow_exception(impl_->problem);
 }
 
-void RowWorker::stop() noexcept {
-    impl_->stopping = true;
-    impl_->wake_up.notify_all();
-}
+void RowWorker::stop() noexcept { impl_->stop(); }
 
 RowWorkerCounts RowWorker::counts() const { return {impl_->claimed, impl_->reported, impl_->dropped}; }
 

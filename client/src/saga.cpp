@@ -75,6 +75,8 @@ Task& Task::provides_member(const std::string& name, const std::string& member) 
 }
 Task& Task::execute(const std::string& handler) { return with("execute", handler); }
 Task& Task::revert(const std::string& handler) { return with("revert", handler); }
+Task& Task::wait_for(const std::string& signal) { return with("signal", signal); }
+Task& Task::wait(std::chrono::milliseconds time) { return with("wait_seconds", seconds(time)); }
 Task& Task::queue(const std::string& name) { return with("queue", name); }
 Task& Task::priority(int higher_is_earlier) { return with("priority", higher_is_earlier); }
 Task& Task::timeout(std::chrono::milliseconds of_execute) { return with("timeout_seconds", seconds(of_execute)); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "sql.hpp"
 
@@ -11,20 +12,15 @@ namespace pawl {
 
 class Sleeper {
 public:
-    // Announces that this session goes to sleep; true if it has just begun to, so that work must be looked for once more.
-    bool doze(pqxx::connection& connection, const std::string& relation) {
+    // Announces that this session goes to sleep; true if it has just begun to, so that work must be looked for once more. Relations
+    // that wake nobody are left out; none is the channel of events.
+    bool doze(pqxx::connection& connection, const std::vector<std::string>& relations) {
         if (dozing_ || !possible_) return false;
-        try {
-            sql::run_alone(connection, "SELECT pawl.sleep($1::regclass)", relation.empty() ? nullptr : relation.c_str());
-        } catch (const ConnectionLost&) {
-            throw;
-        } catch (const Error&) {
-            possible_ = false;  // attached without wake, or not allowed
-            return false;
-        }
-        dozing_ = true;
-        return true;
+        for (const std::string& relation : relations) dozing_ |= announce(connection, relation);
+        possible_ = dozing_;
+        return dozing_;
     }
+    bool doze(pqxx::connection& connection, const std::string& relation) { return doze(connection, std::vector<std::string>{relation}); }
 
     // The socket has something to say: true if it was a notification.
     bool woken(pqxx::connection& connection) {
@@ -41,6 +37,18 @@ public:
     std::chrono::milliseconds patience(std::chrono::milliseconds first_nap) const noexcept { return first_nap * (1 << in_vain_); }
 
 private:
+    // False: it was attached without wake, or this is not allowed.
+    static bool announce(pqxx::connection& connection, const std::string& relation) {
+        try {
+            sql::run_alone(connection, "SELECT pawl.sleep($1::regclass)", relation.empty() ? nullptr : relation.c_str());
+        } catch (const ConnectionLost&) {
+            throw;
+        } catch (const Error&) {
+            return false;
+        }
+        return true;
+    }
+
     bool dozing_ = false;
     int in_vain_ = 0;  // wake-ups that brought no work, in a row
     bool possible_ = true;

@@ -250,7 +250,7 @@ void Worker::Impl::run() {
         try {
             const Next next = turn();
             if (next != Next::later) {
-                pace.found();
+                pace.follows();
                 sleeper.found();
             }
             if (next == Next::at_once) continue;

@@ -1,6 +1,6 @@
 // A worker for the device operation of the demo: registers addresses in batches, and looks whether a vendor's carrier has answered.
 //
-//     worker [lease in ms] [microseconds a row]        the database is libpq's: PGHOST, PGDATABASE, ...
+//     worker [lease in ms] [microseconds a row] [longest poll in ms]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +17,7 @@ int main(int argc, char** argv) try {
         .threads = 1,
         .batch = 500,
         .lease = std::chrono::milliseconds(argc > 1 ? std::atoi(argv[1]) : 60'000),
+        .longest_poll = std::chrono::milliseconds(argc > 3 ? std::atoi(argv[3]) : 500),
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });
     // sync: the registry is busy at the first try of addresses that end with F, and never takes those that end with 00

@@ -3,6 +3,7 @@
 //     worker [milliseconds a call] [lease in ms] [threads]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -20,15 +21,31 @@ void from_json(const nlohmann::json& json, Booking& booking) {
 }
 
 // A service's answer; what is no code of a booking is a refusal, which becomes an error with the service's own SQLSTATE.
-std::string call(const std::string& service, const std::string& verb, int trip, std::chrono::milliseconds takes) {
-    thread_local const auto connection = pawl::connect({.application_name = "travel agent"});
-    std::this_thread::sleep_for(takes);
-    pqxx::nontransaction transaction(*connection);
-    const std::string quoted = transaction.quote_name(service);
-    const auto said = transaction.exec("select a, public.refusal(" + transaction.quote(service) + ", a) from " + quoted + "." + transaction.quote_name(verb) + "(" +
-                                       std::to_string(trip) + ") a")[0];
+std::string ask(pqxx::connection& connection, const std::string& service, const std::string& verb, int trip) {
+    pqxx::nontransaction transaction(connection);
+    const auto said = transaction.exec("select a, public.refusal(" + transaction.quote(service) + ", a) from " + transaction.quote_name(service) + "." +
+                                       transaction.quote_name(verb) + "(" + std::to_string(trip) + ") a")[0];
     if (said[0].size() == 5) throw pawl::Error(said[0].as<std::string>(), service + " " + said[1].as<std::string>());
     return said[0].as<std::string>();
+}
+
+// A service that cannot be reached has not refused: it is asked again for as long as the task is ours. It answers the same question the same way.
+std::string call(const pawl::SagaTask& task, const std::string& service, const std::string& verb, std::chrono::milliseconds takes) {
+    thread_local std::unique_ptr<pqxx::connection> connection;
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
+        try {
+            if (!connection) connection = pawl::connect({.application_name = "travel agent"});
+            std::this_thread::sleep_for(takes);
+            return ask(*connection, service, verb, task.argument<int>("trip"));
+        } catch (const pqxx::broken_connection&) {
+            connection.reset();
+        } catch (const pqxx::sql_error& problem) {
+            if (problem.sqlstate().rfind("57P", 0) != 0) throw;  // the server is going down
+            connection.reset();
+        } catch (const pawl::ConnectionLost&) {
+        }
+        if (task.stop.stop_requested()) throw pawl::Failure("unreachable", service + " cannot be reached");
+    }
 }
 
 }  // namespace
@@ -50,12 +67,12 @@ int main(int argc, char** argv) try {
         [takes](const pawl::SagaTask& task) {
             const auto service = task.argument<std::string>("service");
             task.progress(0.5, {{"asking", service}});
-            return Booking{service, call(service, "book", task.argument<int>("trip"), takes)};
+            return Booking{service, call(task, service, "book", takes)};
         },
         [takes](const pawl::SagaTask& task) {
-            // what failed left nothing to cancel
-            if (task.result.is_null()) return;
-            call(task.done<Booking>().service, "cancel", task.argument<int>("trip"), takes);
+            if (!task.result.is_null()) task.progress(0.5, {{"cancelling", task.done<Booking>().code}});
+            // also where it failed: a worker that died may have booked before
+            call(task, task.argument<std::string>("service"), "cancel", takes);
         });
     const pawl::StopOnSignals signals([&] { worker.stop(); });
     std::fprintf(stderr, "processor %s\n", worker.processor().c_str());

@@ -233,20 +233,27 @@ AS $function$
 DECLARE
     parted pg_partitioned_table;
     problem text;
-    makes text := format('create table … partition of %s default', bound.history);
+    makes text;
 BEGIN
     SELECT p.* INTO parted FROM pg_partitioned_table p WHERE p.partrelid = bound.history;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    IF parted.partstrat <> 'h' AND parted.partdefid = 0 THEN
+    SELECT format('partition %s of the log belongs to another role than the log, whose owner prunes', m::regclass),
+           format('alter table %s owner to %s', m::regclass, log.relowner::regrole) INTO problem, makes
+      FROM pg_class log CROSS JOIN LATERAL pawl._members(log.oid) m JOIN pg_class c ON c.oid = m AND c.relispartition
+     WHERE log.oid = bound.history AND NOT pg_has_role(log.relowner, c.relowner, 'USAGE') ORDER BY m LIMIT 1;
+    IF FOUND THEN
+        NULL;
+    ELSIF parted.partstrat <> 'h' AND parted.partdefid = 0 THEN
         problem := 'the log has no default partition: a move is refused where there is no partition for its entry';
+        makes := format('create table … partition of %s default', bound.history);
     ELSIF parted.partstrat = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = bound.history AND i.inhrelid <> parted.partdefid)
           AND pg_relation_size(parted.partdefid) > 1000000 THEN
         problem := 'entries go to the default partition of the log, which is never dropped';
         makes := format('select pawl.extend_log(%L, …), or create table … partition of %s for values …', bound.relation, bound.history);
     END IF;
-    RETURN QUERY SELECT 'log_partitions', CASE WHEN problem IS NULL THEN 'ok' WHEN parted.partdefid = 0 THEN 'error' ELSE 'warning' END, problem,
+    RETURN QUERY SELECT 'log_partitions', CASE WHEN problem IS NULL THEN 'ok' WHEN parted.partstrat <> 'h' AND parted.partdefid = 0 THEN 'error' ELSE 'warning' END, problem,
         CASE WHEN problem IS NOT NULL THEN makes END;
 END
 $function$;

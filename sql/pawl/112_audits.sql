@@ -9,7 +9,6 @@ CREATE TABLE pawl.audit_binding (
     key_columns name[] NOT NULL,
     parent_columns name[] NOT NULL DEFAULT '{}',
     audit_parent_columns name[] NOT NULL DEFAULT '{}',
-    pruned_before timestamptz NOT NULL DEFAULT '-infinity',
     audited_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     audited_by text NOT NULL DEFAULT CURRENT_USER,
     -- What parent_columns meant when they were written, as in pawl.binding.
@@ -20,9 +19,25 @@ COMMENT ON TABLE pawl.audit_binding IS 'one row a log whose results are audited;
 COMMENT ON COLUMN pawl.audit_binding.key_columns IS 'what the key columns of the log are called in the audit';
 COMMENT ON COLUMN pawl.audit_binding.parent_columns IS 'columns of the relation that are copied';
 COMMENT ON COLUMN pawl.audit_binding.audit_parent_columns IS 'what they are called in the audit';
-COMMENT ON COLUMN pawl.audit_binding.pruned_before IS 'older results may have been removed by pawl.prune_audit';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', 'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
+
+-- Apart from the bindings: those of an extension's tables are made by its script and not dumped, but what was pruned is data.
+CREATE TABLE pawl.pruned_audit (
+    log regclass NOT NULL PRIMARY KEY,
+    pruned_before timestamptz NOT NULL
+);
+COMMENT ON TABLE pawl.pruned_audit IS 'one row an audit that was ever pruned, by its log; written by pawl.prune_audit';
+COMMENT ON COLUMN pawl.pruned_audit.pruned_before IS 'older results may have been removed';
+SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_audit', '');
+
+CREATE FUNCTION pawl._pruned_before(log regclass) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce((SELECT p.pruned_before FROM pawl.pruned_audit p WHERE p.log = _pruned_before.log), '-infinity')
+$function$;
+COMMENT ON FUNCTION pawl._pruned_before(regclass) IS 'internal: results older than this may have been removed from the audit of a log';
 
 CREATE FUNCTION pawl._audit_binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -205,7 +205,7 @@ BEGIN
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: into_table => …');
     END IF;
     IF present.log IS NULL THEN
-        a.pruned_before := '-infinity';
+        DELETE FROM pawl.pruned_audit p WHERE p.log = a.log;
         a.audited_at := now();
         a.audited_by := current_user;
         INSERT INTO pawl.audit_binding SELECT a.*;
@@ -231,7 +231,7 @@ SET row_security = off
 AS $function$
 BEGIN
     EXECUTE pawl._audit_statement(a, bound, a.log::text,
-        format('n.created_at >= %L AND NOT EXISTS (SELECT FROM %s x WHERE %s AND x.transition_id = n.id)', a.pruned_before, a.audit,
+        format('n.created_at >= %L AND NOT EXISTS (SELECT FROM %s x WHERE %s AND x.transition_id = n.id)', pawl._pruned_before(a.log), a.audit,
                pawl._same_key('x', a.key_columns, 'n', bound.log_key_columns, a.audit)));
 END
 $function$;

@@ -237,7 +237,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    UPDATE pawl.audit_binding b SET pruned_before = cutoff WHERE b.log = _prune_audit_plan.log AND b.pruned_before < cutoff;
+    INSERT INTO pawl.pruned_audit AS p (log, pruned_before) VALUES (log, cutoff)
+    ON CONFLICT ON CONSTRAINT pruned_audit_pkey DO UPDATE SET pruned_before = cutoff WHERE p.pruned_before < cutoff;
     SELECT b.audit INTO audit FROM pawl.audit_binding b WHERE b.log = _prune_audit_plan.log;
     statement := format('WITH removed AS (DELETE FROM %1$s WHERE ctid = ANY (ARRAY(SELECT a.ctid FROM %1$s a WHERE a.recorded_at < $1 '
                         'ORDER BY a.recorded_at LIMIT $2)) RETURNING 1) SELECT count(*) FROM removed', audit::regclass);

@@ -83,7 +83,7 @@ BEGIN
         pawl._key_label('n', bound.log_key_columns), pawl._key_label('a', a.key_columns),
         pawl._same_key('a', a.key_columns, 'n', bound.log_key_columns, a.audit),
         pawl._same_key('l', bound.log_key_columns, 'a', a.key_columns, bound.history))
-        USING bound.relation, bound.state_column, a.pruned_before, coalesce(horizon, '-infinity');
+        USING bound.relation, bound.state_column, pawl._pruned_before(bound.history), coalesce(horizon, '-infinity');
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_audit(pawl.binding) IS 'internal: audits that do not agree with their log';
@@ -205,6 +205,7 @@ DECLARE
 BEGIN
     SELECT array_agg(d.objid) INTO gone FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
     DELETE FROM pawl.audit_binding b WHERE b.log::oid = ANY (gone);
+    DELETE FROM pawl.pruned_audit p WHERE p.log::oid = ANY (gone);
     FOR a IN SELECT b.* FROM pawl.audit_binding b WHERE b.audit::oid = ANY (gone) LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgfoid = 'pawl.audit_results()'::regprocedure)
            AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = a.log) THEN

@@ -15,8 +15,9 @@ GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.
 GRANT INSERT ON pawl.paused TO PUBLIC;
 GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
-GRANT SELECT ON pawl.audit_binding, pawl.pruned_log TO PUBLIC;
+GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
+GRANT DELETE ON pawl.pruned_audit TO pawl_admin;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT EXECUTE ON FUNCTION

@@ -87,10 +87,10 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    operation uuid := pawl_api._uuid(q, 'id');
+    id uuid := pawl_api._uuid(q, 'id');
 BEGIN
-    PERFORM pawl_api._need_operation(operation);
-    RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = bulk_status.operation);
+    PERFORM pawl_api._need_operation(id);
+    RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = id);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_status(jsonb) IS 'route: status, counters and progress of an operation';

@@ -113,10 +113,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     b jsonb := pawl_api._object(body, '{name,inputs,defer_reverts,never_resolve,version}');
+    made uuid;
 BEGIN
     PERFORM pawl_api._need('pawl_saga');
-    RETURN pawl_api.get_flow(jsonb_build_object('flow', pawl_saga.start(pawl_api._required(b, 'name'), coalesce(b -> 'inputs', '{}'), coalesce((b ->> 'defer_reverts')::boolean, false),
-        coalesce((b ->> 'never_resolve')::boolean, false), (b ->> 'version')::integer)));
+    made := pawl_saga.start(pawl_api._required(b, 'name'), coalesce(b -> 'inputs', '{}'), coalesce((b ->> 'defer_reverts')::boolean, false),
+        coalesce((b ->> 'never_resolve')::boolean, false), (b ->> 'version')::integer);
+    RETURN pawl_api.get_flow(jsonb_build_object('flow', made));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.start_flow(jsonb, jsonb) IS 'route: starts a flow of a definition';
@@ -185,10 +187,12 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     b jsonb := pawl_api._object(body, '{name,flow,inputs,details,priority,board}');
+    made uuid;
 BEGIN
     PERFORM pawl_api._need('pawl_saga');
-    RETURN pawl_api.get_job(jsonb_build_object('job', pawl_saga.post(pawl_api._required(b, 'name'), b ->> 'flow', coalesce(b -> 'inputs', '{}'), coalesce(b -> 'details', '{}'),
-        coalesce(b ->> 'priority', 'NORMAL'), coalesce(b ->> 'board', 'default'))));
+    made := pawl_saga.post(pawl_api._required(b, 'name'), b ->> 'flow', coalesce(b -> 'inputs', '{}'), coalesce(b -> 'details', '{}'),
+        coalesce(b ->> 'priority', 'NORMAL'), coalesce(b ->> 'board', 'default'));
+    RETURN pawl_api.get_job(jsonb_build_object('job', made));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.post_job(jsonb, jsonb) IS 'route: posts a job';

@@ -1,33 +1,6 @@
 -- The event stream. A daemon reads the outbox once, for all who listen to it, by a consumer of its own; a position is the snapshot of
 -- what was read, so whoever lost his daemon goes on at another.
 
--- A consumer that no other daemon has. Those of daemons that are gone are taken over, or dropped: they would keep events for nobody.
-CREATE FUNCTION pawl_api._open_feed() RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    locks constant integer := 'pawl_api.tokens'::regclass::oid::bigint % 2147483647;
-    mine text;
-BEGIN
-    FOR slot IN 1 .. 64 LOOP
-        IF pg_try_advisory_lock(locks, slot) THEN
-            IF mine IS NULL THEN
-                mine := 'pawl_api:' || slot;
-                IF NOT EXISTS (SELECT FROM pawl.consumer c WHERE c.consumer = mine) THEN
-                    PERFORM pawl.create_consumer(mine);
-                END IF;
-            ELSE
-                DELETE FROM pawl.consumer c WHERE c.consumer = 'pawl_api:' || slot;
-                PERFORM pg_advisory_unlock(locks, slot);
-            END IF;
-        END IF;
-    END LOOP;
-    RETURN mine;
-END
-$function$;
-COMMENT ON FUNCTION pawl_api._open_feed() IS 'internal: the consumer of this session''s daemon; its advisory lock says that the daemon lives. null: 64 daemons have theirs';
-
 CREATE FUNCTION pawl_api._position(seen pg_snapshot, at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -35,6 +8,32 @@ AS $function$
     SELECT (extract(epoch FROM at) * 1000)::bigint || '-' || seen::text
 $function$;
 COMMENT ON FUNCTION pawl_api._position(pg_snapshot, timestamptz) IS 'internal: a place in the stream as text';
+
+-- A consumer that no other daemon has. Those of daemons that are gone are taken over, or dropped: they would keep events for nobody.
+CREATE FUNCTION pawl_api._open_feed(OUT consumer text, OUT place text) RETURNS record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    locks constant integer := 'pawl_api.tokens'::regclass::oid::bigint % 2147483647;
+BEGIN
+    FOR slot IN 1 .. 64 LOOP
+        IF pg_try_advisory_lock(locks, slot) THEN
+            IF consumer IS NULL THEN
+                consumer := 'pawl_api:' || slot;
+                IF NOT EXISTS (SELECT FROM pawl.consumer c WHERE c.consumer = _open_feed.consumer) THEN
+                    PERFORM pawl.create_consumer(consumer);
+                END IF;
+            ELSE
+                DELETE FROM pawl.consumer c WHERE c.consumer = 'pawl_api:' || slot;
+                PERFORM pg_advisory_unlock(locks, slot);
+            END IF;
+        END IF;
+    END LOOP;
+    place := (SELECT pawl_api._position(c.seen, clock_timestamp()) FROM pawl.consumer c WHERE c.consumer = _open_feed.consumer);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._open_feed() IS 'internal: the consumer of this session''s daemon, and where it is; its advisory lock says that the daemon lives. null: 64 daemons have theirs';
 
 CREATE FUNCTION pawl_api._events_of(consumer text, batch integer, OUT txid text, OUT relation oid, OUT failed boolean, OUT event text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

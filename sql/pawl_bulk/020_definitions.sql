@@ -46,6 +46,7 @@ CREATE TABLE pawl_bulk.steps (
     run_timeout interval CHECK (run_timeout OPERATOR(pg_catalog.>) '0'),
     allow_operation_retry boolean NOT NULL DEFAULT true,
     signal_key text,
+    error_type text COLLATE "C" NOT NULL DEFAULT 'StepFailure' CHECK (error_type = ANY ('{StepFailure,Processing}')),
     PRIMARY KEY (name, version, step_index),
     FOREIGN KEY (name, version) REFERENCES pawl_bulk.definitions ON DELETE CASCADE,
     CHECK (kind = 'sync' OR timeout IS NOT NULL),
@@ -56,6 +57,7 @@ COMMENT ON COLUMN pawl_bulk.steps.queue IS 'where workers claim the step; ''sql:
 COMMENT ON COLUMN pawl_bulk.steps.timeout IS 'how long a poll or signal step may wait';
 COMMENT ON COLUMN pawl_bulk.steps.run_timeout IS 'how long an attempt may take in Running, waits between tries included';
 COMMENT ON COLUMN pawl_bulk.steps.signal_key IS 'pattern of the key: {row}, {step}, {data.<field>}; by default s{step}-r{row}';
+COMMENT ON COLUMN pawl_bulk.steps.error_type IS 'what a failure of the handler is called: Processing where the definition is one handler without steps';
 CREATE UNIQUE INDEX steps_names ON pawl_bulk.steps (name, version, pg_catalog.lower(step_name));
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.definitions', '');

@@ -12,6 +12,11 @@ CREATE FUNCTION pawl_bulk.csv_fields(record text, delimiter text DEFAULT ',', qu
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_fields';
 COMMENT ON FUNCTION pawl_bulk.csv_fields(text, text, text) IS 'the fields of a record of CSV; 22P04: it is malformed';
 
+-- Called once a row wherever it stands in a default. A default that is VOLATILE would make COPY write row by row.
 CREATE FUNCTION pawl_bulk.next_row() RETURNS bigint
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_next_row';
+LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_next_row';
 COMMENT ON FUNCTION pawl_bulk.next_row() IS 'the number of the next row that is copied into the operation of this transaction (setting pawl_bulk.operation); a header has 0';
+
+CREATE FUNCTION pawl_bulk.takes_rows(operation uuid) RETURNS boolean
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_takes_rows';
+COMMENT ON FUNCTION pawl_bulk.takes_rows(uuid) IS 'whether the input of an operation is open; it is looked up once a statement';

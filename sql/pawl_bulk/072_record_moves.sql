@@ -85,8 +85,13 @@ BEGIN
     END IF;
     INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
-           pawl_bulk.row_data(r.operation, r.row_number), r.started_at, r.tries
+           CASE WHEN i.data IS NOT NULL THEN i.data
+                WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
+                ELSE pawl_bulk._json(i.raw) END, r.started_at, r.tries
       FROM old_records r
+     CROSS JOIN LATERAL (SELECT x.format, x.columns, x.dialect FROM pawl_bulk.operations x WHERE x.operation = r.operation OFFSET 0) o
+      LEFT JOIN LATERAL (SELECT x.data, x.raw FROM pawl_bulk.input x
+                          WHERE x.operation = r.operation AND x.row_number = r.row_number AND x.problem IS NULL OFFSET 0) i ON true
      WHERE r.state IN ('Failed', 'TimedOut')
        AND (r.operation, r.row_number, r.step_index) NOT IN (SELECT n.operation, n.row_number, n.step_index FROM new_records n WHERE n.state <> 'Pending');
     -- held until the operation is Running again

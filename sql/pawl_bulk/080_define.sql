@@ -65,6 +65,32 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._define_step(text, integer, integer, jsonb) IS 'internal: stores a step of a definition; 22023';
 
+-- The steps of a definition: those it lists, or one for its handler.
+CREATE FUNCTION pawl_bulk._steps_of(configuration jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    name text := configuration ->> 'name';
+    of_step constant text[] := '{handler,max_retries,backoff,run_timeout,allow_operation_retry}';
+    steps jsonb := configuration -> 'steps';
+BEGIN
+    IF configuration ?| of_step THEN
+        IF steps IS NOT NULL THEN
+            PERFORM pawl._raise('22023', format('definition "%s" has steps and a handler of its own', name), NULL, 'Handlers belong to the steps.');
+        END IF;
+        RETURN jsonb_build_array(jsonb_build_object('name', 'process') || (SELECT jsonb_object_agg(k, v) FROM jsonb_each(configuration) e(k, v) WHERE k = ANY (of_step)));
+    ELSIF jsonb_typeof(steps) IS DISTINCT FROM 'array' OR jsonb_array_length(steps) = 0 THEN
+        PERFORM pawl._raise('22023', format('definition "%s" has no steps', name), 'Nor has it a handler.');
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(steps) s GROUP BY lower(s ->> 'name') HAVING count(*) > 1) THEN
+        PERFORM pawl._raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
+    END IF;
+    RETURN steps;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._steps_of(jsonb) IS 'internal: the steps of a definition as JSON; 22023';
+
 CREATE FUNCTION pawl_bulk.define(configuration jsonb) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -72,17 +98,15 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     name text := configuration ->> 'name';
+    steps jsonb;
     newest pawl_bulk.definitions;
     next_version integer;
 BEGIN
-    PERFORM pawl_bulk._known_fields(configuration, '{name,description,metadata,metadata_validators,row,validators,row_id,is_retryable,track_row_data,max_retry_attempts,max_takeovers,max_input_bytes,steps}', 'a definition');
+    PERFORM pawl_bulk._known_fields(configuration, '{name,description,metadata,metadata_validators,row,validators,row_id,is_retryable,track_row_data,max_retry_attempts,max_takeovers,max_input_bytes,steps,handler,max_retries,backoff,run_timeout,allow_operation_retry}', 'a definition');
     IF coalesce(name, '') = '' OR length(name) > 100 THEN
         PERFORM pawl._raise('22023', 'a definition needs a name of 1 to 100 characters');
-    ELSIF jsonb_typeof(configuration -> 'steps') IS DISTINCT FROM 'array' OR jsonb_array_length(configuration -> 'steps') = 0 THEN
-        PERFORM pawl._raise('22023', format('definition "%s" has no steps', name));
-    ELSIF EXISTS (SELECT FROM jsonb_array_elements(configuration -> 'steps') s GROUP BY lower(s ->> 'name') HAVING count(*) > 1) THEN
-        PERFORM pawl._raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
     END IF;
+    steps := pawl_bulk._steps_of(configuration);
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.define ' || name, 0));
     SELECT d.* INTO newest FROM pawl_bulk.definitions d WHERE d.name = configuration ->> 'name' ORDER BY d.version DESC LIMIT 1;
     IF newest.configuration = configuration AND newest.dropped_at IS NULL THEN
@@ -96,12 +120,15 @@ BEGIN
             coalesce((configuration ->> 'is_retryable')::boolean, false), coalesce((configuration ->> 'track_row_data')::boolean, false),
             coalesce((configuration ->> 'max_retry_attempts')::integer, 10), coalesce((configuration ->> 'max_takeovers')::integer, 5),
             coalesce((configuration ->> 'max_input_bytes')::bigint, 104857600), configuration);
-    PERFORM pawl_bulk._define_step(name, next_version, (n - 1)::integer, s) FROM jsonb_array_elements(configuration -> 'steps') WITH ORDINALITY e(s, n);
+    PERFORM pawl_bulk._define_step(name, next_version, (n - 1)::integer, s) FROM jsonb_array_elements(steps) WITH ORDINALITY e(s, n);
+    IF configuration ? 'handler' THEN
+        UPDATE pawl_bulk.steps s SET error_type = 'Processing' WHERE s.name = configuration ->> 'name' AND s.version = next_version;
+    END IF;
     RETURN next_version;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.define(jsonb) IS
-'stores a definition as the next version of its name and returns that; the newest version again where it says the same. {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field, "is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes", "steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>" or the queue of its workers (default: the name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter": 0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key": "carrier-{row}"}]}. 22023: what is wrong with it';
+'stores a definition as the next version of its name and returns that; the newest version again where it says the same. {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field, "is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes", "steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>" or the queue of its workers (default: the name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter": 0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key": "carrier-{row}"}]}. Instead of steps, a definition may have one handler (with max_retries, backoff, run_timeout, allow_operation_retry beside it): its rows fail with Processing and not StepFailure. 22023: what is wrong with it';
 
 CREATE FUNCTION pawl_bulk.drop_definition(name text, version integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -116,22 +116,25 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS 'internal: the columns that a CSV names in its first line; 22023: none, two of one name, or one of the map is missing';
 
 -- Rows come while the operation waits for them.
+CREATE FUNCTION pawl_bulk._takes_rows(operation uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    SELECT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = _takes_rows.operation AND o.status = 'Pending' AND NOT o.sealed)
+$function$;
+COMMENT ON FUNCTION pawl_bulk._takes_rows(uuid) IS 'internal: the input of an operation is open';
+
 CREATE FUNCTION pawl_bulk._input_came() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-DECLARE
-    refused uuid;
 BEGIN
-    SELECT n.operation INTO refused FROM (SELECT DISTINCT x.operation FROM new_rows x) n
-      LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
-     WHERE o.status IS DISTINCT FROM 'Pending' OR o.sealed LIMIT 1;
-    IF FOUND THEN
-        PERFORM pawl._raise('55000', format('operation %s takes no rows', refused), 'Its input is complete, or there is no such operation.');
-    END IF;
+    PERFORM pawl._raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
     RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input REFERENCING NEW TABLE AS new_rows
-    FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();
+-- The condition keeps the rows of a COPY out of the queue of triggers.
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
+    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

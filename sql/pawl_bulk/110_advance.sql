@@ -48,6 +48,8 @@ CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RET
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -80,6 +82,8 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -14,6 +14,15 @@ DECLARE
     now_at constant timestamptz := clock_timestamp();
 BEGIN
     -- tries that are left: the record stays Running, its work is due after the backoff
+    IF array_remove(outcomes, 'ok') = '{}' AND (SELECT count(DISTINCT x) = 1 FROM unnest(operations) x) AND (SELECT min(x) = max(x) FROM unnest(step_indexes) x)
+       AND (SELECT s.kind = 'sync' FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+             WHERE o.operation = operations[1] AND s.step_index = step_indexes[1]) THEN
+        -- what nearly every report is
+        UPDATE pawl_bulk.records r SET state = 'Completed', tries = r.tries + 1, completed_at = now_at, error_message = NULL
+          FROM unnest(operations, row_numbers, step_indexes) u(operation, row_number, step_index)
+         WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index;
+        RETURN;
+    END IF;
     IF 'fail' = ANY (outcomes) THEN
         UPDATE pawl_bulk.work w
            SET state = 'ready',
@@ -35,22 +44,24 @@ BEGIN
            AND w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index;
     END IF;
     UPDATE pawl_bulk.records r
-       SET state = x.to_state, tries = r.tries + x.tried,
-           error_type = CASE x.to_state WHEN 'Failed' THEN 'StepFailure' WHEN 'TimedOut' THEN 'Timeout' END,
-           error_message = CASE WHEN x.outcome IN ('fail', 'failed') THEN x.message WHEN x.to_state = 'TimedOut' THEN 'not done at the last check' END,
-           completed_at = CASE WHEN x.to_state NOT IN ('Running', 'WaitingForCompletion') THEN now_at END
-      FROM (SELECT u.*, (u.outcome IN ('ok', 'fail'))::integer AS tried,
-                   CASE WHEN u.outcome = 'ok' THEN CASE s.kind WHEN 'sync' THEN 'Completed' ELSE 'WaitingForCompletion' END
-                        WHEN u.outcome = 'fail' THEN CASE WHEN q.tries < s.max_retries THEN 'Running' ELSE 'Failed' END
-                        WHEN u.outcome = 'done' THEN 'Completed'
-                        WHEN u.outcome = 'failed' THEN 'Failed'
-                        WHEN w.deadline_at <= now_at THEN 'TimedOut' END AS to_state
-              FROM unnest(operations, row_numbers, step_indexes, outcomes, messages) u(operation, row_number, step_index, outcome, message)
-              JOIN pawl_bulk.records q ON q.operation = u.operation AND q.row_number = u.row_number AND q.step_index = u.step_index
-              JOIN pawl_bulk.work w ON w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index
-              JOIN pawl_bulk.operations o ON o.operation = u.operation
-              JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = u.step_index) x
-     WHERE r.operation = x.operation AND r.row_number = x.row_number AND r.step_index = x.step_index AND x.to_state IS NOT NULL;
+       SET state = u.to_state, tries = r.tries + u.tried,
+           error_type = CASE u.to_state WHEN 'Failed' THEN u.error_type WHEN 'TimedOut' THEN 'Timeout' END,
+           error_message = CASE WHEN u.outcome IN ('fail', 'failed') THEN u.message WHEN u.to_state = 'TimedOut' THEN 'not done at the last check' END,
+           completed_at = CASE WHEN u.to_state NOT IN ('Running', 'WaitingForCompletion') THEN now_at END
+      FROM (SELECT x.*, s.error_type, (x.outcome IN ('ok', 'fail'))::integer AS tried,
+                   CASE x.outcome WHEN 'done' THEN 'Completed' WHEN 'failed' THEN 'Failed'
+                        WHEN 'ok' THEN CASE s.kind WHEN 'sync' THEN 'Completed' ELSE 'WaitingForCompletion' END
+                        WHEN 'fail' THEN CASE WHEN q.tries < s.max_retries THEN 'Running' ELSE 'Failed' END
+                        WHEN 'pending' THEN CASE WHEN w.deadline_at <= now_at THEN 'TimedOut' END END AS to_state
+              FROM unnest(operations, row_numbers, step_indexes, outcomes, messages) x(operation, row_number, step_index, outcome, message)
+             CROSS JOIN LATERAL (SELECT y.kind, y.max_retries, y.error_type FROM pawl_bulk.operations o JOIN pawl_bulk.steps y ON y.name = o.definition AND y.version = o.version
+                                  WHERE o.operation = x.operation AND y.step_index = x.step_index OFFSET 0) s
+              LEFT JOIN LATERAL (SELECT y.tries FROM pawl_bulk.records y
+                                  WHERE x.outcome = 'fail' AND y.operation = x.operation AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) q ON true
+              LEFT JOIN LATERAL (SELECT y.deadline_at FROM pawl_bulk.work y
+                                  WHERE x.outcome = 'pending' AND y.operation = x.operation AND y.row_number = x.row_number AND y.step_index = x.step_index OFFSET 0) w ON true
+            OFFSET 0) u
+     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND u.to_state IS NOT NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._settle(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';

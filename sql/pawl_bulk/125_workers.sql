@@ -1,5 +1,35 @@
 -- Workers outside: they claim, work, and report.
 
+-- Of all queues, that of SQL functions apart, in the order of what each would give first.
+CREATE FUNCTION pawl_bulk._claim_any(worker text, batch integer, lease interval) RETURNS pawl_bulk.work[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.token = ''
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    queue text;
+    taken pawl_bulk.work[] := '{}';
+BEGIN
+    FOR queue IN
+        WITH RECURSIVE queues(name) AS (
+            SELECT min(w.queue) FROM pawl_bulk.work w WHERE w.state IN ('ready', 'lost') AND w.due IS NULL
+            UNION ALL
+            SELECT (SELECT min(w.queue) FROM pawl_bulk.work w WHERE w.queue > q.name AND w.state IN ('ready', 'lost') AND w.due IS NULL) FROM queues q WHERE q.name IS NOT NULL)
+        SELECT q.name FROM queues q
+         CROSS JOIN LATERAL (SELECT w.priority, w.operation, w.row_number FROM pawl_bulk.work w WHERE w.queue = q.name AND w.state IN ('ready', 'lost') AND w.due IS NULL
+                              ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT 1) head
+         WHERE q.name <> 'sql:' ORDER BY head.priority DESC, head.operation, head.row_number LOOP
+        taken := taken || ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.work, 'Take', worker, lease, batch - cardinality(taken), queue) c);
+        EXIT WHEN cardinality(taken) >= batch;
+    END LOOP;
+    RETURN taken;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._claim_any(text, integer, interval) IS 'internal: takes work whatever its queue';
+
 CREATE FUNCTION pawl_bulk.claim(worker text, queue text DEFAULT NULL, batch integer DEFAULT 100, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, row_number bigint, step_index integer, step_name text, kind text, token bigint, attempt integer, tries integer,
                idempotency_key text, row_id text, data jsonb, metadata jsonb, lease_until timestamptz)
@@ -16,26 +46,36 @@ DECLARE
 BEGIN
     IF coalesce(claim.worker, '') = '' THEN
         PERFORM pawl._raise('22004', 'a worker needs a name');
+    ELSIF claim.queue = 'sql:' THEN
+        PERFORM pawl._raise('22023', 'the queue "sql:" is worked on inside the database', NULL, 'select * from pawl_bulk.run_sql_rows()');
     END IF;
     -- times that have passed are seen to here too, so that a worker alone gets on
     PERFORM FROM pawl.fire_due('pawl_bulk.work', greatest(batch, 100));
-    SELECT array_agg(c) INTO taken FROM pawl.claim(NULL::pawl_bulk.work, 'Take', claim.worker, claim.lease, claim.batch, claim.queue) c
-     WHERE c.queue <> 'sql:';
+    IF claim.queue IS NOT NULL THEN
+        SELECT array_agg(c) INTO taken FROM pawl.claim(NULL::pawl_bulk.work, 'Take', claim.worker, claim.lease, claim.batch, claim.queue) c;
+    ELSE
+        taken := pawl_bulk._claim_any(claim.worker, claim.batch, claim.lease);
+    END IF;
+    -- each row is looked up by its whole key: a plan made while the tables were small would walk through an operation for each of them
     RETURN QUERY
         SELECT w.operation, w.row_number, w.step_index, s.step_name, w.kind, w.fence, r.retry_attempt::integer, r.tries::integer,
-               format('%s/%s/%s/%s', w.operation, w.row_number, w.step_index, r.retry_attempt), v.row_id,
-               CASE WHEN i.data IS NOT NULL THEN i.data ELSE pawl_bulk.row_data(w.operation, w.row_number) END, o.metadata, w.lease_until
+               w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
+               CASE WHEN i.data IS NOT NULL THEN i.data WHEN i.problem IS NOT NULL THEN NULL
+                    WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns, coalesce(s.dialect ->> 'delimiter', ','), coalesce(s.dialect ->> 'quote', '"'))
+                    ELSE pawl_bulk._json(i.raw) END, s.metadata, w.lease_until
           FROM unnest(taken) WITH ORDINALITY w
-          JOIN pawl_bulk.records r ON r.operation = w.operation AND r.row_number = w.row_number AND r.step_index = w.step_index
-          JOIN pawl_bulk.operations o ON o.operation = w.operation
-          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = w.step_index
-          JOIN pawl_bulk.validations v ON v.operation = w.operation AND v.row_number = w.row_number
-          LEFT JOIN pawl_bulk.input i ON i.operation = w.operation AND i.row_number = w.row_number
+         CROSS JOIN LATERAL (SELECT x.retry_attempt, x.tries FROM pawl_bulk.records x
+                              WHERE x.operation = w.operation AND x.row_number = w.row_number AND x.step_index = w.step_index OFFSET 0) r
+         CROSS JOIN LATERAL (SELECT x.step_name, o.metadata, o.format, o.columns, o.dialect FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version
+                              WHERE o.operation = w.operation AND x.step_index = w.step_index OFFSET 0) s
+         CROSS JOIN LATERAL (SELECT x.row_id FROM pawl_bulk.validations x WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) v
+          LEFT JOIN LATERAL (SELECT x.data, x.raw, x.problem FROM pawl_bulk.input x
+                              WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) i ON true
          ORDER BY w.ordinality;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim(text, text, integer, interval) IS
-'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker)';
+'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker). Without a queue: of all of them, but not what SQL functions do. 22023: the queue is sql:; 22004: no name';
 
 CREATE FUNCTION pawl_bulk.report(results jsonb, worker text) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -43,14 +83,15 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 AS $function$
 #variable_conflict use_column
 DECLARE
+    lost constant text := 'PW005: the row is lost, or is done already';
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     said record;
     fine record;
+    held record;
+    problems text[];
     now_at timestamptz;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
@@ -58,10 +99,10 @@ BEGIN
     ELSIF coalesce(report.worker, '') = '' THEN
         PERFORM pawl._raise('PW004', 'a report is of somebody');
     END IF;
-    SELECT array_agg(x.operation ORDER BY x.operation, x.row_number, x.step_index) AS operations, array_agg(x.row_number ORDER BY x.operation, x.row_number, x.step_index) AS rows,
-           array_agg(x.step_index ORDER BY x.operation, x.row_number, x.step_index) AS steps, array_agg(x.token ORDER BY x.operation, x.row_number, x.step_index) AS tokens,
-           array_agg(x.result ORDER BY x.operation, x.row_number, x.step_index) AS results, array_agg(coalesce(x.message, '') ORDER BY x.operation, x.row_number, x.step_index) AS messages
-      INTO said FROM jsonb_to_recordset(report.results) x(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text);
+    SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
+           array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages
+      INTO said FROM (SELECT * FROM jsonb_to_recordset(report.results) y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
+                       ORDER BY y.operation, y.row_number, y.step_index) x;
     IF said.operations IS NULL THEN
         RETURN;
     ELSIF array_position(said.operations, NULL) IS NOT NULL OR array_position(said.rows, NULL) IS NOT NULL OR array_position(said.steps, NULL) IS NOT NULL
@@ -70,30 +111,29 @@ BEGIN
     END IF;
     PERFORM pawl_bulk._hold(said.operations);
     PERFORM set_config('pawl.processor', report.worker, true);
-    PERFORM FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
-       JOIN pawl_bulk.work w ON w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index FOR UPDATE OF w;
+    -- the work as it is once it is locked, in the order of the results
+    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers, array_agg(w.fence) AS fences,
+           array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
+      INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
+      LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
     now_at := clock_timestamp();
-    SELECT array_agg(u.n) AS places, array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps, array_agg(u.result) AS results,
+    problems := ARRAY(
+        SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
+                    WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is no result of a %s', u.result, u.kind)
+                    WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
+          FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
+               u(token, result, state, kind, worker, fence, lease_until, deadline_at));
+    SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps, array_agg(u.result) AS results,
            array_agg(u.message) AS messages
-      INTO fine
-      FROM unnest(said.operations, said.rows, said.steps, said.tokens, said.results, said.messages) WITH ORDINALITY u(operation, row_number, step_index, token, result, message, n)
-      JOIN pawl_bulk.work w ON w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index
-     WHERE w.state = 'leased' AND w.worker = report.worker AND w.fence = u.token AND w.lease_until > now_at
-       AND (w.deadline_at IS NULL OR w.deadline_at > now_at OR w.kind = 'check')
-       AND u.result = ANY (CASE w.kind WHEN 'start' THEN '{ok,fail}'::text[] ELSE '{done,pending,failed}' END);
+      INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages, problems) u(operation, row_number, step_index, result, message, problem)
+     WHERE u.problem IS NULL;
     IF fine.operations IS NOT NULL THEN
         PERFORM pawl_bulk._settle(fine.operations, fine.rows, fine.steps, fine.results, fine.messages);
     END IF;
     PERFORM set_config('pawl.processor', caller, true);
     RETURN QUERY
-        SELECT u.operation, u.row_number, u.step_index, u.n = ANY (fine.places) IS TRUE,
-               CASE WHEN u.n = ANY (fine.places) THEN NULL
-                    WHEN w.worker = report.worker AND w.fence = u.token AND w.lease_until > now_at AND w.state = 'leased' AND u.result IN ('ok', 'fail') <> (w.kind = 'start')
-                    THEN format('22023: "%s" is no result of a %s', u.result, w.kind)
-                    ELSE 'PW005: the row is lost, or is done already' END
-          FROM unnest(said.operations, said.rows, said.steps, said.tokens, said.results) WITH ORDINALITY u(operation, row_number, step_index, token, result, n)
-          LEFT JOIN pawl_bulk.work w ON w.operation = u.operation AND w.row_number = u.row_number AND w.step_index = u.step_index
-         ORDER BY u.n;
+        SELECT u.operation, u.row_number, u.step_index, u.problem IS NULL, u.problem
+          FROM unnest(said.operations, said.rows, said.steps, problems) u(operation, row_number, step_index, problem);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.report(jsonb, text) IS

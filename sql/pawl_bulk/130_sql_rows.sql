@@ -45,6 +45,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
@@ -145,7 +146,7 @@ BEGIN
      WHERE r.operation = _end_rows.operation AND r.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND (r.row_number IN (SELECT unnest(row_numbers))) IS TRUE
        AND r.step_index = s.step_index AND r.state = 'Running' AND r.row_number NOT IN (SELECT unnest(failed));
     IF k > 0 AND s.max_retries = 0 THEN
-        UPDATE pawl_bulk.records r SET state = 'Failed', tries = r.tries + 1, completed_at = now_at, error_type = 'StepFailure', error_message = f.message
+        UPDATE pawl_bulk.records r SET state = 'Failed', tries = r.tries + 1, completed_at = now_at, error_type = s.error_type, error_message = f.message
           FROM unnest(failed, messages) f(row_number, message)
          WHERE r.operation = _end_rows.operation AND r.row_number = f.row_number AND r.step_index = s.step_index AND r.state = 'Running';
     ELSIF k > 0 THEN

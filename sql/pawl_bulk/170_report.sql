@@ -39,7 +39,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk.recount(uuid) IS 'the counters of an operation, counted anew from its records in the same snapshot, and whether pawl_bulk.status says otherwise';
 
 CREATE VIEW pawl_bulk.row_records AS
-SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text AS step_name, v.state, CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text END AS error_type,
+SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text COLLATE "C" AS step_name, v.state, CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text COLLATE "C" END AS error_type,
        (SELECT pg_catalog.string_agg(coalesce(e ->> 'message', e ->> 'code'), '; ') FROM pg_catalog.jsonb_array_elements(v.errors) e) AS error_message, v.errors,
        0 AS retry_attempt, NULL::integer AS retry_from_step_index, 0 AS tries, v.created_at, v.created_at AS started_at, v.created_at AS completed_at
   FROM pawl_bulk.validations v
@@ -53,7 +53,7 @@ SELECT r.operation, r.row_number, v.row_id, r.step_index, s.step_name, r.state, 
 COMMENT ON VIEW pawl_bulk.row_records IS 'every record of every row: step -1 is its validation';
 
 CREATE VIEW pawl_bulk.errors AS
-SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text AS step_name, 'Validation'::text AS error_type, e.error ->> 'code' AS code,
+SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text COLLATE "C" AS step_name, 'Validation'::text COLLATE "C" AS error_type, e.error ->> 'code' AS code,
        coalesce(e.error ->> 'message', e.error ->> 'code') AS message, v.created_at AS failed_at, 0 AS retry_attempt
   FROM pawl_bulk.validations v CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(v.errors) e(error)
  WHERE v.errors IS NOT NULL

@@ -123,6 +123,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    -- plans that are made while the tables are empty are kept, and are none for anything else
+    IF NOT EXISTS (SELECT FROM changed_steps) THEN
+        RETURN NULL;
+    END IF;
     -- two who add steps to one task count one after the other
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;

@@ -11,6 +11,10 @@ DECLARE
     suspect record;
     restoring boolean := coalesce(current_setting('pawl.restoring', true), '') IN ('on', 'true', '1');
 BEGIN
+    -- plans that are made while the tables are empty are kept, and are none for anything else
+    IF NOT EXISTS (SELECT FROM changed_edges) THEN
+        RETURN NULL;
+    END IF;
     -- Whoever draws in the same task waits here; the UPDATE tells those whose snapshot is older (40001). A task of this very
     -- transaction is nobody else's yet.
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid

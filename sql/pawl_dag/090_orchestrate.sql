@@ -65,9 +65,10 @@ RETURN CASE event
 COMMENT ON FUNCTION pawl_dag._state_after(text) IS 'internal: where an event of the orchestrator leads';
 
 -- What a turn of the orchestrator does to one task: how its counters change, the one or two arrows that it takes, and the steps that were
--- enqueued already when its last result was counted down.
+-- enqueued already when its last result was counted down. left_over: how many more are ready, where the task enqueues; partial: it completes
+-- without steps that were cancelled.
 CREATE TYPE pawl_dag._task_turn AS (task uuid, blocked integer, ready integer, in_flight integer, waiting integer, failed integer, satisfied integer,
-    event text, next_event text, enqueued integer, left_over integer);
+    event text, next_event text, enqueued integer, left_over integer, partial boolean);
 COMMENT ON TYPE pawl_dag._task_turn IS 'internal: what a turn of the orchestrator does to one task';
 
 -- Reads the results that workers reported, of tasks that are locked.
@@ -127,7 +128,7 @@ BEGIN
     looked_at AS MATERIALIZED (
         SELECT t.task_uuid, t.state, t.failure_policy, t.steps_total AS total, t.steps_ready AS ready, t.steps_in_flight - coalesce(x.settled, 0) AS in_flight,
                t.steps_waiting + coalesce(x.waiting, 0) AS waiting, t.steps_failed + coalesce(x.failed, 0) AS failed,
-               t.steps_satisfied + coalesce(x.satisfied, 0) + t.steps_cancelled AS settled_now,
+               t.steps_satisfied + coalesce(x.satisfied, 0) + t.steps_cancelled AS settled_now, t.steps_cancelled > 0 AS partial,
                coalesce(x.settled, 0) AS settled, coalesce(x.waiting, 0) AS now_waiting, coalesce(x.failed, 0) AS now_failed, coalesce(x.satisfied, 0) AS now_satisfied
           FROM unnest(picked) p(task) JOIN pawl_dag.tasks t ON t.task_uuid = p.task LEFT JOIN told x ON x.task = t.task_uuid),
     freed AS MATERIALIZED (
@@ -161,7 +162,8 @@ BEGIN
                    pawl_dag._next_event(pawl_dag._state_after(f.event), f.total, f.ready_now, f.in_flight, f.waiting, f.failed, f.settled_now, f.failure_policy) END AS next_event
           FROM first f)
     SELECT array_agg(ROW(s.task_uuid, -s.now_ready, s.now_ready, -s.settled, s.now_waiting, s.now_failed, s.now_satisfied, s.event, s.next_event, s.enqueued,
-               CASE WHEN coalesce(pawl_dag._state_after(s.next_event), pawl_dag._state_after(s.event), s.state) = 'enqueuing_steps' THEN s.ready_now - s.enqueued END)::pawl_dag._task_turn)
+               CASE WHEN coalesce(pawl_dag._state_after(s.next_event), pawl_dag._state_after(s.event), s.state) = 'enqueuing_steps' THEN s.ready_now - s.enqueued END,
+               coalesce(s.partial AND coalesce(s.next_event, s.event) = 'AllStepsSuccessful', false))::pawl_dag._task_turn)
       INTO turns FROM second s;
     RETURN turns;
 END
@@ -181,18 +183,22 @@ SET enable_hashjoin = off
 SET jit = off
 AS $function$
 DECLARE
+    metadata constant text := coalesce(current_setting('pawl.metadata', true), '');
     move record;
 BEGIN
     FOR move IN
-        SELECT m.event, pawl_dag._state_after(m.event) AS to_state
-          FROM (SELECT DISTINCT CASE WHEN second THEN w.next_event ELSE w.event END AS event FROM unnest(turns) w) m WHERE NOT second OR m.event IS NOT NULL
+        SELECT m.event, pawl_dag._state_after(m.event) AS to_state, m.partial
+          FROM (SELECT DISTINCT CASE WHEN second THEN w.next_event ELSE w.event END AS event, w.partial FROM unnest(turns) w) m WHERE NOT second OR m.event IS NOT NULL
     LOOP
         PERFORM set_config('pawl.event', coalesce(move.event, ''), true);
+        IF move.partial AND move.to_state = 'complete' THEN
+            PERFORM set_config('pawl.metadata', (coalesce(nullif(metadata, ''), '{}')::jsonb || '{"partial": true}')::text, true);
+        END IF;
         IF second THEN
             UPDATE pawl_dag.tasks t
                SET state = move.to_state, evaluate = false, entered_at = clock_timestamp(),
                    lease_until = CASE WHEN move.to_state IN ('enqueuing_steps', 'evaluating_results') THEN 'infinity' ELSE t.lease_until END
-              FROM unnest(turns) w WHERE w.next_event = move.event AND t.task_uuid = w.task;
+              FROM unnest(turns) w WHERE w.next_event = move.event AND w.partial = move.partial AND t.task_uuid = w.task;
         ELSE
             UPDATE pawl_dag.tasks t
                SET state = coalesce(move.to_state, t.state), evaluate = false, entered_at = CASE WHEN move.event IS NULL THEN t.entered_at ELSE clock_timestamp() END,
@@ -200,7 +206,11 @@ BEGIN
                    steps_blocked = t.steps_blocked + w.blocked, steps_ready = t.steps_ready + w.ready, steps_in_flight = t.steps_in_flight + w.in_flight,
                    steps_waiting = t.steps_waiting + w.waiting, steps_failed = t.steps_failed + w.failed, steps_satisfied = t.steps_satisfied + w.satisfied
               FROM unnest(turns) w
-             WHERE w.event IS NOT DISTINCT FROM move.event AND t.task_uuid = w.task AND (move.event IS NOT NULL OR t.evaluate OR w.in_flight <> 0);
+             WHERE w.event IS NOT DISTINCT FROM move.event AND w.partial = move.partial AND t.task_uuid = w.task
+               AND (move.event IS NOT NULL OR t.evaluate OR w.in_flight <> 0);
+        END IF;
+        IF move.partial AND move.to_state = 'complete' THEN
+            PERFORM set_config('pawl.metadata', metadata, true);
         END IF;
     END LOOP;
     PERFORM set_config('pawl.event', '', true);

@@ -8,10 +8,16 @@ CREATE TABLE pawl_saga.definitions (
     content_hash bytea NOT NULL,
     last_node integer NOT NULL,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    UNIQUE (name, version)
+    created_by name NOT NULL DEFAULT session_user,
+    flow_uuid uuid,
+    made_from uuid
 );
+CREATE UNIQUE INDEX definitions_name_version ON pawl_saga.definitions (name, version) WHERE flow_uuid IS NULL;
+CREATE INDEX definitions_flow ON pawl_saga.definitions (flow_uuid) WHERE flow_uuid IS NOT NULL;
 COMMENT ON TABLE pawl_saga.definitions IS 'structures of flows in versions; written by pawl_saga.define, never changed afterwards';
-COMMENT ON COLUMN pawl_saga.definitions.last_node IS 'the end of the outermost flow; its entry is node 0';
+COMMENT ON COLUMN pawl_saga.definitions.last_node IS 'the end of the outermost flow';
+COMMENT ON COLUMN pawl_saga.definitions.flow_uuid IS 'the one flow that was altered to this one; null: any flow may begin with it';
+COMMENT ON COLUMN pawl_saga.definitions.made_from IS 'of an altered flow: the version that it was altered to, here with the numbers that its atoms have already';
 
 CREATE TABLE pawl_saga.nodes (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,
@@ -99,7 +105,7 @@ BEGIN
     made.content_hash := sha256(convert_to(structure::text, 'UTF8'));
     -- who defines the same name at once waits here, and then sees what the other made
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_saga.define ' || made.name, 0));
-    SELECT * INTO known FROM pawl_saga.definitions d WHERE d.name = made.name ORDER BY d.version DESC LIMIT 1;
+    SELECT * INTO known FROM pawl_saga.definitions d WHERE d.name = made.name AND d.flow_uuid IS NULL ORDER BY d.version DESC LIMIT 1;
     IF known.content_hash = made.content_hash THEN
         RETURN known.definition_uuid;
     END IF;
@@ -108,6 +114,7 @@ BEGIN
     made.structure := structure;
     made.last_node := jsonb_array_length(graph -> 'nodes') - 1;
     made.created_at := clock_timestamp();
+    made.created_by := session_user;
     INSERT INTO pawl_saga.definitions SELECT made.*;
     INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
     SELECT made.definition_uuid, n.node, n.kind, n.name, n.controller, n.waits_for, n.priority, n.votes, n.may_miss,

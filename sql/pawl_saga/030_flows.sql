@@ -64,6 +64,7 @@ CREATE TABLE pawl_saga.tasks (
     started_at timestamptz,
     timeout_at timestamptz,
     wait_until timestamptz,
+    dropped boolean NOT NULL DEFAULT false,
     losses integer NOT NULL DEFAULT 0,
     max_losses integer NOT NULL DEFAULT 20 CHECK (max_losses OPERATOR(pg_catalog.>=) 1),
     PRIMARY KEY (flow_uuid, node)
@@ -74,6 +75,7 @@ COMMENT ON COLUMN pawl_saga.tasks.blockers IS 'to be executed: nodes directly be
 COMMENT ON COLUMN pawl_saga.tasks.due_at IS 'null: it can be claimed; infinity: it waits for others, or nobody';
 COMMENT ON COLUMN pawl_saga.tasks.execute IS 'the handler that workers know; sql:<schema>.<function> is run by pawl_saga.run_sql_tasks';
 COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
+COMMENT ON COLUMN pawl_saga.tasks.dropped IS 'its flow was altered, and does not have it any more: it is kept as it is, and nobody is given it';
 COMMENT ON COLUMN pawl_saga.tasks.losses IS 'workers that were lost with it since it was begun';
 COMMENT ON COLUMN pawl_saga.tasks.max_losses IS 'when so many workers were lost, it has failed: who knows what it does to them';
 COMMENT ON COLUMN pawl_saga.tasks.signal IS 'the signal that it waits for instead of being executed by somebody';
@@ -105,9 +107,11 @@ CREATE TABLE pawl_saga.retries (
     value jsonb,
     failure jsonb,
     revert_failure jsonb,
+    dropped boolean NOT NULL DEFAULT false,
     PRIMARY KEY (flow_uuid, node)
 ) WITH (fillfactor = 60);
 COMMENT ON TABLE pawl_saga.retries IS 'the retry controllers of flows; the database runs them itself';
+COMMENT ON COLUMN pawl_saga.retries.dropped IS 'its flow was altered, and does not have it any more';
 COMMENT ON COLUMN pawl_saga.retries.due_at IS 'RETRYING: when the next attempt begins';
 CREATE INDEX retries_due ON pawl_saga.retries (due_at) WHERE due_at IS NOT NULL;
 

@@ -14,11 +14,6 @@ AS $function$BEGIN
 END$function$;
 COMMENT ON FUNCTION pawl_saga.may_revert(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it is to be reverted, and all behind it is undone';
 
-CREATE FUNCTION pawl_saga.is_wanted(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-AS $function$BEGIN RETURN new.intention OPERATOR(pg_catalog.=) 'EXECUTE'; END$function$;
-COMMENT ON FUNCTION pawl_saga.is_wanted(pawl_saga.tasks, pawl_saga.tasks) IS 'guard: it is still to be executed';
-
 CREATE FUNCTION pawl_saga.may_lose_another(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$BEGIN RETURN old.losses OPERATOR(pg_catalog.+) 1 OPERATOR(pg_catalog.<) old.max_losses; END$function$;

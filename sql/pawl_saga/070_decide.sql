@@ -15,8 +15,8 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.intention <> 'REVERT';
-        UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL WHERE r.flow_uuid = flow AND r.intention <> 'REVERT';
+        UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.intention <> 'REVERT' AND NOT t.dropped;
+        UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL WHERE r.flow_uuid = flow AND r.intention <> 'REVERT' AND NOT r.dropped;
     ELSE
         -- a decision to revert is not taken back by who asks for less
         UPDATE pawl_saga.retries r SET intention = aim WHERE r.flow_uuid = flow AND r.node = retry AND r.intention <> 'REVERT' AND r.intention <> aim;

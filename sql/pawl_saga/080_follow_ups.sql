@@ -168,12 +168,12 @@ BEGIN
     IF f.broken THEN
         RETURN 'FAILURE';
     END IF;
-    IF EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0
+    IF EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0 AND NOT r.dropped
                   AND (r.state = 'PENDING' AND r.intention = 'EXECUTE' OR r.intention = 'RETRY' OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE')))
        OR f.state = 'RUNNING' AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.wait_until IS NOT NULL
                                              AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE')
        OR f.state = 'SUSPENDING'
-          AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0
+          AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
                          AND (t.state = 'PENDING' AND t.intention = 'EXECUTE' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) THEN
         RETURN CASE WHEN f.state = 'SUSPENDING' THEN 'SUSPENDED' END;
     END IF;
@@ -181,9 +181,9 @@ BEGIN
                 WHERE j.flow_uuid = f.flow_uuid AND NOT j.backward AND j.blockers = 0) THEN
         RETURN 'SUCCESS';
     END IF;
-    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid
+    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND NOT t.dropped
                   AND (t.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING') OR t.state = 'SUCCESS' AND t.intention = 'REVERT'))
-       OR EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid
+       OR EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND NOT r.dropped
                      AND (r.state IN ('FAILURE', 'REVERT_FAILURE', 'RUNNING', 'REVERTING', 'RETRYING') OR r.state = 'SUCCESS' AND r.intention IN ('REVERT', 'RETRY'))) THEN
         RETURN 'FAILURE';
     END IF;

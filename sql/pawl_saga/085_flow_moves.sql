@@ -48,9 +48,9 @@ AS $function$
 BEGIN
     UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = flow AND a.closed_at IS NULL;
     UPDATE pawl_saga.signals s SET taken_at = clock_timestamp() WHERE s.flow_uuid = flow AND s.taken_at IS NULL;
-    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' WHERE t.flow_uuid = flow AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
+    UPDATE pawl_saga.tasks t SET state = 'PENDING', intention = 'EXECUTE' WHERE t.flow_uuid = flow AND NOT t.dropped AND (t.state <> 'PENDING' OR t.intention <> 'EXECUTE');
     UPDATE pawl_saga.retries r SET state = 'PENDING', intention = 'EXECUTE', value = NULL, failure = NULL, revert_failure = NULL, due_at = NULL
-     WHERE r.flow_uuid = flow AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');
+     WHERE r.flow_uuid = flow AND NOT r.dropped AND (r.state <> 'PENDING' OR r.intention <> 'EXECUTE');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._reset_atoms(uuid) IS 'internal: takes every atom of a flow back to its beginning';
@@ -64,8 +64,8 @@ DECLARE
     failed record;
 BEGIN
     FOR failed IN
-        SELECT a.node, a.failure FROM (SELECT t.node, t.failure FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND t.intention = 'EXECUTE'
-                                       UNION ALL SELECT r.node, r.failure FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND r.intention = 'EXECUTE') a
+        SELECT a.node, a.failure FROM (SELECT t.node, t.failure FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND t.intention = 'EXECUTE' AND NOT t.dropped
+                                       UNION ALL SELECT r.node, r.failure FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND r.intention = 'EXECUTE' AND NOT r.dropped) a
          ORDER BY a.node
     LOOP
         PERFORM pawl_saga._decide(flow, failed.node, failed.failure);

@@ -12,6 +12,28 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_saga._queue(jsonb) IS 'internal: the queue that workers claim a task from';
 
+-- The rows that a flow of a definition consists of, but for those it has.
+CREATE FUNCTION pawl_saga._add_atoms(flow uuid, definition uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses)
+    SELECT flow, n.node, n.name, n.waits_for, n.priority,
+           pawl_saga._queue(n.written), coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
+           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
+           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20)
+      FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'task'
+       AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.node = n.node) ORDER BY n.node;
+    INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller)
+    SELECT flow, n.node, n.name, n.waits_for, n.written FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'retry'
+       AND NOT EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = n.node) ORDER BY n.node;
+    INSERT INTO pawl_saga.junctions (flow_uuid, node, blockers)
+    SELECT flow, n.node, n.waits_for FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind IN ('entry', 'end') ORDER BY n.node;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._add_atoms(uuid, uuid) IS 'internal: makes the atoms, entries and ends of a flow';
+
 CREATE FUNCTION pawl_saga.create_flow(definition uuid, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false,
     flow uuid DEFAULT NULL, correlation_id uuid DEFAULT NULL)
 RETURNS uuid
@@ -22,7 +44,7 @@ DECLARE
     made uuid := coalesce(flow, pawl.uuid_v7());
     what pawl_saga.definitions;
 BEGIN
-    SELECT d.* INTO what FROM pawl_saga.definitions d WHERE d.definition_uuid = definition;
+    SELECT d.* INTO what FROM pawl_saga.definitions d WHERE d.definition_uuid = definition AND d.flow_uuid IS NULL;
     IF NOT FOUND THEN
         PERFORM pawl._raise('PW008', format('unknown definition %s', definition), NULL, 'select pawl_saga.define(…)');
     END IF;
@@ -31,16 +53,7 @@ BEGIN
     END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
     VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()));
-    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses)
-    SELECT made, n.node, n.name, n.waits_for, n.priority,
-           pawl_saga._queue(n.written), coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
-           make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
-           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20)
-      FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'task' ORDER BY n.node;
-    INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller)
-    SELECT made, n.node, n.name, n.waits_for, n.written FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'retry' ORDER BY n.node;
-    INSERT INTO pawl_saga.junctions (flow_uuid, node, blockers)
-    SELECT made, n.node, n.waits_for FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind IN ('entry', 'end') ORDER BY n.node;
+    PERFORM pawl_saga._add_atoms(made, definition);
     RETURN made;
 END
 $function$;
@@ -54,7 +67,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d WHERE d.name = start.name AND (start.version IS NULL OR d.version = start.version)
+    definition uuid := (SELECT d.definition_uuid FROM pawl_saga.definitions d WHERE d.name = start.name AND d.flow_uuid IS NULL AND (start.version IS NULL OR d.version = start.version)
                          ORDER BY d.version DESC LIMIT 1);
     made uuid;
 BEGIN

@@ -1,9 +1,10 @@
 -- Looking at flows.
 
 CREATE VIEW pawl_saga.atoms AS
-SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention, t.blockers, t.due_at, t.worker, t.result, t.failure, t.revert_failure, t.progress, t.signal, t.wait_until FROM pawl_saga.tasks t
+SELECT t.flow_uuid, t.node, 'task' AS kind, t.name, t.state, t.intention, t.blockers, t.due_at, t.worker, t.result, t.failure, t.revert_failure, t.progress, t.signal, t.wait_until,
+       t.dropped FROM pawl_saga.tasks t
 UNION ALL
-SELECT r.flow_uuid, r.node, 'retry', r.name, r.state, r.intention, r.blockers, r.due_at, NULL, r.value, r.failure, r.revert_failure, NULL, NULL, NULL FROM pawl_saga.retries r;
+SELECT r.flow_uuid, r.node, 'retry', r.name, r.state, r.intention, r.blockers, r.due_at, NULL, r.value, r.failure, r.revert_failure, NULL, NULL, NULL, r.dropped FROM pawl_saga.retries r;
 COMMENT ON VIEW pawl_saga.atoms IS 'tasks and retries of flows; order by node for the order of the definition';
 
 CREATE VIEW pawl_saga.timeline AS
@@ -82,7 +83,7 @@ AS $function$
                EXISTS (SELECT FROM pairs p WHERE p.flow_uuid = a.flow_uuid AND p.after = a.node
                           AND NOT (p.before_state IN ('SUCCESS', 'IGNORE') AND p.before_intention IN ('EXECUTE', 'IGNORE'))) AS waits_before,
                EXISTS (SELECT FROM pairs p WHERE p.flow_uuid = a.flow_uuid AND p.before = a.node AND p.after_state NOT IN ('PENDING', 'REVERTED', 'IGNORE')) AS waits_behind
-          FROM looked_at f JOIN pawl_saga.atoms a ON a.flow_uuid = f.flow_uuid WHERE f.run > 0)
+          FROM looked_at f JOIN pawl_saga.atoms a ON a.flow_uuid = f.flow_uuid AND NOT a.dropped WHERE f.run > 0)
     SELECT x.flow_uuid, x.name, 'blockers are counted wrongly' FROM facts x
      WHERE x.flow_state IN ('RUNNING', 'SUSPENDING', 'SUSPENDED')
        AND (x.blockers = 0) = CASE WHEN x.intention IN ('REVERT', 'RETRY') THEN x.waits_behind ELSE x.waits_before END

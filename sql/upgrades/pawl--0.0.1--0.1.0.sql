@@ -59,7 +59,6 @@ CREATE TABLE pawl.audit_binding (
     key_columns name[] NOT NULL,
     parent_columns name[] NOT NULL DEFAULT '{}',
     audit_parent_columns name[] NOT NULL DEFAULT '{}',
-    pruned_before timestamptz NOT NULL DEFAULT '-infinity',
     audited_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     audited_by text NOT NULL DEFAULT CURRENT_USER,
     -- What parent_columns meant when they were written, as in pawl.binding.
@@ -67,6 +66,11 @@ CREATE TABLE pawl.audit_binding (
     parent_attnums smallint[]
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.audit_binding', 'WHERE log NOT IN (SELECT b.history FROM pawl.binding b WHERE b.extension IS NOT NULL AND b.history IS NOT NULL)');
+CREATE TABLE pawl.pruned_audit (
+    log regclass NOT NULL PRIMARY KEY,
+    pruned_before timestamptz NOT NULL
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_audit', '');
 CREATE TABLE pawl.pruned_log (
     log regclass NOT NULL PRIMARY KEY,
     anchors regclass NOT NULL,

@@ -41,6 +41,8 @@ select begun('blocks', '{a,b,invalid,d,e,f,bad,h}') as o \gset
 select is(work_of(:'o'), 'rows 1-4/-1, rows 5-8/-1', 'valid rows are laid out in blocks, as far as the batches of the duty reach');
 select is(records_of(:'o'), null, 'and have no records yet');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'which is as it should be');
+select is_empty($$select * from pawl_bulk.claim('w', null, 10)$$, 'who claims from all queues does not get what SQL functions do');
+select throws_ok($$select * from pawl_bulk.claim('w', 'sql:', 10)$$, '22023', null, 'nor by its name');
 select pawl_bulk.pause(:'o') as ok;
 select is(work_of(:'o'), 'rows 1-4/-1 held, rows 5-8/-1 held', 'a pause holds blocks');
 select is((select done from pawl_bulk.run_sql_rows()), 0::bigint, 'nothing of them begins');
@@ -97,4 +99,13 @@ select throws_ok(format($$insert into pawl_bulk.work (operation, row_number, ste
 insert into pawl_bulk.work (operation, row_number, step_index, kind, queue, last_row) values (:'o', 1, -1, 'rows', 'sql:', 4);
 call run(10);
 select is((select status from pawl_bulk.status where operation = :'o'), 'Completed', 'and a block that is made by hand is worked on');
+
+select pawl_bulk.define('{"name": "hands", "steps": [{"name": "a", "handler": "left"}, {"name": "b", "handler": "right"}]}') is not null as ok;
+select begun('hands', '{a,b,c}') as o \gset
+select begun('blocks', '{a}') as p \gset
+select report.ok from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', operation, 'row_number', row_number, 'step_index', step_index, 'token', token, 'result', 'ok'))
+    from pawl_bulk.claim('w', 'left', 1)), 'w') report;
+select is((select string_agg(row_number || ' ' || step_name, ', ' order by n) from pawl_bulk.claim('w', null, 2) with ordinality x(operation, row_number, step_index, step_name, kind, token,
+    attempt, tries, idempotency_key, row_id, data, metadata, lease_until, n)), '1 b, 2 a', 'a claim from all queues begins with the lowest row');
+select is((select count(*) from pawl_bulk.work where state = 'leased' and queue = 'sql:'), 0::bigint, 'and leaves the SQL functions their rows');
 select * from finish();

@@ -75,8 +75,16 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 select pawl_dag.start_task('diamond') as task \gset
 select throws_ok(format('select pawl_dag.cancel_step(%L, %L, null, %L)', :'task', step_of(:'task', 'b'), 'refuse'), '55000', null, 'somebody waits for it');
 select is(pawl_dag.cancel_step(:'task', step_of(:'task', 'b')), 2::bigint, 'it and what is behind it');
+select pawl_dag.define_template('{"name": "short", "identity_strategy": "always_unique", "steps": [{"name": "a"}, {"name": "c", "dependencies": ["a"]}]}') \g /dev/null
+select pawl_dag.start_task('short') as whole \gset
+begin;
+set local pawl.metadata = '{"by": "me"}';
 select work();
+commit;
 select is(state_of(:'task'), 'complete: a complete, b cancelled, c complete, d cancelled', 'the rest completes');
+select is((select metadata from pawl_dag.task_transitions where task_uuid = :'task' and to_state = 'complete'), '{"by": "me", "partial": true}', 'and the log says that it is only a part');
+select is((select string_agg(distinct l.metadata::text, ' ') from pawl_dag.task_transitions l where l.task_uuid = :'whole' or l.task_uuid = :'task' and l.to_state = 'evaluating_results'), '{"by": "me"}',
+    'of no other move, nor of a task that completes beside it');
 select pawl_dag.start_task('diamond') as task \gset
 update pawl_dag.steps set state = 'cancelled' where task_uuid = :'task' and name = 'a';
 select is_rows(format('select name, cancelled_ancestor from pawl_dag.stranded_steps where task_uuid = %L order by 1', :'task'),

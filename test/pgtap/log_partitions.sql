@@ -156,6 +156,18 @@ select throws_ok('insert into gaps values (1)', '23514', 'no partition of relati
 alter table gaps_transitions attach partition gaps_transitions_default default;
 insert into gaps values (1);
 
+-- A partition that is not the log's owner's.
+create role partition_owner;
+alter table gaps_transitions_default owner to partition_owner; alter table gaps_transitions owner to partition_owner; alter table gaps owner to partition_owner;
+select is_empty($$select * from pawl.health() where relation = 'gaps'::regclass and status <> 'ok'$$, 'all of one owner');
+create table gaps_2 partition of gaps_transitions for values in (2);
+insert into gaps values (2);
+select is((select status || ': ' || detail || ' -> ' || hint from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'),
+    'warning: partition public.gaps_2 of the log belongs to another role than the log, whose owner prunes -> alter table public.gaps_2 owner to partition_owner', 'health knows before pruning fails');
+select throws_ok($$select pawl.prune_log('gaps', '0')$$, '42501', 'permission denied for table gaps_2', 'as it would');
+alter table gaps_2 owner to partition_owner;
+select lives_ok($$select pawl.prune_log('gaps', '0')$$, 'the hint mends it');
+
 -- Results are audited wherever they lie.
 create table audited (tenant int, id int, state text not null default 'ready', primary key (tenant, id));
 select pawl.enforce('audited', 'state', 'job', history => true, log_partition => 'range (tenant)') \g /dev/null

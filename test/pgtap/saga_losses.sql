@@ -65,6 +65,15 @@ select is((select string_agg(to_state, ',' order by created_at, id) from pawl_sa
           'RUNNING,FAILURE,REVERTING', 'from FAILURE');
 select is((select failure ->> 'message' from pawl_saga.tasks where flow_uuid = :'f' and name = 'slow'), 'unknown outcome', 'of which nothing is known');
 
+-- one worker dies with two tasks of a flow: the one has lost enough, which decides that the other is reverted
+select pawl_saga.define('{"flow": "unordered", "name": "both", "children": [{"task": "last chance", "max_losses": 1}, {"task": "patient"}]}') \g /dev/null
+select pawl_saga.start('both') as f \gset
+select is((select count(*) from take(5, 'w12') where flow_uuid = :'f'), 2::bigint, 'two are begun');
+select cmp_ok(die(), '>=', 2::bigint, 'and lost at once');
+select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'f'), 'last chance FAILURE REVERT, patient RUNNING REVERT',
+          'one has failed, the other is not wanted any more');
+select is((select count(*) from take(5, 'w13') where flow_uuid = :'f' and state = 'REVERTING'), 2::bigint, 'both are reverted');
+
 -- a worker who gives up what he has is not lost
 select pawl_saga.start('deadly') as f \gset
 select name from take(1, 'w10') \gset

@@ -1,4 +1,4 @@
--- Random structures with random failures, lost workers and suspensions, driven by workers in plain SQL. At every look pawl_saga.verify finds
+-- Random structures with random failures, lost workers, signals, waits and suspensions, driven by workers in plain SQL. At every look pawl_saga.verify finds
 -- nothing; in the end every flow is in a state that the rules allow, every revert came after those of all that depended on it, and nothing
 -- ran twice without a record of why.
 \set QUIET 1
@@ -11,7 +11,9 @@ create function random_item(depth int) returns jsonb language plpgsql volatile a
 declare shape text := (array['linear', 'unordered', 'graph'])[1 + floor(random() * 3)]; children jsonb := '[]'; made jsonb; n int; links jsonb := '[]';
 begin
     if depth = 0 or random() < 0.45 then
-        return jsonb_build_object('task', 't' || nextval('names'), 'priority', floor(random() * 3)::int);
+        made := jsonb_build_object('task', 't' || nextval('names'), 'priority', floor(random() * 3)::int);
+        return made || case floor(random() * 12)::int when 0 then '{"signal": "one"}'::jsonb when 1 then '{"signal": "two", "wait_seconds": 3600}' when 2 then '{"wait_seconds": 3600}'
+                                                      when 3 then '{"signal": "one", "revert": "undo"}' when 4 then '{"max_losses": 1}' when 5 then '{"max_losses": 2}' else '{}' end;
     end if;
     n := 1 + floor(random() * 4);
     for i in 1 .. n loop
@@ -58,6 +60,12 @@ begin
         perform from pawl.reap('pawl_saga.tasks');
     end if;
     perform from pawl_saga.report(coalesce(reports, '[]'), w);
+    perform pawl_saga.signal(t.flow_uuid, case when random() < 0.6 then 'one' else 'two' end) from pawl_saga.tasks t where t.wait_until is not null and random() < 0.05;
+    if random() < 0.1 then
+        update pawl_saga.tasks set wait_until = clock_timestamp() where wait_until is not null and random() < 0.2;
+        perform from pawl_saga.end_waits();
+    end if;
+    perform from pawl_saga.run_sql_tasks();
     if random() < 0.3 then
         perform pawl_saga.suspend(f.flow_uuid) from (select f.flow_uuid from pawl_saga.flows f where f.state = 'RUNNING' order by random() limit 5) f;
     end if;
@@ -104,4 +112,16 @@ select is_empty($$select flow_uuid, node from spans group by flow_uuid, node
 select ok((select count(*) from pawl_saga.task_transitions where event = 'lost') > 3, 'workers were lost');
 select ok((select count(*) from pawl_saga.task_transitions where event = 'settle') > 0, 'some while it was decided to revert their work');
 select ok((select count(*) from pawl_saga.flow_transitions where to_state = 'SUSPENDED') > 20, 'flows were suspended');
+select ok((select count(*) from pawl_saga.signals where taken_by is not null) > 5, 'signals were taken');
+select ok(exists (select from pawl_saga.attempts a, jsonb_each(a.failures) f where f.value ->> 'type' = 'lost') or exists (select from pawl_saga.tasks where failure ->> 'type' = 'lost'),
+          'tasks lost too many workers');
+select ok((select count(*) from pawl_saga.task_transitions where event = 'fail' and processor = pawl_saga.conductor()::text) > 0, 'signals did not come in time');
+select is_empty($$select s.flow_uuid, s.taken_by from pawl_saga.signals s where s.taken_by is not null group by 1, 2
+    having count(*) > (select count(*) from pawl_saga.task_transitions l where l.flow_uuid = s.flow_uuid and l.node = s.taken_by and l.to_state = 'SUCCESS')$$, 'no wait took two signals');
+-- every state that a task ever had follows from the one before by an arrow, and every RUNNING after the first has its reason just before it
+select is_empty($$select l.flow_uuid, l.node from (select x.*, lag(x.to_state) over w as before, lag(x.event) over w as because from pawl_saga.task_transitions x window w as (partition by x.flow_uuid, x.node order by x.sort_key)) l
+    where l.to_state = 'RUNNING' and not (l.before = 'PENDING' or l.before = 'RUNNING' and l.event = 'lost')$$, 'who is executed was reset, or lost his worker');
+select is_empty($$select f.flow_uuid from pawl_saga.flows f where f.state = 'SUCCESS' and exists (select from pawl_saga.atoms a where a.flow_uuid = f.flow_uuid and a.state not in ('SUCCESS', 'IGNORE'))
+    or f.state = 'REVERTED' and exists (select from pawl_saga.atoms a where a.flow_uuid = f.flow_uuid and (a.state not in ('SUCCESS', 'PENDING', 'REVERTED', 'IGNORE') or a.state = 'SUCCESS' and a.intention <> 'EXECUTE'))$$,
+    'every end is one that its atoms allow');
 select * from finish();

@@ -24,10 +24,10 @@ select pawl.define('ticket', $$stateDiagram-v2
     class working,checking owned$$);
 select pawl.enforce('ticket', 'state', 'ticket', history => true, due => 'due', owner => 'owner', lease => 'lease', token => 'token');
 
--- state, owner, and when the timer runs down, in the largest unit that it has.
+-- state, owner, and when the timer runs down, to five minutes: however slowly the test runs.
 create function seen(id int) returns text language sql as $$
     select concat_ws(' ', state, owner, case when due = 'infinity' then 'never'
-        else regexp_replace(justify_interval(date_trunc('second', due - clock_timestamp() + interval '2 s'))::text, ' ?00:00:0[0-9]$', '') end) from ticket where ticket.id = seen.id $$;
+        else regexp_replace(justify_interval(make_interval(secs => round(extract(epoch from due - clock_timestamp()) / 300) * 300))::text, ' ?00:00:00$', '') end) from ticket where ticket.id = seen.id $$;
 create function run_down(ids int[], late interval default '0') returns void language plpgsql as $$
 begin
     set local session_replication_role = replica;
@@ -46,7 +46,7 @@ end $$;
 
 -- Entering a state sets the timer, whichever way; leaving it cancels it.
 insert into ticket (id) select generate_series(1, 20);
-select is(seen(1), 'open 01:00:01', 'a row that begins');
+select is(seen(1), 'open 01:00:00', 'a row that begins');
 update ticket set state = 'waiting' where id = 1;
 select is(seen(1), 'waiting 1 day', 'a move: the shortest of two');
 select pawl.fire('ticket', 2, 'ask');
@@ -56,11 +56,11 @@ select is(seen(3), 'waiting 1 day', 'the door of the log');
 update ticket set state = 'closed' where id = 4;
 select is(seen(4), 'closed', 'a state without a timer');
 insert into ticket (id, due) values (21, clock_timestamp() + '10 min');
-select is(seen(21), 'open 00:10:01', 'a row may begin with a time of its own');
+select is(seen(21), 'open 00:10:00', 'a row may begin with a time of its own');
 insert into ticket (id, due) values (22, clock_timestamp() - interval '10 min');
 select ok((select due < clock_timestamp() from ticket where id = 22), 'one that is past, where there is a timer to fire');
 update ticket set state = 'waiting', due = clock_timestamp() + '2 hours' where id = 5;
-select is(seen(5), 'waiting 02:00:01', 'a move with a time of its own');
+select is(seen(5), 'waiting 02:00:00', 'a move with a time of its own');
 update ticket set state = 'waiting', due = null where id = 6;
 select is(seen(6), 'waiting', 'or with none');
 update ticket set state = 'closed', due = clock_timestamp() - interval '1 s' where id = 7;
@@ -69,19 +69,19 @@ update ticket set state = 'waiting', due = due, note = 'a whole row written back
 select is(seen(8), 'waiting 1 day', 'a statement that writes back the time it has read does not stop the timer');
 update ticket set state = 'waiting' where id = 9;
 update ticket set state = 'open' where id = 9;
-select is(seen(9), 'open 01:00:01', 'left, and back: set anew');
+select is(seen(9), 'open 01:00:00', 'left, and back: set anew');
 update ticket set due = clock_timestamp() + '5 min' where id = 9;
-select is(seen(9), 'open 00:05:01', 'the time may be changed without a move');
+select is(seen(9), 'open 00:05:00', 'the time may be changed without a move');
 update ticket set due = 'infinity' where id = 9;
 select is(seen(9), 'open never', 'also to never');
 update ticket set due = null where id = 9;
 select is(seen(9), 'open', 'or be taken away');
 update ticket set note = 'x' where id = 10;
-select is(seen(10), 'open 01:00:01', 'what does not name it leaves it');
+select is(seen(10), 'open 01:00:00', 'what does not name it leaves it');
 
 -- Firing
 select is((select done || ' ' || (next_at = (select min(due) from ticket)) from pawl.fire_due('ticket')), '1 false', 'one was due');
-select is(seen(22), 'open 01:00:01', 'an arrow from the state to itself: fired, and set again');
+select is(seen(22), 'open 01:00:00', 'an arrow from the state to itself: fired, and set again');
 select is((select string_agg(event, ' ' order by sort_key) from ticket_transitions where subject_id = 22 and from_state is not null), 'nag', 'on the record');
 select is((select done || ' ' || (next_at = (select min(due) from ticket)) from pawl.fire_due('ticket')), '0 true', 'nothing is due; the next is told');
 select run_down(array[1, 2]);
@@ -97,32 +97,32 @@ select results_eq($$select from_state, to_state, event from ticket_transitions w
 select run_down(array[3, 4, 5]);
 update ticket set state = 'open' where id = 3;
 select is((select done from pawl.fire_due('ticket')), 2::bigint, 'a row that left in time is not fired');
-select is(seen(3), 'open 01:00:01', 'and has the timer of where it went');
+select is(seen(3), 'open 01:00:00', 'and has the timer of where it went');
 select is(seen(4), 'closed', 'a due time where there is no timer is taken away');
 set pawl.event = 'close'; set pawl.token = 4711; set pawl.processor = 'clock';
 select run_down(array[10, 8]);
 select is((select done from pawl.fire_due('ticket')), 2::bigint, 'whatever the session says of its own moves');
 reset pawl.event; reset pawl.token; reset pawl.processor;
-select is(seen(10) || ', ' || seen(8), 'open 01:00:01, reminded 7 days', 'timers do what they are drawn to do');
+select is(seen(10) || ', ' || seen(8), 'open 01:00:00, reminded 7 days', 'timers do what they are drawn to do');
 
 -- Clocks: a row is fired once, however late; a time that goes back fires nothing again.
 select run_down(array[11], '10 years');
 select is((select done from pawl.fire_due('ticket')), 1::bigint, 'ten years late');
 select is((select done from pawl.fire_due('ticket')), 0::bigint, 'are fired once');
 select is((select count(*) from ticket_transitions where subject_id = 11 and event = 'nag'), 1::bigint, 'not for every hour that was missed');
-select is(seen(11), 'open 01:00:01', 'and then from now on');
+select is(seen(11), 'open 01:00:00', 'and then from now on');
 
 -- Owned rows: a timer takes the row from its owner where it leaves the owned states, and only there.
 update ticket set state = 'working', owner = 'w1', lease = clock_timestamp() + '1 hour' where id = 12;
-select is(seen(12), 'working w1 00:05:01', 'a row with an owner has a timer');
+select is(seen(12), 'working w1 00:05:00', 'a row with an owner has a timer');
 select is(code_of($$update ticket set state = 'checking' where id = 12$$), 'PW004', 'which nobody may fire before its time');
 select run_down(array[12]);
 select is((select done from pawl.fire_due('ticket')), 1::bigint, 'when it has come it fires');
-select is(seen(12), 'checking w1 00:10:01', 'the owner stays in another owned state');
+select is(seen(12), 'checking w1 00:10:00', 'the owner stays in another owned state');
 select is((select format('%s %s', token, lease > clock_timestamp() + '50 min') from ticket where id = 12), '1 t', 'with his token and lease');
 select run_down(array[12]);
 select is((select done from pawl.fire_due('ticket')), 1::bigint, 'a timer that takes it from him');
-select is(seen(12), 'open 01:00:01', 'makes it free');
+select is(seen(12), 'open 01:00:00', 'makes it free');
 select is((select token from ticket where id = 12), 2, 'he is fenced');
 select is((select metadata ->> 'lost_owner' from ticket_transitions where subject_id = 12 order by sort_key desc limit 1), 'w1', 'the record names him');
 update ticket set state = 'working', owner = 'w1' where id = 13;
@@ -130,14 +130,14 @@ select run_down(array[13]);
 set pawl.processor = 'w2';
 update ticket set state = 'checking' where id = 13;
 reset pawl.processor;
-select is(seen(13), 'checking w1 00:10:01', 'fired by anybody, also by plain SQL, he keeps it');
+select is(seen(13), 'checking w1 00:10:00', 'fired by anybody, also by plain SQL, he keeps it');
 
 -- Batches, in the order of their times.
 select run_down(array[14], '1 min'), run_down(array[15], '3 min'), run_down(array[16], '2 min');
 select is((select done || ' ' || (next_at < clock_timestamp()) from pawl.fire_due('ticket', 1)), '1 true', 'one; more is waiting');
-select is(seen(15), 'open 01:00:01', 'the earliest');
+select is(seen(15), 'open 01:00:00', 'the earliest');
 select is((select done from pawl.fire_due('ticket', 1)), 1::bigint, 'one more');
-select is(seen(16), 'open 01:00:01', 'the next');
+select is(seen(16), 'open 01:00:00', 'the next');
 select is((select done from pawl.fire_due()), 1::bigint, 'all lifecycles that the caller may write');
 
 -- A first state of a partitioned table, a row that moves to another partition: its timer goes with it.

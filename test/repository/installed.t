@@ -47,5 +47,5 @@ ok "pawl is there" "$folder/there/bin/pawl" --help
 ok "pawld reads the example of its settings" "$folder/there/bin/pawld" --config "$(find "$folder/there" -name pawld.toml.example)" --check
 unit=$folder/there/lib/systemd/system/pawld.service
 ok "the unit starts pawld and waits until it is ready" grep -qE '^Type=notify$' "$unit"
-ok "by its full name" grep -qE '^ExecStart=/.*/bin/pawld --config ' "$unit"
+ok "by its full name, which is that of the place it was installed to" grep -q "^ExecStart=$folder/there/bin/pawld --config " "$unit"
 echo "1..$count"

@@ -22,7 +22,8 @@ union all select 'works', count(*), sum(sort_key), md5(string_agg(t::text, '|' o
 union all select 'audit', count(*), sum(execution_time_ms), md5(string_agg(t::text, '|' order by audit_id)) from app.tasks_result_audit t
 union all select 'pruned', count(*), sum(sort_key), md5(string_agg(t::text, '|' order by subject_id)) from app.vehicles_transitions_log_pruned t
 union all select 'audits', count(*), null, md5(string_agg(row(log, audit, relation, success_states, failure_states, key_columns, parent_columns,
-        audit_parent_columns, pruned_before)::text, '|' order by log::text)) from pawl.audit_binding
+        audit_parent_columns)::text, '|' order by log::text)) from pawl.audit_binding
+union all select 'cut audits', count(*), null, md5(string_agg(row(log, pruned_before)::text, '|' order by log::text)) from pawl.pruned_audit
 union all select 'cuts', count(*), null, md5(string_agg(row(log, anchors, horizon)::text, '|' order by log::text)) from pawl.pruned_log
 union all select 'bindings', count(*), sum(version), md5(string_agg(row(relation, state_column, machine, version, key_columns, history,
         most_recent, hash_chain, on_delete, always, history_view, log_key_columns, owner_column, lease_column, token_column, due_column, attempts_column,

@@ -32,6 +32,23 @@ like($orders->{out}, qr/^order 1 is task [0-9a-f-]{36}\na second task for order 
 is(one($node, 'select count(*) from pawl_dag.tasks t join orders o on o.task = t.task_uuid'), '1', 'one order, one task');
 is(one($node, 'select count(*) from pawl_dag.tasks'), '1', 'what was not committed never began');
 
+# Flows: a graph with a decider, one bank after the other, failures with types
+$node->safe_psql('postgres', 'create extension pawl_saga');
+my $loans = begin_program($node, 'example_sagas');
+is(end_program($loans), 0, 'the sagas example ends well') or diag($loans->{err});
+is($loans->{out}, <<'OUT', 'and says what it should');
+no amount: 22023
+north-1 is clawed back
+south-1 is clawed back
+SUCCESS: 4 of 4 tasks settled, {"amount":500,"bank":"north","customer":"Ada","fee":2.5,"receipt":"north-1","score":"good"}, errors null
+SUCCESS: 4 of 4 tasks settled, {"amount":5000,"bank":"south","customer":"Bob","fee":2.5,"receipt":"south-1","score":"unsure","seen_by":"clerk 7, who saw \"unsure\""}, errors null
+REVERTED: 3 of 4 tasks settled, {"amount":9000,"customer":"Mallory"}, errors {"pay":{"message":"that is not his passport","type":"fraud"}}
+REVERTED: 4 of 4 tasks settled, {"amount":100,"customer":"Eve"}, errors {"letter":{"message":"no address","type":"permanent"}}
+OUT
+is(one($node, 'select count(*) from pawl_saga.flows f join loans l on l.flow = f.flow_uuid'), '4', 'one loan, one flow');
+is(one($node, 'select count(*) from pawl_saga.flows'), '4', 'what was not committed never began');
+is(one($node, 'select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
+
 sound($node, 'after the examples');
 no_crash($node);
 done_testing();

@@ -114,8 +114,11 @@ for my $name (qw(example_worker pawld))
 	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl\.claim|^WITH me AS|orchestrate|run_sql_steps|pawl\.reap/ } @statements;
 	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
 	@telling = grep { /pawl\.claim|^WITH me AS|orchestrate|run_sql_steps/ } @telling unless $ENV{PAWL_LONG};
-	accidents($proxy, \$run, $name, 'after', 'backend', @telling);
-	accidents($proxy, \$run, $name, 'after', 'server', @telling);
+	for my $when ($ENV{PAWL_LONG} ? qw(before after) : 'after')
+	{
+		accidents($proxy, \$run, $name, $when, 'backend', @telling);
+		accidents($proxy, \$run, $name, $when, 'server', @telling);
+	}
 
 	ok(all_ended($node, 'work'), "every task ends, after accidents at $name");
 	is(end_program($run, 'TERM'), 0, "$name ends well");

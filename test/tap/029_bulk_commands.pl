@@ -140,6 +140,17 @@ is($status, 1, 'the operation ends');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 is(one($node, "select status || ' ' || total_rows || ' ' || failed_rows from pawl_bulk.status where operation = '$many'"), 'CompletedWithErrors 20000 20', 'with every row');
 is(one($node, 'select count(*) from public.seen'), 20_000 + 19_980, 'and every handler ran exactly once for each');
+
+# Daemon and worker look by themselves every ten minutes: they are woken, by the work of any pack.
+$node->safe_psql('postgres', q{create extension pawl_dag; create extension pawl_saga;
+	select pawl_bulk.define('{"name": "woken", "steps": [{"name": "one", "handler": "sql:public.note"}, {"name": "register", "handler": "devices"}, {"name": "two", "handler": "sql:public.note"}]}')});
+my @sleepers = (begin_program($node, 'pawld', '--longest-poll-ms', 600_000), begin_program($node, 'example_devices', 60_000, 0, 600_000));
+$node->poll_query_until('postgres', q{select count(*) >= 4 from pg_locks where locktype = 'advisory' and classid is not null and mode = 'ShareLock' and objsubid = 7101}) or die 'nobody sleeps';
+my $woken = pawl('--json', 'bulk', 'submit', file('woken.csv', "Assignment\nAAAAA1\nAAAAA2\n"), '--operation', 'woken')->{operation};
+ok($node->poll_query_until('postgres', "select count(*) = 2 from pawl_bulk.records where operation = '$woken' and step_index = 2 and state = 'Completed'"), 'who sleeps is woken');
+is(end_program($_, 'TERM'), 0, "$_->{name} ends well") for @sleepers;
+is(end_program(begin_program($node, 'pawld', '--once')), 0, 'the end is found');
+
 is(one($node, 'select count(*) from pawl_bulk.verify()'), '0', 'verify of the pack finds nothing');
 sound($node, 'after all of it');
 no_crash($node);

@@ -212,6 +212,34 @@ my ($second) = submit('wide', $again, '--once');
 is(join(' ', $second->{operation}, $second->{created} ? 1 : 0), "$first->{operation} 0", 'the same file once more is the same operation');
 $proxy->end;
 
+# A terminal has one live line, cut to its width; who reads along has the answer alone on standard output.
+{
+	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGUSER => one($node, 'select current_user'), TERM => 'xterm');
+	my ($out, $screen) = ('', '');
+	my $waiting = (submit('wide', file('watched.csv', "id\n1\n2\n")))[0]{operation};
+	my $harness = IPC::Run::start([ program('pawl'), '--database', 'dbname=wide', 'bulk', 'watch' ], '<pty<', \my $in, '>', \$out, '2>pty>', \$screen, IPC::Run::timeout(180));
+	wait_until(sub { $harness->pump_nb; $screen =~ /Pending/ }, 'a line on the terminal');
+	end_program(begin_program($node, 'pawld', '--database', 'dbname=wide', '--once'));
+	wait_until(sub { $harness->pump_nb; $screen =~ /Completed/ }, 'the end on the terminal');
+	$harness->finish;
+	is($harness->result(0), 0, 'watch ends well');
+	like($screen, qr/\r\033\[KPending  0 rows validated.*\r\033\[K\[#{40}\] 100%  2 of 2 rows, 0 failed.*Completed/s, 'one line, written over') or diag($screen);
+	is($out, '', 'and nothing else');
+
+	# An export that fails leaves no file that looks like one.
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting > /dev/full 2> $folder/full.err") >> 8, 3, 'a full disk behind standard output is told');
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output /dev/full 2>> $folder/full.err") >> 8, 3, 'and behind a file');
+	file('report.csv', 'the one of yesterday');
+	$proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
+	@ENV{qw(PGHOST PGPORT)} = @{ $proxy->through };
+	$proxy->arm([ 'COPY', 'before', 'cut' ]);
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output $folder/report.csv 2>> $folder/full.err") >> 8, 4, 'an export that is cut off');
+	is(PostgreSQL::Test::Utils::slurp_file("$folder/report.csv") . (-e "$folder/report.csv.part" ? ' and a part' : ''), 'the one of yesterday', 'leaves what was there');
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output $folder/report.csv") >> 8, 0, 'once more');
+	is(scalar(my @lines = split /\n/, PostgreSQL::Test::Utils::slurp_file("$folder/report.csv")), 3, 'the new one is whole');
+	$proxy->end;
+}
+
 is(end_program(begin_program($node, 'pawld', '--database', "dbname=$_", '--once')), 0, "$_: the duties run") for qw(wide narrow);
 is(one($node, "select count(*) from pawl_bulk.verify()", 'wide'), '0', 'verify of the pack finds nothing');
 sound($node, 'after all of it', 'wide');

@@ -71,6 +71,50 @@ ok($node->poll_query_until('postgres', q{select state = 'COMPLETE' from pawl_sag
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @running;
 like($running[2]{err}, qr/^trip 31: went on\ntrip 31: consumed$/m, 'it went on with the flow that was there');
 
+# Killed at every stage, several of each at once: two workers, two conductors and a daemon that is the conductor of another board
+$node->safe_psql('postgres', q{truncate fates, calls, bookings, tickets; delete from pawl_saga.jobs;
+	insert into fates select n, 'hotel', 'book', c, 'FULL0' from generate_series(100, 239) n, generate_series(1, 3) c where c <= n % 4;
+	insert into fates select n, 'flight', 'book', 1, 'FULL0' from generate_series(100, 239, 5) n});
+my @kinds = ([ 'example_travel', 15, 700 ], [ 'example_travel', 15, 700 ], [ 'example_conductor', 700, 10 ], [ 'example_conductor', 700, 10 ],
+	[ 'pawld', '--longest-poll-ms', 50, '--boards', 'default,other', '--board-lease-ms', 700 ]);
+my @alive = map { begin_program($node, @$_) } @kinds;
+my @stages = (
+	[ 'tasks are executed', q{select count(distinct worker) > 1 from pawl_saga.tasks where state = 'RUNNING'}, 0, 1 ],
+	[ 'tasks are reverted', q{select count(*) > 0 from pawl_saga.tasks where state = 'REVERTING' and worker is not null}, 0, 1 ],
+	[ 'jobs are claimed', q{select count(*) > 2 from pawl_saga.jobs where state = 'CLAIMED' and board = 'trips'}, 2, 3 ],
+	[ 'the daemon has jobs', q{select count(*) > 0 from pawl_saga.jobs where state = 'CLAIMED' and board = 'other'}, 4 ],
+	[ 'a retry waits for its next attempt', q{select count(*) > 0 from pawl_saga.retries where due_at > clock_timestamp()}, 4, 0 ],
+	[ 'everything is at work', q{select count(*) > 0 from pawl_saga.tasks where state in ('RUNNING', 'REVERTING') and worker is not null}, 0 .. 4 ]);
+my $from = 100;
+for my $stage (@stages)
+{
+	my ($what, $condition, @victims) = @$stage;
+	value("select count(pawl_saga.post('trip ' || g, 'trip', jsonb_build_object('trip', g), board => case g % 4 when 0 then 'other' when 1 then 'default' else 'trips' end)) from generate_series($from, $from + 19) g");
+	$from += 20;
+	ok($node->poll_query_until('postgres', $condition), $what);
+	kill_program($alive[$_]) for @victims;
+	$alive[$_] = begin_program($node, @{ $kinds[$_] }) for @victims;
+}
+# and the server under all of them
+value("select count(pawl_saga.post('trip ' || g, 'trip', jsonb_build_object('trip', g), board => 'trips')) from generate_series($from, $from + 19) g");
+ok($node->poll_query_until('postgres', $stages[-1][1]), 'everything is at work again');
+$node->stop('immediate');
+$node->start;
+ok($node->poll_query_until('postgres', q{select count(*) = 140 from pawl_saga.jobs where state = 'COMPLETE'}), 'every job is done in the end')
+  or diag(value(q{select string_agg(x::text, ' ') from (select j.board, j.state, f.state, j.trashed_for, count(*) from pawl_saga.jobs j left join pawl_saga.flows f using (flow_uuid) group by 1, 2, 3, 4) x}));
+is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @alive;
+my $trips = q{(select (f.inputs ->> 'trip')::int as trip, f.* from pawl_saga.flows f where (f.inputs ->> 'trip')::int >= 100)};
+is(value("select count(*) || ' ' || count(distinct trip) from $trips t"), '140 140', 'each trip has one flow, whoever died');
+is(value("select string_agg(distinct state, ', ' order by state) from $trips t"), 'REVERTED, SUCCESS', 'which was made or undone');
+is(value("select count(*) from $trips t where state = 'SUCCESS' and 3 <> (select count(*) from bookings b where b.trip = t.trip and cancelled_at is null)"), '0', 'what was made has its three bookings');
+is(value("select count(*) from $trips t where state = 'REVERTED' and exists (select from bookings b where b.trip = t.trip and cancelled_at is null)"), '0', 'of what was undone nothing is left');
+is(value("select count(*) from $trips t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), '0', 'who travels has a ticket, once');
+is(value(q{select count(*) from (select lag(to_state) over (partition by flow_uuid, node order by sort_key) as before, * from pawl_saga.task_transitions) x where before is distinct from from_state}), '0',
+	'nothing happened to a task that its log does not tell');
+cmp_ok(value(q{select count(*) from pawl_saga.task_transitions where event in ('lost', 'settle')}), '>', 0, 'tasks were taken back from the dead');
+cmp_ok(value(q{select count(*) from pawl_saga.job_transitions where event = 'lost'}), '>', 0, 'jobs, too');
+is(value('select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');
+
 sound($node, 'after all of it');
 no_crash($node);
 done_testing();

@@ -221,7 +221,7 @@ Table both(Table one, const Table& other) {
 TEST(Lifecycles, SagaTask) {
     const Machine m = shipped("pawl_saga/task");
     EXPECT_EQ(pairs(m), both(task_table, task_added));
-    EXPECT_EQ(m.arrows().size(), 19u);
+    EXPECT_EQ(m.arrows().size(), 20u);
     EXPECT_EQ(m.states().size(), 8u);
     EXPECT_EQ(terminals(m), Names{"REVERT_FAILURE"});
     EXPECT_EQ(tagged(m, "owned"), (Names{"RUNNING", "REVERTING"}));
@@ -238,7 +238,7 @@ TEST(Lifecycles, Retry) {
 TEST(Lifecycles, Job) {
     const Machine m = shipped("pawl_saga/job");
     EXPECT_EQ(moves(m), sorted({"[*] |  | UNCLAIMED", "UNCLAIMED | claim | CLAIMED", "CLAIMED | abandon | UNCLAIMED",
-                                "CLAIMED | complete | COMPLETE", "CLAIMED | lost | UNCLAIMED"}));
+                                "CLAIMED | complete | COMPLETE", "CLAIMED | lost | UNCLAIMED", "CLAIMED | gone | UNCLAIMED"}));
     EXPECT_EQ(terminals(m), Names{"COMPLETE"});
     EXPECT_EQ(tagged(m, "owned"), Names{"CLAIMED"});
 }

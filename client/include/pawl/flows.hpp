@@ -48,6 +48,7 @@ std::string start_flow(pqxx::transaction_base& transaction, const FlowRequest& r
 std::string run_flow(pqxx::transaction_base& transaction, const std::string& flow);      // these return the state that it is in then
 std::string suspend_flow(pqxx::transaction_base& transaction, const std::string& flow);
 std::string resume_flow(pqxx::transaction_base& transaction, const std::string& flow);
+std::string signal_flow(pqxx::transaction_base& transaction, const std::string& flow, const std::string& signal, const nlohmann::json& payload = nullptr);  // its id
 std::optional<FlowStatus> flow_status(pqxx::transaction_base& transaction, const std::string& flow);  // nothing: there is no such flow
 nlohmann::json flow_outputs(pqxx::transaction_base& transaction, const std::string& flow);            // every value that has a name
 std::string post_job(pqxx::transaction_base& transaction, const JobRequest& request);

@@ -106,6 +106,10 @@ public:
     Task& execute(const std::string& handler);
     Task& revert(const std::string& handler);
 
+    // Nobody executes it: it succeeds when its flow is told so (pawl::signal_flow; its timeout fails it), or when a time has passed.
+    Task& wait_for(const std::string& signal);
+    Task& wait(std::chrono::milliseconds time);
+
     Task& queue(const std::string& name);
     Task& priority(int higher_is_earlier);
     Task& timeout(std::chrono::milliseconds of_execute);

@@ -96,7 +96,7 @@ struct WorkerSettings {
     int batch = 0;                                    // rows in hand at once; 0: twice the threads
     std::chrono::milliseconds lease{60'000};          // extended at every third of it
     std::chrono::milliseconds grace{30'000};          // how long stop() waits for handlers before it asks them to stop
-    std::chrono::milliseconds shortest_poll{5};       // the wait between two looks for work grows from this ...
+    std::chrono::milliseconds shortest_poll{5};       // the wait between two looks for work grows from this (from a fifth of it after work) ...
     std::chrono::milliseconds longest_poll{1'000};    // ... to this
     bool wake = true;                                 // be notified of work; off behind a pooler of transactions
     bool orchestrate = true;                          // move tasks on after reporting, without waiting for pawld

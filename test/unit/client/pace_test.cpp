@@ -21,6 +21,17 @@ TEST(Pace, BeginsAgainWhenThereWasWork) {
     EXPECT_EQ(pace.idle(), 5ms);
 }
 
+TEST(Pace, LooksSoonForWhatFollows) {
+    pawl::Pace pace(5ms, 1s);
+    pace.follows();
+    EXPECT_EQ(pace.idle(), 1ms);
+    EXPECT_EQ(pace.idle(), 2ms);
+    EXPECT_EQ(pace.idle(), 4ms);
+    EXPECT_EQ(pace.idle(), 8ms);
+    pace.found();
+    EXPECT_EQ(pace.idle(), 5ms);
+}
+
 TEST(Pace, NeverWaitsForNothing) {
     pawl::Pace pace(0ms, 0ms);
     EXPECT_EQ(pace.idle(), 1ms);

@@ -46,7 +46,7 @@ TEST(Settings, ProblemsNameTheLine) {
     EXPECT_EQ(problem_of("\n\nbatch = 0"), "pawld.toml, line 3: batch must be a whole number from 1 to 10000, not \"0\"");
     EXPECT_EQ(problem_of("http = \"9187\""), "pawld.toml, line 1: http must be host:port, not \"9187\"");
     EXPECT_EQ(problem_of("http = \"h:99999\"").find("pawld.toml, line 1: http, its port, must be a whole number"), 0u);
-    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are batch, database"), std::string::npos);
+    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are api, api_certificate"), std::string::npos);
     EXPECT_NE(problem_of("batch = 1.5").find("line 1: batch must be text"), std::string::npos);
     EXPECT_NE(problem_of("[[duty]]\nname = \"n\"").find("a duty needs a name and its sql"), std::string::npos);
     EXPECT_NE(problem_of("duty = 1").find("duties are written as [[duty]]"), std::string::npos);

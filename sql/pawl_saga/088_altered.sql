@@ -1,0 +1,118 @@
+-- A flow that goes on with another definition. Atoms are matched by their names and keep their numbers, because the record knows them by these;
+-- so the flow gets a definition of its own: the one it is altered to, with those numbers.
+
+CREATE FUNCTION pawl_saga._own_definition(flow uuid, base pawl_saga.definitions) RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    made uuid := pawl.uuid_v7();
+    numbers integer[];  -- the number here of each node there, from node 0 on
+    free integer := (SELECT max(x.node) FROM (SELECT t.node FROM pawl_saga.tasks t WHERE t.flow_uuid = flow UNION ALL SELECT r.node FROM pawl_saga.retries r WHERE r.flow_uuid = flow
+                                               UNION ALL SELECT j.node FROM pawl_saga.junctions j WHERE j.flow_uuid = flow) x);
+BEGIN
+    WITH known (node, name) AS MATERIALIZED (
+        SELECT t.node, t.name FROM pawl_saga.tasks t WHERE t.flow_uuid = flow UNION ALL SELECT r.node, r.name FROM pawl_saga.retries r WHERE r.flow_uuid = flow)
+    SELECT array_agg(coalesce(k.node, free + 1 + n.node) ORDER BY n.node) INTO numbers
+      FROM pawl_saga.nodes n LEFT JOIN known k ON k.name = n.name AND n.kind IN ('task', 'retry') WHERE n.definition_uuid = base.definition_uuid;
+    INSERT INTO pawl_saga.definitions (definition_uuid, name, version, structure, content_hash, last_node, flow_uuid, made_from)
+    VALUES (made, base.name, base.version, base.structure, base.content_hash, numbers[base.last_node + 1], flow, base.definition_uuid);
+    INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
+    SELECT made, numbers[n.node + 1], n.kind, n.name, numbers[n.controller + 1], n.waits_for, n.priority, n.votes, n.may_miss, n.careful, n.written
+      FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid;
+    INSERT INTO pawl_saga.edges (definition_uuid, from_node, to_node, from_kind, to_kind, to_careful)
+    SELECT made, numbers[e.from_node + 1], numbers[e.to_node + 1], e.from_kind, e.to_kind, e.to_careful FROM pawl_saga.edges e WHERE e.definition_uuid = base.definition_uuid;
+    INSERT INTO pawl_saga.votes (definition_uuid, target, link, source, depth, decider)
+    SELECT made, numbers[v.target + 1], v.link, numbers[v.source + 1], v.depth, v.decider FROM pawl_saga.votes v WHERE v.definition_uuid = base.definition_uuid;
+    INSERT INTO pawl_saga.parameters (definition_uuid, node, parameter, name, optional, is_injected, injected, providers)
+    SELECT made, numbers[p.node + 1], p.parameter, p.name, p.optional, p.is_injected, p.injected,
+           ARRAY(SELECT numbers[o.node + 1] FROM unnest(p.providers) WITH ORDINALITY o(node, place) ORDER BY o.place)
+      FROM pawl_saga.parameters p WHERE p.definition_uuid = base.definition_uuid;
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._own_definition(uuid, pawl_saga.definitions) IS 'internal: a definition with the numbers that the atoms of a flow have';
+
+-- SECURITY DEFINER: whoever may alter a flow need not be one who may define others.
+CREATE FUNCTION pawl_saga._flow_altered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    base pawl_saga.definitions;
+    trouble text;
+BEGIN
+    IF OLD.state NOT IN ('PENDING', 'SUSPENDED', 'SUCCESS', 'FAILURE', 'REVERTED') OR NEW.state <> OLD.state
+       OR EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state IN ('RUNNING', 'REVERTING')) THEN
+        PERFORM pawl._raise('55000', 'a flow that is being run keeps its definition', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
+            format('select pawl_saga.suspend(%L)', OLD.flow_uuid));
+    END IF;
+    SELECT d.* INTO base FROM pawl_saga.definitions d WHERE d.definition_uuid = NEW.definition_uuid AND d.flow_uuid IS NULL;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('PW008', format('unknown definition %s', NEW.definition_uuid), NULL, 'select pawl_saga.define(…)');
+    END IF;
+    SELECT format('"%s"', a.name) INTO trouble FROM pawl_saga.atoms a JOIN pawl_saga.nodes n ON n.definition_uuid = base.definition_uuid AND n.name = a.name
+     WHERE a.flow_uuid = OLD.flow_uuid AND n.kind IN ('task', 'retry') AND n.kind <> a.kind LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('%s cannot be a task and a retry in turn', trouble), NULL, 'another name');
+    END IF;
+    SELECT format('"%s"', t.name) INTO trouble FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state = 'REVERT_FAILURE'
+       AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid AND n.name = t.name) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('55000', format('the revert of task %s failed: it cannot be dropped', trouble), NULL, format('select pawl_saga.resolve(%L, …)', OLD.flow_uuid));
+    END IF;
+    NEW.definition_uuid := pawl_saga._own_definition(OLD.flow_uuid, base);
+    NEW.name := base.name;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._flow_altered() IS 'internal: checks that a flow can go on with another definition, and gives it its own';
+CREATE TRIGGER altered BEFORE UPDATE OF definition_uuid ON pawl_saga.flows
+    FOR EACH ROW WHEN (OLD.definition_uuid IS DISTINCT FROM NEW.definition_uuid) EXECUTE FUNCTION pawl_saga._flow_altered();
+
+CREATE FUNCTION pawl_saga._alter_atoms() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    UPDATE pawl_saga.tasks t SET dropped = true, due_at = 'infinity', wait_until = NULL
+     WHERE t.flow_uuid = NEW.flow_uuid AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND n.node = t.node);
+    UPDATE pawl_saga.retries r SET dropped = true, due_at = NULL
+     WHERE r.flow_uuid = NEW.flow_uuid AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND n.node = r.node);
+    UPDATE pawl_saga.tasks t
+       SET dropped = false, wait_until = NULL, priority = n.priority, queue = pawl_saga._queue(n.written), execute = coalesce(n.written ->> 'execute', n.name),
+           revert = n.written ->> 'revert', timeout = make_interval(secs => (n.written ->> 'timeout_seconds')::double precision),
+           revert_timeout = make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision), signal = n.written ->> 'signal',
+           wait = make_interval(secs => (n.written ->> 'wait_seconds')::double precision), max_losses = coalesce((n.written ->> 'max_losses')::integer, 20)
+      FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND t.flow_uuid = NEW.flow_uuid AND t.node = n.node;
+    UPDATE pawl_saga.retries r SET dropped = false, controller = n.written
+      FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND r.flow_uuid = NEW.flow_uuid AND r.node = n.node;
+    DELETE FROM pawl_saga.junctions j WHERE j.flow_uuid = NEW.flow_uuid;
+    PERFORM pawl_saga._add_atoms(NEW.flow_uuid, NEW.definition_uuid);
+    PERFORM pawl_saga._recount(NEW.flow_uuid);
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._alter_atoms() IS 'internal: the atoms of a flow that has another definition now';
+CREATE TRIGGER alter_atoms AFTER UPDATE OF definition_uuid ON pawl_saga.flows
+    FOR EACH ROW WHEN (OLD.definition_uuid IS DISTINCT FROM NEW.definition_uuid) EXECUTE FUNCTION pawl_saga._alter_atoms();
+
+CREATE FUNCTION pawl_saga.alter_flow(flow uuid, definition uuid DEFAULT NULL) RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    f pawl_saga.flows;
+BEGIN
+    SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+    END IF;
+    UPDATE pawl_saga.flows x
+       SET definition_uuid = coalesce(definition, (SELECT d.definition_uuid FROM pawl_saga.definitions d WHERE d.name = f.name AND d.flow_uuid IS NULL ORDER BY d.version DESC LIMIT 1))
+     WHERE x.flow_uuid = flow RETURNING x.definition_uuid INTO f.definition_uuid;
+    RETURN f.definition_uuid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.alter_flow(uuid, uuid) IS
+'has a flow that is not being run go on with another definition (null: the newest version of its own), and returns the id of the one it has now, made from that: atoms are matched by name and keep state, result and record; new ones are PENDING; those that are gone stay as they are, and nobody is given them. 55000: it is being run, or the revert of a task that would be gone has failed; 22023: a task would be a retry, or a retry a task; PW008: unknown definition; P0002: no such flow';

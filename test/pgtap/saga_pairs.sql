@@ -1,0 +1,122 @@
+-- Every pair of states of the five lifecycles, by every door: a plain UPDATE, MERGE, an INSERT into the log; and every event from every state
+-- by pawl.fire. A legal pair moves the row and writes one entry for that; any other leaves row and record untouched.
+\set QUIET 1
+set client_min_messages = warning;
+select no_plan();
+create extension pawl_saga;
+select pawl_saga.define('{"flow": "linear", "name": "pairs", "retry": {"retry": "Times", "name": "again", "attempts": 2}, "children": [{"task": "a"}, {"task": "b"}]}') as d \gset
+set pawl.processor = 'w';
+
+-- What the specification allows, and what was added to it.
+create table arrow (machine text, from_state text, to_states text[]);
+insert into arrow values
+    ('flow', 'PENDING', '{RUNNING}'), ('flow', 'RUNNING', '{SUCCESS,FAILURE,REVERTED,SUSPENDING,RESUMING}'), ('flow', 'SUCCESS', '{RUNNING,PENDING}'), ('flow', 'FAILURE', '{RUNNING}'),
+    ('flow', 'REVERTED', '{PENDING}'), ('flow', 'SUSPENDING', '{SUSPENDED,SUCCESS,FAILURE,REVERTED,RESUMING}'), ('flow', 'SUSPENDED', '{RUNNING}'), ('flow', 'RESUMING', '{SUSPENDED}'),
+    ('task', 'PENDING', '{RUNNING,IGNORE}'), ('task', 'RUNNING', '{SUCCESS,FAILURE}'), ('task', 'SUCCESS', '{REVERTING}'), ('task', 'FAILURE', '{REVERTING}'),
+    ('task', 'REVERTING', '{REVERTED,REVERT_FAILURE}'), ('task', 'REVERTED', '{PENDING}'), ('task', 'IGNORE', '{PENDING}'), ('task', 'REVERT_FAILURE', '{REVERTED,REVERTING}'),
+    ('retry', 'PENDING', '{RUNNING,IGNORE}'), ('retry', 'RUNNING', '{SUCCESS,FAILURE}'), ('retry', 'SUCCESS', '{REVERTING,RETRYING}'), ('retry', 'FAILURE', '{REVERTING}'),
+    ('retry', 'REVERTING', '{REVERTED,REVERT_FAILURE}'), ('retry', 'REVERTED', '{PENDING}'), ('retry', 'IGNORE', '{PENDING}'), ('retry', 'RETRYING', '{RUNNING}'), ('retry', 'REVERT_FAILURE', '{}'),
+    ('job', 'UNCLAIMED', '{CLAIMED}'), ('job', 'CLAIMED', '{UNCLAIMED,COMPLETE}'), ('job', 'COMPLETE', '{}'),
+    ('engine', 'UNDEFINED', '{RESUMING}'), ('engine', 'RESUMING', '{SCHEDULING}'), ('engine', 'SCHEDULING', '{WAITING}'), ('engine', 'WAITING', '{ANALYZING}'),
+    ('engine', 'ANALYZING', '{SCHEDULING,WAITING,GAME_OVER}'), ('engine', 'GAME_OVER', '{SUCCESS,REVERTED,SUSPENDED,FAILURE}'), ('engine', 'SUCCESS', '{}'), ('engine', 'REVERTED', '{}'),
+    ('engine', 'SUSPENDED', '{}'), ('engine', 'FAILURE', '{}');
+create view pair as
+    select m.machine, m.relation, m.key, m.log, f.state collate "default" as from_state, t.state collate "default" as to_state,
+           exists (select from arrow a where a.machine = m.machine and a.from_state = f.state collate "default" and t.state collate "default" = any (a.to_states)) as legal
+      from (values ('flow', 'pawl_saga.flows', 'flow_uuid', 'pawl_saga.flow_transitions'), ('task', 'pawl_saga.tasks', 'flow_uuid,node', 'pawl_saga.task_transitions'),
+                   ('retry', 'pawl_saga.retries', 'flow_uuid,node', 'pawl_saga.retry_transitions'), ('job', 'pawl_saga.jobs', 'job_uuid', 'pawl_saga.job_transitions'),
+                   ('engine', 'pawl_saga.runs', 'flow_uuid,run', null)) m(machine, relation, key, log),
+           pawl.states('pawl_saga.' || m.machine) f, pawl.states('pawl_saga.' || m.machine) t where f.kind = 'state' and t.kind = 'state';
+select results_eq('select machine, count(*), count(*) filter (where legal) from pair group by 1 order by 1',
+    $$values ('engine', 100::bigint, 11::bigint), ('flow', 64, 17), ('job', 9, 3), ('retry', 81, 12), ('task', 64, 12)$$, 'as many as the specification has, and two more for failed reverts');
+
+-- A row in a state, in a flow that runs, such that guards say yes to where it is led.
+create function stage(machine text, state text, target text) returns text[] language plpgsql as $$
+declare made uuid; n int; held boolean := state in ('RUNNING', 'REVERTING', 'CLAIMED'); lease timestamptz := now() + interval '1 hour';
+begin
+    if machine = 'job' then
+        made := pawl_saga.post('pair');
+        set local session_replication_role = replica;
+        update pawl_saga.jobs set state = stage.state, owner = case when held then 'w' end, lease_until = case when held then lease end where job_uuid = made;
+        update pawl_saga.job_transitions_log set to_state = stage.state where job_uuid = made;
+        set local session_replication_role = origin;
+        return array[made::text];
+    end if;
+    made := pawl_saga.start('pairs');
+    perform set_config('pawl.processor', 'w', true);
+    select node into n from pawl_saga.atoms where flow_uuid = made and name = case machine when 'retry' then 'again' else 'a' end;
+    set local session_replication_role = replica;
+    if machine = 'flow' then
+        update pawl_saga.flows f set state = stage.state where flow_uuid = made;
+        update pawl_saga.flow_transitions_log set to_state = stage.state where flow_uuid = made and sort_key = 2;
+    elsif machine = 'task' then
+        update pawl_saga.tasks t set state = stage.state, intention = case when target in ('REVERTING', 'REVERTED') then 'REVERT' else 'EXECUTE' end, blockers = 0, due_at = null,
+               worker = case when held then 'w' end, lease_until = case when held then lease end where flow_uuid = made and node = n;
+        update pawl_saga.task_transitions_log set to_state = stage.state where flow_uuid = made and node = n;
+    elsif machine = 'retry' then
+        update pawl_saga.retries r set state = stage.state, intention = case when target in ('REVERTING', 'REVERTED') then 'REVERT' else 'EXECUTE' end where flow_uuid = made and node = n;
+        delete from pawl_saga.retry_transitions_log where flow_uuid = made and node = n and sort_key > 1;
+        update pawl_saga.retry_transitions_log set to_state = stage.state where flow_uuid = made and node = n;
+    else
+        update pawl_saga.runs r set state = stage.state where flow_uuid = made;
+    end if;
+    set local session_replication_role = origin;
+    return case machine when 'flow' then array[made::text] when 'engine' then array[made::text, '1'] else array[made::text, n::text] end;
+end $$;
+
+create function condition(alias text, key text, keys text[]) returns text language sql as $$
+    select string_agg(format('%s%I = %L', alias, k, keys[i::int]), ' and ' order by i) from unnest(string_to_array(key, ',')) with ordinality u(k, i) $$;
+
+-- What became of it: 'moved', 'nothing', or the SQLSTATE; and whether the record says the same.
+create function try(p pair, door text, event text default null) returns text language plpgsql as $$
+declare
+    keys text[] := stage(p.machine, p.from_state, p.to_state);
+    here text := condition('', p.key, keys);
+    entries text := format('select coalesce(jsonb_agg(jsonb_build_array(l.from_state, l.to_state) order by l.sort_key), ''[]'') from %s l where %s', p.log, condition('l.', p.key, keys));
+    before jsonb; after jsonb; row_before jsonb; row_after jsonb; code text := 'nothing';
+begin
+    if p.log is not null then execute entries into before; end if;
+    execute format('select to_jsonb(t) from %s t where %s', p.relation, here) into row_before;
+    begin
+        case door
+            when 'update' then execute format('update %s set state = %L where %s', p.relation, p.to_state, here);
+            when 'merge' then execute format('merge into %s t using (select) s on %s when matched then update set state = %L', p.relation, condition('t.', p.key, keys), p.to_state);
+            when 'log' then execute format('insert into %s (%s, to_state) values (%s, %L)', p.log, p.key, (select string_agg(quote_literal(k), ', ') from unnest(keys) k), p.to_state);
+            else perform pawl.fire(p.relation::regclass, keys, event, processor => 'w');
+        end case;
+    exception when others then
+        code := sqlstate;
+    end;
+    execute format('select to_jsonb(t) from %s t where %s', p.relation, here) into row_after;
+    if p.log is null then
+        return case when row_after ->> 'state' <> row_before ->> 'state' then 'moved' when row_after <> row_before then 'touched' else code end;
+    end if;
+    execute entries into after;
+    if after -> jsonb_array_length(before) = jsonb_build_array(p.from_state, p.to_state) then
+        return 'moved';
+    end if;
+    return case when row_after <> row_before or after <> before then 'touched' || after::text else code end;
+end $$;
+
+select is_empty(format($$select machine, from_state, to_state, did from (select p.*, try(p, %L) as did from pair p where p.log is not null or %1$L in ('update', 'merge')) t
+    where case when legal then did <> 'moved' when from_state = to_state then did not in ('nothing', 'PW001', 'PW003')
+              and not (did = 'moved' and %1$L = 'log' and machine = 'task' and from_state in ('RUNNING', 'REVERTING'))  -- a worker gives it up
+         else did not in ('PW001', 'PW003') end$$, door), 'every pair by the door: ' || door)
+  from unnest('{update,merge,log}'::text[]) door;
+
+-- Events: those that the drawing has lead where it says, and no other leads anywhere.
+create view fired as
+    select p.machine, p.from_state, e.event, a.to_state is not null as known, try(p, 'fire', e.event) as did
+      from (select distinct m as machine, t.event collate "default" as event from unnest('{flow,task,retry,job}'::text[]) m, pawl.transitions('pawl_saga.' || m) t where t.event is not null) e
+      join lateral (select distinct x.from_state from pair x where x.machine = e.machine) s on true
+      left join lateral (select min(t.to_state collate "default") as to_state from pawl.transitions('pawl_saga.' || e.machine) t where t.event collate "default" = e.event and t.from_state collate "default" = s.from_state) a on true
+      join pair p on p.machine = e.machine and p.from_state = s.from_state and p.to_state = coalesce(a.to_state, s.from_state);
+create table was_fired as select * from fired;
+select is_empty($$select * from was_fired where known and did <> 'moved' and not (event = 'reset' and from_state = 'SUCCESS' and machine in ('task', 'retry'))$$, 'every event leads where it is drawn');
+select is((select string_agg(distinct did, ',') from was_fired where known and did <> 'moved'), 'PW003', 'but for resets of what was done, in a flow that is not reset');
+select is_empty($$select * from was_fired where not known and did not in ('PW001', 'PW008')$$, 'and nowhere else');
+select cmp_ok((select count(*) from was_fired), '>', 150::bigint, 'all of them were tried');
+select throws_ok('insert into pawl_saga.tasks (flow_uuid, node, name, execute, state) select flow_uuid, 99, $$x$$, $$x$$, $$SUCCESS$$ from pawl_saga.flows limit 1', 'PW002', null, 'no task begins done');
+select throws_ok('insert into pawl_saga.flows (definition_uuid, name, state) select definition_uuid, name, $$RUNNING$$ from pawl_saga.flows limit 1', 'PW002', null, 'no flow begins running');
+select throws_ok('delete from pawl_saga.task_transitions_log', 'PW006', null, 'the record stays');
+select * from finish();
