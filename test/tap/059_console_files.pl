@@ -78,6 +78,14 @@ is(fetch("/console/$_")->{status}, 404, "$_ is not there") for 'nothing.js', '..
 is($http->request('GET', "$root/console/$main", { headers => { 'Accept-Encoding' => 'identity' } })->{status}, 406, 'who takes no gzip is told so');
 is($http->request('HEAD', "$root/console/")->{status}, 406, 'also by HEAD');
 
+# The pure parts have unit tests of their own, where the console was built.
+my $work = "$ENV{PAWL_TOP}/build/programs/client/console/work";
+SKIP: {
+	skip 'the console was not built here', 1 unless -d "$work/node_modules";
+	my $said = `cd $work && node scripts/test.mjs 2>&1`;
+	is($?, 0, 'the unit tests of the console pass') or diag($said);
+}
+
 # Without Node.
 my $folder = File::Temp->newdir;
 is(`cd / && PAWL_CONSOLE=off $ENV{PAWL_TOP}/scripts/build-console $folder`, "pawld is built without its console: it was asked to\n", 'without npm the build says so');

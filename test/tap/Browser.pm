@@ -10,6 +10,7 @@ use JSON::PP;
 use MIME::Base64;
 use PawlTest;
 
+my %running;
 my $element = 'element-6066-11e4-a52e-4f735466cecf';
 
 # A browser that is gone when the test is.
@@ -19,6 +20,8 @@ sub new
 	my $self = bless { http => HTTP::Tiny->new(timeout => 120), json => JSON::PP->new->utf8->allow_nonref, out => '', folder => File::Temp->newdir }, $class;
 	local $ENV{HOME} = "$self->{folder}";
 	$self->{driver} = IPC::Run::start([ 'chromedriver', '--port=0' ], '<', \'', '>', \$self->{out}, '2>', \$self->{err});
+	$self->{pid} = $self->{driver}{KIDS}[0]{PID};
+	$running{ $self->{pid} } = $self;
 	wait_until(sub { $self->{driver}->pump_nb; $self->{out} =~ /successfully on port (\d+)/ ? ($self->{port} = $1) : 0 }, 'chromedriver: ' . $self->{out});
 	my $made = $self->ask('POST', '/session', { capabilities => { alwaysMatch => {
 		'goog:chromeOptions' => { args => [ '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking',
@@ -28,12 +31,16 @@ sub new
 	return $self;
 }
 
-sub DESTROY
+# Also a test that dies leaves none behind.
+END { local ($?, $@); $_->end for values %running }
+
+sub end
 {
 	my ($self) = @_;
-	local ($?, $@);
 	eval { $self->{http}->request('DELETE', "http://127.0.0.1:$self->{port}$self->{session}") if $self->{session} };
-	eval { $self->{driver}->kill_kill(grace => 3) if $self->{driver} };
+	kill 'TERM', $self->{pid};
+	eval { $self->{driver}->finish };
+	delete $running{ $self->{pid} };
 	return;
 }
 

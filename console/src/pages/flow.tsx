@@ -10,7 +10,7 @@ import { Graph } from "../ui/graph";
 import { Ago, Card, Facts, Head, Json, Show, State, Table } from "../ui/parts";
 
 function note(a: Atom): string {
-    if (a.intention === "REVERT" && a.state !== "REVERTED") return "to be reverted";
+    if (a.intention === "REVERT" && a.state !== "REVERTED" && a.state !== "PENDING") return "to be reverted";
     if (a.intention === "RETRY") return "to be retried";
     if (a.progress !== null && a.state === "RUNNING") return Math.round(a.progress * 100) + " %";
     return a.kind === "retry" ? "retry" : "";
@@ -37,7 +37,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
             const failures = f.atoms.filter((a) => a.failure !== null || a.revert_failure !== null);
             return (
                 <>
-                    <Head title={<>{f.name} <State s={f.state} /> {f.undoing && <span class="state busy">undoing</span>} {f.broken && <span class="state bad">broken</span>}</>}
+                    <Head title={<>{f.name} <State s={f.state} /> {f.undoing && f.state !== "REVERTED" && <span class="state busy">undoing</span>} {f.broken && <span class="state bad">broken</span>}</>}
                         sub={<><span class="mono select">{f.flow_uuid}</span> · run {f.run} · <a href={link(["flows"])}>all flows</a></>}>
                         {may && runs.filter((a) => flowEffect(f, a).allowed && !(a === "run" && f.state === "SUSPENDED")).map((a) => (
                             <button key={a} class={a === "suspend" ? "" : "primary"} onClick={() => ask({ title: `${verb[a]} ${f.name}?`, verb: `${verb[a]} the flow`, effect: flowEffect(f, a), act: () => post(`${path}/${a}`, {}) })}>{verb[a]}…</button>

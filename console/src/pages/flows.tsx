@@ -25,7 +25,7 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
                     <Table of={flows.items} empty={state || name ? "No flow fits these filters." : "No flow was started yet."} rowKey={(f) => f.flow_uuid} columns={[
                         { head: "Flow", cell: (f) => <Id id={f.flow_uuid} href={link(["flows", f.flow_uuid])} /> },
                         { head: "Name", kind: "grow", cell: (f) => <a href={link(["flows", f.flow_uuid])}>{f.name}</a> },
-                        { head: "State", cell: (f) => <><State s={f.state} /> {f.undoing && <span class="state busy">undoing</span>} {f.broken && <span class="state bad">broken</span>}</> },
+                        { head: "State", cell: (f) => <><State s={f.state} /> {f.undoing && f.state !== "REVERTED" && <span class="state busy">undoing</span>} {f.broken && <span class="state bad">broken</span>}</> },
                         { head: "Tasks", cell: (f) => <Counts of={f.tasks} /> },
                         { head: "Run", kind: "num", cell: (f) => f.run },
                         { head: "Created", kind: "num", cell: (f) => <Ago t={f.created_at} /> },
