@@ -90,7 +90,7 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
                     WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pawl_api'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.=) route
-                      AND p.proargtypes::pg_catalog.regtype[] OPERATOR(pg_catalog.=) ARRAY['jsonb', 'jsonb']::pg_catalog.regtype[]) THEN
+                      AND pg_catalog.oidvectortypes(p.proargtypes) OPERATOR(pg_catalog.=) 'jsonb, jsonb') THEN
         PERFORM pawl._raise('42883', pg_catalog.format('there is no route "%s"', route));
     END IF;
     SELECT * INTO first FROM pawl_api._first_answer(key, route,
