@@ -114,6 +114,8 @@ CREATE TABLE pawl_bulk.events (
     PRIMARY KEY (operation, event)
 );
 COMMENT ON TABLE pawl_bulk.events IS 'what happened to operations; read them in commit order by pawl_bulk.read_feed';
+CREATE INDEX events_in_order ON pawl_bulk.events (event);
+COMMENT ON INDEX pawl_bulk.events_in_order IS 'the newest events of all operations, for whoever looks';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.records', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.work', '');

@@ -116,20 +116,29 @@ BEGIN
            array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
       INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
       LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
-    now_at := clock_timestamp();
-    problems := ARRAY(
-        SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
-                    WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is no result of a %s', u.result, u.kind)
-                    WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
-          FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
-               u(token, result, state, kind, worker, fence, lease_until, deadline_at));
-    SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps, array_agg(u.result) AS results,
-           array_agg(u.message) AS messages
-      INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages, problems) u(operation, row_number, step_index, result, message, problem)
-     WHERE u.problem IS NULL;
-    IF fine.operations IS NOT NULL THEN
-        PERFORM pawl_bulk._settle(fine.operations, fine.rows, fine.steps, fine.results, fine.messages);
-    END IF;
+    -- a lease may end between the look and the move: that row is lost, and the others are looked at again
+    FOR look IN 1..3 LOOP
+        now_at := clock_timestamp();
+        problems := ARRAY(
+            SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
+                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is no result of a %s', u.result, u.kind)
+                        WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
+              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
+                   u(token, result, state, kind, worker, fence, lease_until, deadline_at));
+        SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps, array_agg(u.result) AS results,
+               array_agg(u.message) AS messages
+          INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages, problems) u(operation, row_number, step_index, result, message, problem)
+         WHERE u.problem IS NULL;
+        EXIT WHEN fine.operations IS NULL;
+        BEGIN
+            PERFORM pawl_bulk._settle(fine.operations, fine.rows, fine.steps, fine.results, fine.messages);
+            EXIT;
+        EXCEPTION WHEN SQLSTATE 'PW005' THEN
+            IF look = 3 THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
     RETURN QUERY
         SELECT u.operation, u.row_number, u.step_index, u.problem IS NULL, u.problem

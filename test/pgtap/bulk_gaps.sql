@@ -30,6 +30,24 @@ select count(*) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('oper
     from pawl_bulk.claim('w', 'hands')), 'w');
 select is((select error_type || ' ' || message from pawl_bulk.errors where operation = :'o'), 'Processing no', 'also where a worker reports it');
 
+-- a lease that ends after the report has looked at it: the trigger holds the report up until then
+select pawl_bulk.define('{"name": "patient", "steps": [{"name": "s", "handler": "hands", "max_retries": 2}]}') is not null as ok;
+select submitted('patient', '{a,b}') as o \gset
+create temporary table held as select row_number, step_index, token from pawl_bulk.claim('w', 'hands', 1, '200 ms');
+insert into held select row_number, step_index, token from pawl_bulk.claim('w', 'hands', 1, '1 hour');
+create function public.held_up() returns trigger language plpgsql as $$
+begin
+    while exists (select from pawl_bulk.work where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '1 minute') loop
+    end loop;
+    return null;
+end $$;
+create trigger held_up before update on pawl_bulk.work for each statement execute function public.held_up();
+select is((select string_agg(concat_ws(' ', row_number, ok, problem), ', ' order by row_number) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', :'o', 'row_number', row_number,
+    'step_index', step_index, 'token', token, 'result', 'fail', 'message', 'no')) from held), 'w')), '1 f PW005: the row is lost, or is done already, 2 t', 'the row is lost, and the others are reported');
+drop trigger held_up on pawl_bulk.work;
+select is((select string_agg(row_number || ' ' || tries, ', ' order by row_number) from pawl_bulk.records where operation = :'o'), '1 0, 2 1', 'and only their try counts');
+select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after it');
+
 -- many signals
 select pawl_bulk.define('{"name": "awaited", "is_retryable": true, "track_row_data": true,
     "steps": [{"name": "approval", "kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "k{row}"}]}') is not null as ok;
