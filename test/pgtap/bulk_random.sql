@@ -66,9 +66,14 @@ begin
     end loop;
 end $$;
 select setseed(0.42) is null as ok;
-call play(200);
-call play(200);
-call play(200);
+-- at least three operations, and more when the first were Completed before all was seen
+do $$ begin
+    for turn in 1 .. 10 loop
+        exit when turn > 3 and (select count(*) > 0 from pawl_bulk.events where type = 'RetrySubmitted') and (select count(distinct to_state) = 6 from pawl_bulk.record_transitions)
+            or exists (select from public.did where wrong is not null);
+        call play(200);
+    end loop;
+end $$;
 select is((select string_agg(d.n || ' ' || d.what || ': ' || d.wrong, E'\n' order by d.n) from did d where wrong is not null), null, 'the counters are what a recount finds, and nothing is wrong, after each of many moves');
 select cmp_ok((select count(*) from did), '>', 200::bigint, 'there were many');
 select cmp_ok((select count(*) from pawl_bulk.events where type = 'RetrySubmitted'), '>', 0::bigint, 'retries among them');
