@@ -173,7 +173,7 @@ def measure_sizes():
     sizes = {}
     for definition, kept in (("checked", False), ("tracked", True)):
         for rows in SIZES:
-            query("drop extension pawl_bulk cascade; drop function checked, nothing, refused")
+            query("drop extension pawl_bulk cascade; drop function " + ", ".join(f"{name}(uuid, jsonb, bigint[], jsonb[])" for name in ("checked", "nothing", "refused")))
             define_all()
             write_file(rows, 200)
             operation, _ = submit(definition)
