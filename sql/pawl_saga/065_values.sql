@@ -50,21 +50,32 @@ CREATE FUNCTION pawl_saga.outputs(flow uuid) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+    WITH provided AS (
+        SELECT n.node, k.name, n.written -> 'provides' AS provides
+          FROM pawl_saga.flows f JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND n.written ? 'provides'
+         CROSS JOIN LATERAL (
+             SELECT n.written ->> 'provides' AS name WHERE jsonb_typeof(n.written -> 'provides') = 'string'
+             UNION ALL SELECT a FROM jsonb_array_elements_text(CASE jsonb_typeof(n.written -> 'provides') WHEN 'array' THEN n.written -> 'provides' ELSE '[]' END) a
+             UNION ALL SELECT k FROM jsonb_object_keys(CASE jsonb_typeof(n.written -> 'provides') WHEN 'object' THEN n.written -> 'provides' ELSE '{}' END) k) k
+         WHERE f.flow_uuid = flow),
+    live AS (
+        SELECT p.name, p.node, pawl_saga._provided(p.provides, p.name, x.value) AS value
+          FROM provided p JOIN pawl_saga._values x ON x.flow_uuid = flow AND x.node = p.node)
     SELECT coalesce(jsonb_object_agg(o.name, CASE WHEN o.n = 1 THEN o.list -> 0 ELSE o.list END), '{}')
       FROM (SELECT v.name, count(*) AS n, jsonb_agg(v.value ORDER BY v.node) AS list
-              FROM (SELECT i.key AS name, -1 AS node, i.value FROM pawl_saga.flows f, jsonb_each(f.inputs) i WHERE f.flow_uuid = flow
+              FROM (SELECT i.key AS name, -1 AS node, i.value FROM pawl_saga.flows f, jsonb_each(f.inputs) i
+                     WHERE f.flow_uuid = flow
+                       -- what an atom should have put in its place, and has not, is no output: as in the original
+                       AND (EXISTS (SELECT FROM live l WHERE l.name = i.key)
+                            OR NOT EXISTS (SELECT FROM provided p
+                                            WHERE p.name = i.key
+                                              AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.node = p.node AND t.failure IS NOT NULL)
+                                              AND NOT EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = p.node AND r.failure IS NOT NULL)))
                     UNION ALL
-                    SELECT k.name, x.node, pawl_saga._provided(n.written -> 'provides', k.name, x.value)
-                      FROM pawl_saga.flows f JOIN pawl_saga.nodes n ON n.definition_uuid = f.definition_uuid AND n.written ? 'provides'
-                      JOIN pawl_saga._values x ON x.flow_uuid = flow AND x.node = n.node
-                      CROSS JOIN LATERAL (
-                          SELECT n.written ->> 'provides' AS name WHERE jsonb_typeof(n.written -> 'provides') = 'string'
-                          UNION ALL SELECT a FROM jsonb_array_elements_text(CASE jsonb_typeof(n.written -> 'provides') WHEN 'array' THEN n.written -> 'provides' ELSE '[]' END) a
-                          UNION ALL SELECT k FROM jsonb_object_keys(CASE jsonb_typeof(n.written -> 'provides') WHEN 'object' THEN n.written -> 'provides' ELSE '{}' END) k) k
-                     WHERE f.flow_uuid = flow) v
+                    SELECT l.name, l.node, l.value FROM live l) v
              GROUP BY v.name) o
 $function$;
-COMMENT ON FUNCTION pawl_saga.outputs(uuid) IS 'every name that has a value: {"name": value}; where several provide it, a list in the order of the definition';
+COMMENT ON FUNCTION pawl_saga.outputs(uuid) IS 'every name that has a value: {"name": value}; where several provide it, a list in the order of the definition. An input whose name an atom provides is among them while one of these has a result, or all of them failed';
 
 -- Failures of atoms in their last attempt.
 CREATE FUNCTION pawl_saga.failures(flow uuid) RETURNS jsonb
