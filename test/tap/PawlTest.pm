@@ -117,4 +117,16 @@ sub wait_until
 	die "gave up waiting for $what";
 }
 
+# While a server is down psql may end before it has read its query, and the write to it fails: that is one more reason to ask again.
+{
+	no warnings 'redefine';
+	my $poll = \&PostgreSQL::Test::Cluster::poll_query_until;
+	*PostgreSQL::Test::Cluster::poll_query_until = sub {
+		my @asked = @_;
+		my $answer;
+		wait_until(sub { eval { $answer = $poll->(@asked); 1 } || ($@ =~ /Broken pipe/ ? 0 : die $@) }, "an answer to $asked[2]");
+		return $answer;
+	};
+}
+
 1;
