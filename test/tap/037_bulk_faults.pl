@@ -156,7 +156,7 @@ for my $case ([ 'before', 'cut', 0, 0 ], [ 'after', 'cut', 1, 3 ], [ 'after', 'b
 			one($node, "select status from pawl_bulk.operations where operation = '$operation'") eq 'CompletedWithErrors' }, 'rest') if $command eq 'retry';
 		$proxy->arm([ $command eq 'signal' ? 'SELECT pawl_bulk.signal' : 'SELECT * FROM pawl_bulk.retry', $when, $what eq 'server' ? 'cut' : $what ]);
 		is((pawl_through('bulk', $command, $operation, @more))[0], 4, "$command, cut off $when it was done ($what): exit status");
-		is($proxy->fired, 1, 'there was an accident');
+		ok(wait_until(sub { $proxy->fired == 1 }, 'the proxy to tell of it'), 'there was an accident');
 		server_dies() if $what eq 'server';
 		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
 		is((pawl_through('bulk', $command, $operation, @more))[0], $again, "$command, again");
