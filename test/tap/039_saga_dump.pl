@@ -45,7 +45,7 @@ select pawl_saga.post('one', 'posted');
 select pawl_saga.claim_job(pawl_saga.post('two'), 'conductor');
 SQL
 my $picture = join ' union all ', map { "select '$_', count(*), md5(string_agg(t::text, '|' order by t::text)) from pawl_saga.$_ t" }
-  qw(definitions nodes edges votes parameters flows runs tasks retries junctions attempts signals jobs flow_transitions_log task_transitions_log retry_transitions_log job_transitions_log);
+  qw(definitions nodes edges votes parameters flows runs tasks retries junctions attempts intentions signals jobs flow_transitions_log task_transitions_log retry_transitions_log job_transitions_log);
 my $original = one($node, $picture);
 is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.flows)),
 	'backing off RUNNING, broken FAILURE, leased RUNNING, suspended SUSPENDED, waiting RUNNING', 'flows in several states');
