@@ -17,6 +17,12 @@ constexpr const char* of_lifecycles =
     " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
     " ORDER BY d.duty DESC, b.relation, b.state_column";
 
+// Logs whose upkeep somebody has declared, and that are ours to tend.
+constexpr const char* of_logs =
+    "SELECT b.relation::regclass::text, b.relation::oid, b.state_column"
+    "  FROM pawl.log_upkeep u JOIN pawl.binding b ON b.history = u.log"
+    " WHERE pawl._owns(u.log) OR pawl._is_admin() ORDER BY b.relation, b.state_column";
+
 // A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
 // of users, which take their time, and have lanes of their own.
 constexpr const char* of_packs =
@@ -52,6 +58,14 @@ std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings
                           .statement = "SELECT pawl.prune_events(), NULL WHERE $1::integer IS NOT NULL",
                           .once = true,
                           .longest = std::chrono::minutes(1)});
+    if (there_is(connection, "pawl.tend_logs(regclass,integer,name)"))
+        for (const auto& row : sql::run_alone(connection, of_logs))
+            duties.push_back({.name = "tend_logs " + row[0].as<std::string>(),
+                              .statement = "SELECT done, " + in_ms + " FROM pawl.tend_logs($2::oid::regclass, least(20 * $1::integer, 1000000), $3)",
+                              .oid = row[1].as<std::string>(),
+                              .state_column = row[2].as<std::string>(),
+                              .once = true,
+                              .longest = std::chrono::hours(1)});
     if (there_is(connection, "pawl_api.prune_answers(interval,integer)"))
         duties.push_back({.name = "prune_answers",
                           .statement = "SELECT pawl_api.prune_answers(batch => $1::integer), NULL",

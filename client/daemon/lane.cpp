@@ -78,6 +78,10 @@ bool Lane::look_after(Entry& entry) {
         entry.due = now;
         return true;
     }
+    if (entry.duty.once && report.next && report.next->count() <= 1) {
+        entry.due = {};  // also for run_once, which asks when it was due
+        return true;
+    }
     const auto wait = entry.pace.idle();
     entry.due = now + (report.next ? std::min(wait, *report.next) : wait);
     return false;

@@ -1,5 +1,17 @@
 -- What workers do: they claim tasks and report what came of them. Tasks that are SQL functions are run by a duty.
 
+CREATE FUNCTION pawl_saga._check_batch(batch integer) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._check_batch(integer) IS 'internal: the argument of duties, checked; 22023';
+
 -- What a lost worker left, and what was decided to be reverted since: nobody knows what came of it, so it has failed.
 CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -168,9 +180,7 @@ DECLARE
     detail text;
     code text;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     done := 0;
     WHILE done < batch LOOP
         reports := '{}';
