@@ -4,6 +4,7 @@
 #include "catalog.hpp"
 #include "log_anchor.hpp"
 #include "log_hash.hpp"
+#include "key_page.hpp"
 
 extern "C" {
 #include "common/pg_prng.h"
@@ -38,6 +39,7 @@ struct LogWriter {
     IndexScanDesc scan;
     ScanKeyData scan_keys[INDEX_MAX_KEYS];
     TupleTableSlot* tail_slot;
+    KeyPage key_page;
 
     // Writing.
     EState* estate;
@@ -128,6 +130,7 @@ void prepare_tail_scan(LogWriter* writer) {
     prepare_key_scan(writer->index, writer->nkeys, writer->scan_keys);
     writer->scan = pg::begin_index_scan(writer->log, writer->index, SnapshotSelf, writer->nkeys);
     writer->tail_slot = table_slot_create(writer->log, nullptr);
+    prepare_key_page(&writer->key_page, writer->index, writer->nkeys);
 }
 
 bool has_simple_indexes(const ResultRelInfo* target) {
@@ -322,12 +325,31 @@ static bool hold_tail(LogWriter* writer) {
     return result != TM_Deleted && result != TM_Updated;
 }
 
-Tail find_tail(LogWriter* writer, const Hop& hop) {
-    Tail tail = {};
+// Reads the newest row of a subject into the slot, by a search from the root of the index.
+static bool search_row(LogWriter* writer, const Hop& hop) {
     for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
     index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
+    const bool found = index_getnext_slot(writer->scan, BackwardScanDirection, writer->tail_slot);
+    turn_to_page(&writer->key_page, writer->scan, found);
+    return found;
+}
+
+// The same, from the page that was looked at last where that will do. A newest entry whose row was rolled back is left to the search.
+static bool find_row(LogWriter* writer, const Hop& hop) {
+    ItemPointerData place;
+    switch (search_key_page(&writer->key_page, hop.key, &place)) {
+        case OnPage::nothing: return false;
+        case OnPage::elsewhere: return search_row(writer, hop);
+        case OnPage::entry: break;
+    }
+    bool again = false;
+    return table_index_fetch_tuple(writer->scan->xs_heapfetch, &place, SnapshotSelf, writer->tail_slot, &again, nullptr) || search_row(writer, hop);
+}
+
+Tail find_tail(LogWriter* writer, const Hop& hop) {
+    Tail tail = {};
     TupleTableSlot* slot = writer->tail_slot;
-    if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) {
+    if (!find_row(writer, hop)) {
         if (hop.from == nullptr) return tail;
         MemoryContext caller = MemoryContextSwitchTo(writer->context);
         tail = find_anchor(writer->layout.table, hop);
@@ -464,6 +486,7 @@ void finish_log(LogWriter* writer) {
         if (writer->snapshot) PopActiveSnapshot();
     }
     for (int i = 0; i < writer->nslots; ++i) ExecDropSingleTupleTableSlot(writer->slots[i]);
+    leave_page(&writer->key_page);
     index_endscan(writer->scan);
     ExecDropSingleTupleTableSlot(writer->tail_slot);
     index_close(writer->index, NoLock);
