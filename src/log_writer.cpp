@@ -58,6 +58,9 @@ struct LogWriter {
     bool snapshot;     // was set for them: where replicated rows are applied, and at commit, there may be none
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
+    bool checks;           // the log has CHECK constraints
+    AttrNumber* required;  // its columns that are NOT NULL
+    int nrequired;
 };
 
 namespace {
@@ -165,6 +168,14 @@ void prepare_defaults(LogWriter* writer) {
     }
 }
 
+void find_constraints(LogWriter* writer) {
+    TupleDesc descriptor = RelationGetDescr(writer->log);
+    writer->checks = descriptor->constr != nullptr && descriptor->constr->num_check > 0;
+    writer->required = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * descriptor->natts));
+    for (int i = 0; i < descriptor->natts; ++i)
+        if (TupleDescAttr(descriptor, i)->attnotnull) writer->required[writer->nrequired++] = i + 1;
+}
+
 void prepare_rows(LogWriter* writer) {
     const int columns = RelationGetDescr(writer->log)->natts;
     writer->values = static_cast<Datum*>(palloc0(sizeof(Datum) * columns));
@@ -173,6 +184,7 @@ void prepare_rows(LogWriter* writer) {
     writer->most_recent_index = find_most_recent_index(writer);
     writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
+    find_constraints(writer);
     if (!writer->many) prepare_defaults(writer);
 }
 
@@ -259,9 +271,14 @@ void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     finish_row(writer, slot);
 }
 
+// Of the row that was formed last, whose nulls are at hand: reading them from it again would deform every row.
+bool may_break_constraints(const LogWriter* writer) {
+    for (int i = 0; i < writer->nrequired; ++i)
+        if (writer->nulls[writer->required[i] - 1]) return true;
+    return writer->checks;
+}
+
 void insert_many(LogWriter* writer) {
-    for (int i = 0; i < writer->nused; ++i)
-        if (RelationGetDescr(writer->log)->constr != nullptr) ExecConstraints(writer->target, writer->slots[i], writer->estate);
     table_multi_insert(writer->log, writer->slots, writer->nused, GetCurrentCommandId(true), 0, nullptr);
     for (int i = 0; i < writer->nused; ++i) finish_row(writer, writer->slots[i]);
 }
@@ -463,6 +480,7 @@ void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail) {
     TupleTableSlot* slot = writer->slots[writer->nused++];
     ExecStoreHeapTuple(tuple, slot, false);
     slot->tts_tableOid = RelationGetRelid(writer->log);
+    if (writer->many && may_break_constraints(writer)) ExecConstraints(writer->target, slot, writer->estate);
     if (writer->nused == batch_size) flush_log(writer);
 }
 
