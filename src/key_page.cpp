@@ -36,7 +36,7 @@ bool is_up_to(const KeyPage* last, Page page, OffsetNumber offset, const Datum* 
     return order == Order::less || order == Order::equal;
 }
 
-// The last entry that is not greater than the key, `low` being none that is; from there on in growing steps, then by halves.
+// The last entry that is not greater than the key, of which `low` is one: from there on in growing steps, then by halves.
 OffsetNumber last_up_to(const KeyPage* last, Page page, OffsetNumber low, OffsetNumber end, const Datum* key) {
     int at = low;
     int step = 1;

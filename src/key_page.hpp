@@ -11,9 +11,9 @@ struct KeyPage {
     int nkeys;
     FmgrInfo* order[INDEX_MAX_KEYS];
     BlockNumber block;
-    Buffer buffer;      // pinned, not locked; no heap place that was read here is given away by VACUUM meanwhile
+    Buffer buffer;        // pinned, not locked; no heap place that was read here is given away by VACUUM meanwhile
     OffsetNumber offset;  // where the last search ended
-    int misses;         // in a row: keys that are scattered are left to ordinary searches
+    int misses;           // in a row: keys that are scattered are left to ordinary searches
 };
 
 enum class OnPage { elsewhere, nothing, entry };
