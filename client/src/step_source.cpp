@@ -15,7 +15,7 @@ constexpr const char* claim_statement =
 
 constexpr const char* recover_statement =
     "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts"
-    "  FROM pawl_dag.steps c WHERE c.worker_uuid = $1::uuid AND c.state = 'in_progress'";
+    "  FROM pawl_dag.steps c WHERE c.worker_uuid = $1::uuid AND c.state = 'in_progress' AND c.lease_until > clock_timestamp()";
 
 // A statement of its own: that of the claim may be older than the results of the parents.
 constexpr const char* context_statement =
