@@ -56,6 +56,7 @@ DECLARE
     places tid[];
     states text[];
     verdicts text[];
+    leases timestamptz[];
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
@@ -66,27 +67,39 @@ BEGIN
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
     -- locked in the order of keys; a claim that came later has another fence
-    SELECT array_agg(r.report), array_agg(s.ctid), array_agg(s.state), array_agg(CASE
+    SELECT array_agg(r.report), array_agg(s.ctid), array_agg(s.state), array_agg(s.lease_until), array_agg(CASE
                WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
                WHEN s.fence IS DISTINCT FROM (r.report ->> 'fence')::bigint THEN 'PW005 another has the step, or nobody any more'
                WHEN s.state <> 'in_progress' THEN 'again'
                WHEN s.worker_uuid::text IS DISTINCT FROM worker THEN 'PW004 the step belongs to somebody else'
                WHEN s.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out'
                WHEN r.report ? 'error' THEN 'enqueued_as_error_for_orchestration' ELSE 'enqueued_for_orchestration' END)
-      INTO reports, places, states, verdicts
+      INTO reports, places, states, leases, verdicts
       FROM (SELECT DISTINCT ON (e ->> 'task_uuid', e ->> 'step_uuid') e AS report FROM jsonb_array_elements(results) e
              ORDER BY e ->> 'task_uuid', e ->> 'step_uuid') r
       LEFT JOIN LATERAL (SELECT x.ctid, x.* FROM pawl_dag.steps x
                           WHERE x.task_uuid = (r.report ->> 'task_uuid')::uuid AND x.step_uuid = (r.report ->> 'step_uuid')::uuid FOR NO KEY UPDATE) s ON true;
-    -- a row that is locked stays where it is, and the arrows have no guards that could move it
-    UPDATE pawl_dag.steps s SET state = v.verdict, result = v.report -> 'result', error = NULL
-      FROM unnest(reports, places, verdicts) v(report, place, verdict)
-     WHERE v.verdict = 'enqueued_for_orchestration' AND s.ctid = v.place;
-    UPDATE pawl_dag.steps s
-       SET state = v.verdict, error = v.report -> 'error', permanent = coalesce((v.report #>> '{error,permanent}')::boolean, false),
-           backoff_request = pawl_dag._retry_after(v.report #> '{error,retry_after}')
-      FROM unnest(reports, places, verdicts) v(report, place, verdict)
-     WHERE v.verdict = 'enqueued_as_error_for_orchestration' AND s.ctid = v.place;
+    -- a lease may end between the look and the move: that step is lost, and the others are moved all the same
+    FOR look IN 1..3 LOOP
+        BEGIN
+            -- a row that is locked stays where it is, and the arrows have no guards that could move it
+            UPDATE pawl_dag.steps s SET state = v.verdict, result = v.report -> 'result', error = NULL
+              FROM unnest(reports, places, verdicts) v(report, place, verdict)
+             WHERE v.verdict = 'enqueued_for_orchestration' AND s.ctid = v.place;
+            UPDATE pawl_dag.steps s
+               SET state = v.verdict, error = v.report -> 'error', permanent = coalesce((v.report #>> '{error,permanent}')::boolean, false),
+                   backoff_request = pawl_dag._retry_after(v.report #> '{error,retry_after}')
+              FROM unnest(reports, places, verdicts) v(report, place, verdict)
+             WHERE v.verdict = 'enqueued_as_error_for_orchestration' AND s.ctid = v.place;
+            EXIT;
+        EXCEPTION WHEN SQLSTATE 'PW005' THEN
+            IF look = 3 THEN
+                RAISE;
+            END IF;
+            verdicts := ARRAY(SELECT CASE WHEN v.verdict ^@ 'enqueued_' AND v.lease <= clock_timestamp() THEN 'PW005 the lease has run out' ELSE v.verdict END
+                                FROM unnest(verdicts, leases) WITH ORDINALITY v(verdict, lease, n) ORDER BY v.n);
+        END;
+    END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
     RETURN QUERY SELECT (v.report ->> 'task_uuid')::uuid, (v.report ->> 'step_uuid')::uuid, g.counts, CASE WHEN g.moved THEN v.verdict ELSE v.state END,
                         CASE WHEN NOT g.counts THEN v.verdict END
