@@ -46,7 +46,7 @@ public:
 
     void prepare(pqxx::connection&) override {}
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
+    std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_));
     }
 

@@ -37,7 +37,7 @@ public:
         quoted_lease_ = row[10].is_null() ? "" : row[10].as<std::string>();
     }
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
+    std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
         return jobs(sql::run_alone(connection,
                                    "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim(null::" + quoted_table_ +
                                        ", $1, $2, $3::interval, $4::integer, $5) c",

@@ -42,7 +42,7 @@ struct Worker::Impl {
     bool report();
     void report_batch(const std::vector<Finished>& batch);
     std::set<std::string> report_each(const std::vector<Finished>& batch);
-    Next claim();
+    Next claim(bool move_on);
     void look_for_ours();
     void drain();
     void abandon();
@@ -195,17 +195,19 @@ bool Worker::Impl::report() {
         hand.put_back(std::move(batch));
         throw;
     }
-    source->follow_up(*connection);
     return true;
 }
 
-Next Worker::Impl::claim() {
+Next Worker::Impl::claim(bool move_on) {
     const int in_hand = static_cast<int>(hand.size());
     const int room = settings.batch - in_hand;
     // half a batch at a time, so that statements stay worth their round trip; but no thread is left idle for that
-    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) return Next::later;
+    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) {
+        if (move_on) source->follow_up(*connection);
+        return Next::later;
+    }
     const auto asked = std::chrono::steady_clock::now();
-    const std::size_t added = hand.add(source->claim(*connection, room), asked);
+    const std::size_t added = hand.add(source->claim(*connection, room, move_on), asked);
     const std::lock_guard lock(counting);
     counts.claimed += added;
     return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
@@ -215,7 +217,9 @@ Next Worker::Impl::turn() {
     connect_again();
     const bool reported = report();
     if (gave_back && !stopping) look_for_ours();
-    const Next claimed = stopping ? Next::later : claim();
+    // what a report makes ready is claimed in the round trip that enqueues it
+    const Next claimed = stopping ? Next::later : claim(reported);
+    if (stopping && reported) source->follow_up(*connection);
     // a queue that was emptied is not asked again before something has happened: short handlers have ended by now
     if (claimed != Next::later) return claimed;
     if (reported || (settings.orchestrate && !stopping && source->follow_up(*connection))) return Next::at_once;
@@ -240,7 +244,7 @@ void Worker::Impl::drain() {
     while (!hand.idle()) {
         try {
             connect_again();
-            report();
+            if (report()) source->follow_up(*connection);
         } catch (const Error& lost) {
             if (!dynamic_cast<const ConnectionLost*>(&lost) && !passes(lost)) throw;
             if (dynamic_cast<const ConnectionLost*>(&lost)) connection.reset();
