@@ -49,7 +49,10 @@ DECLARE
     task uuid := pawl_api._uuid(q, 'task');
     step uuid := pawl_api._uuid(q, 'step');
 BEGIN
-    PERFORM pawl_api._need_one('task', task);
+    PERFORM pawl_api._need('pawl_dag');
+    IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
+        PERFORM pawl._raise('P0002', format('there is no step %s of task %s', step, task));
+    END IF;
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'transition_id' || jsonb_build_object('transition_uuid', a.transition_id) ORDER BY a.sort_key), '[]')
                                           FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);
 END

@@ -1,6 +1,6 @@
 -- What operators do to bulk operations, and the parts of uploads and exports that are SQL.
 
-CREATE FUNCTION pawl_api._operate_bulk(q jsonb, action text) RETURNS jsonb
+CREATE FUNCTION pawl_api._operate_bulk(q jsonb, body jsonb, action text) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -8,7 +8,7 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
     moved boolean;
 BEGIN
-    PERFORM pawl_api._need_one('operation', id);
+    PERFORM pawl_api._object(body, '{}'), pawl_api._need_one('operation', id);
     CASE action
         WHEN 'cancel' THEN moved := pawl_bulk.cancel(id);
         WHEN 'pause' THEN moved := pawl_bulk.pause(id);
@@ -17,19 +17,19 @@ BEGIN
     RETURN pawl_api.bulk_status(q) || jsonb_build_object('moved', moved);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._operate_bulk(jsonb, text) IS 'internal: what an operator does to an operation';
+COMMENT ON FUNCTION pawl_api._operate_bulk(jsonb, jsonb, text) IS 'internal: what an operator does to an operation';
 
 CREATE FUNCTION pawl_api.cancel_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, 'cancel'); END;
+BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'cancel'); END;
 COMMENT ON FUNCTION pawl_api.cancel_bulk(jsonb, jsonb) IS 'route: cancels an operation; moved is false where it is cancelled already';
 CREATE FUNCTION pawl_api.pause_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, 'pause'); END;
+BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'pause'); END;
 COMMENT ON FUNCTION pawl_api.pause_bulk(jsonb, jsonb) IS 'route: pauses an operation';
 CREATE FUNCTION pawl_api.resume_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, 'resume'); END;
+BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'resume'); END;
 COMMENT ON FUNCTION pawl_api.resume_bulk(jsonb, jsonb) IS 'route: lets a paused operation go on';
 
 CREATE FUNCTION pawl_api._signal_bulk(q jsonb, result text, body jsonb) RETURNS jsonb
