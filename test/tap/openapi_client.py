@@ -157,10 +157,30 @@ def wrong_calls(operation, examples):
         yield path, ([1],), query, "with a body that is no object"
 
 
+def faults_of(document, operations):
+    """What makes it no OpenAPI document, as far as a client depends on it."""
+    for name, schema in document["components"]["schemas"].items():
+        try:
+            jsonschema.Draft202012Validator.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            yield f"schema {name}: {error.message}"
+    for operation in operations:
+        in_path = set(re.findall(r"\{(\w+)\}", operation.path))
+        declared = {p["name"] for p in operation.within("path")}
+        if in_path != declared:
+            yield f"{operation.name}: the path has {sorted(in_path)}, declared are {sorted(declared)}"
+        if "default" not in operation.said["responses"] and operation.said["x-scope"]:
+            yield f"{operation.name}: no answer is declared for what goes wrong"
+    if len({o.name for o in operations}) != len(operations):
+        yield "an operationId is given twice"
+
+
 def main():
     document = json.load(open(sys.argv[1]))
     examples = Examples(json.loads(sys.argv[4]))
     operations = [Operation(document, path, method, said) for path, methods in document["paths"].items() for method, said in methods.items()]
+    for fault in faults_of(document, operations):
+        print(f"MISFIT the document: {fault}")
     order = {name: i for i, name in enumerate(examples.known.get("order", []))}
     operations.sort(key=lambda o: order.get(o.name, -1))
     client = client_of(operations)(sys.argv[2], sys.argv[3])
