@@ -70,6 +70,10 @@ subtest 'act 3: workflows' => sub {
 	$browser->find('.node.good');
 	wait_until(sub { !$browser->all('.node:not(.good)') }, 'all steps to be green');
 	pass('the steps of a workflow are drawn, and done');
+	ok($browser->run('const frame = document.querySelector(".graph").getBoundingClientRect();
+		const boxes = [...document.querySelectorAll(".graph .node")].map(e => e.getBoundingClientRect());
+		const left = Math.min(...boxes.map(b => b.left));
+		return document.querySelector(".graph").scrollTop > 0 && boxes.some(b => b.left === left && b.top >= frame.top && b.bottom <= frame.bottom)'), 'and where it begins is what one sees first');
 	picture('workflow');
 };
 
