@@ -182,7 +182,7 @@ def define_section(r):
 # Parts that have no file of their own.
 TRIGGERS = {"rows": (row_targets, rows_section), "single": (single_targets, single_section), "memory": (memory_targets, memory_section),
             "define": (define_targets, define_section)}
-ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag", "bulk", "saga")
+ORDER = (*TRIGGERS, "claims", "backlog", "snapshot", "timers", "wake", "dag", "bulk", "saga", "http")
 
 
 @dataclass
