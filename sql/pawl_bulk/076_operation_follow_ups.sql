@@ -62,6 +62,7 @@ BEGIN
         END IF;
         IF NEW.completed_at IS NOT NULL THEN
             DELETE FROM pawl_bulk.work w WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL;
+            DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = NEW.operation;
         END IF;
     END IF;
     IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) AND NEW.completed_at IS NULL THEN
@@ -106,6 +107,7 @@ AS $function$
 BEGIN
     DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.unvalidated x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.validations x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.input x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.tallies x WHERE x.operation = OLD.operation;

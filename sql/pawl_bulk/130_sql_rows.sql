@@ -260,9 +260,12 @@ BEGIN
         -- a rest that is small is not worth the statements
         EXIT WHEN done > batch / 2;
     END LOOP;
+    IF done = 0 THEN
+        done := pawl_bulk._help_to_validate(batch);
+    END IF;
     PERFORM set_config('pawl.processor', caller, true);
     next_at := clock_timestamp() + interval '1 s';
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_rows(integer) IS
-'a duty: runs the SQL functions of steps over at most batch rows, with the caller''s rights, in this transaction. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Returns how many rows it ran';
+'a duty: runs the SQL functions of steps over at most batch rows, or, where there are none, validators, with the caller''s rights, in this transaction. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Returns how many rows it ran';

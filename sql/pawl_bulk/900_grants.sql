@@ -20,4 +20,5 @@ REVOKE EXECUTE ON FUNCTION pawl_bulk.cancel(uuid), pawl_bulk.abort(uuid, text), 
     pawl_bulk.retry(uuid, bigint[], text[], text[]) FROM pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_bulk.claim(text, text, integer, interval), pawl_bulk.report(jsonb, text), pawl_bulk.advance(integer),
     pawl_bulk.time_out(integer), pawl_bulk.run_sql_rows(integer), pawl_bulk.fold_counters(integer), pawl_bulk._hold(uuid[]), pawl_bulk._shrink_block(uuid, bigint, bigint),
+    pawl_bulk._lay_unvalidated(uuid), pawl_bulk._take_unvalidated(uuid, integer),
     pawl_bulk.signal(uuid, text, text, text, jsonb, integer), pawl_bulk.signal_many(uuid, jsonb) FROM pawl_reader;
