@@ -188,8 +188,8 @@ BEGIN
          ORDER BY n.operation, n.row_number
         ON CONFLICT DO NOTHING;
     END IF;
-    IF met.one AND NOT its.track_row_data AND met.last_row - met.first_row < 2 * met.rows THEN
-        -- rows that lie together are walked through, not looked up one by one
+    IF met.one AND NOT its.track_row_data AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000 THEN
+        -- rows that lie together are walked through, not looked up one by one, as many as are hashed for sure
         DELETE FROM pawl_bulk.input i
          WHERE i.operation = one AND i.row_number BETWEEN met.first_row AND met.last_row
            AND (i.row_number IN (SELECT n.row_number FROM new_records n
