@@ -104,6 +104,23 @@ select is((select concat_ws(' ', state, tries, coalesce(message, 'fine')) from p
 select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
 select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
 select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
+-- with the rights of a worker, who validates too; a reader only looks
+grant select on mood to pawl_worker;
+grant insert on told to pawl_worker;
+select operation as worked from pawl_bulk.submit('told', rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000)), notifications => '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') \gset
+set role pawl_worker;
+select done from pawl_bulk.advance() \gset
+select is((select done from pawl_bulk.run_sql_rows(5000)), 5000::bigint, 'who runs SQL handlers helps to validate');
+select is((select string_agg(first_row || ' to ' || last_row, ', ') from pawl_bulk.unvalidated), '5001 to 6000', 'block by block');
+do $$ begin while (select a.done + r.done from pawl_bulk.advance() a, pawl_bulk.run_sql_rows() r) > 0 loop null; end loop; end $$;
+select is((select status from pawl_bulk.operations where operation = :'worked'), 'Completed', 'a worker can do all of it');
+select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
+select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
+select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, payload) select operation, operation, 'mail', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
+set role pawl_reader;
+select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
+select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
+reset role;
 -- they go with their operation
 delete from pawl_bulk.operations where operation = :'o';
 select is((select count(*) from pawl_bulk.notices where operation = :'o'), 0::bigint, 'notices go with their operation');
