@@ -18,7 +18,7 @@ namespace {
 
 struct Arguments {
     BulkRequest request;
-    std::string metadata = "{}", delimiter, quote = "\"", escape, columns;
+    std::string metadata = "{}", notify = "null", delimiter, quote = "\"", escape, columns;
     std::vector<std::string> renamed;
     bool no_header = false, follow = false;
 };
@@ -34,6 +34,7 @@ char one_character(const std::string& option, const std::string& given) {
 BulkRequest complete(const Arguments& given) {
     BulkRequest request = given.request;
     request.metadata = nlohmann::json::parse(given.metadata);
+    request.notifications = nlohmann::json::parse(given.notify);
     if (!given.delimiter.empty()) request.delimiter = one_character("--delimiter", given.delimiter);
     request.quote = given.quote == "none" ? '\0' : one_character("--quote", given.quote);
     if (!given.escape.empty()) request.escape = one_character("--escape", given.escape);
@@ -127,6 +128,7 @@ void add_bulk_submit(Program& program, CLI::App& bulk) {
     command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark");
     command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")->check(CLI::Range(1000, 1 << 28));
     command->add_option("--metadata", given->metadata, "a JSON object");
+    command->add_option("--notify", given->notify, "who is told how it ends: [{\"channel\", \"target\", \"triggers\"}] as JSON");
     command->add_option("--key", request.idempotency_key, "idempotency key: the same again is the same operation");
     command->add_flag("--once", request.once, "the checksum of the file is the key");
     command->add_option("--created-by", request.created_by, "default: the database user");

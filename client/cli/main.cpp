@@ -38,26 +38,31 @@ std::string long_options(const CLI::App& command) {
     return options;
 }
 
-// The commands of the program and the options of each, as a shell wants them; read from what the program parses by.
-std::string completion_script(const CLI::App& app) {
-    std::string commands, cases;
-    for (const CLI::App* command : app.get_subcommands({})) {
-        commands += (commands.empty() ? "" : " ") + command->get_name();
-        std::string options;
-        for (const CLI::App* below : command->get_subcommands({})) options += " " + below->get_name() + long_options(*below);
-        options += long_options(*command);
-        cases += "        " + command->get_name() + ") options='" + options.substr(1) + "' ;;\n";
+// What may stand behind a command, and the same for each command below it: `path` is how the command is called, a blank before each word.
+void add_cases(const CLI::App& command, const std::string& path, std::string& known, std::string& cases) {
+    std::string words;
+    for (const CLI::App* below : command.get_subcommands({})) {
+        const std::string name = path + " " + below->get_name();
+        words += " " + below->get_name();
+        known += (known.empty() ? "'" : "|'") + name + "'";
+        add_cases(*below, name, known, cases);
     }
+    cases += "        '" + path + "') words='" + (words + long_options(command)).substr(1) + "' ;;\n";
+}
+
+// Read from what the program parses by.
+std::string completion_script(const CLI::App& app) {
+    std::string known, cases;
+    add_cases(app, "", known, cases);
     return "# source <(pawl completion); zsh: autoload -U bashcompinit && bashcompinit first\n"
            "_pawl() {\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} command= options= each\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} path= words= each\n"
            "    for each in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-           "        case \" " + commands + " \" in *\" $each \"*) command=$each; break ;; esac\n"
+           "        case \"$path $each\" in " + known + ") path+=\" $each\" ;; esac\n"
            "    done\n"
-           "    case $command in\n"
-           "        '') options='" + commands + "' ;;\n" + cases +
+           "    case $path in\n" + cases +
            "    esac\n"
-           "    COMPREPLY=($(compgen -W \"$options --json --database\" -- \"$word\"))\n"
+           "    COMPREPLY=($(compgen -W \"$words --json --database\" -- \"$word\"))\n"
            "}\n"
            "complete -o bashdefault -o default -F _pawl pawl\n";
 }

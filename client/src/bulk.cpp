@@ -62,11 +62,12 @@ BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const st
     }
     const auto made = session.run(
         "SELECT s.operation, s.created FROM pawl_bulk.submit($1, metadata => $2::jsonb, format => $3, columns => $4::text[], dialect => $5::jsonb,"
-        " idempotency_key => $6, file_name => $7, source => $8, created_by => $9, priority => $10::integer, version => $11::integer) s",
+        " idempotency_key => $6, file_name => $7, source => $8, created_by => $9, priority => $10::integer, version => $11::integer, notifications => $12::jsonb) s",
         {request.definition, request.metadata.dump(), request.format,
          request.columns.empty() ? std::nullopt : std::optional(sql::text_array(request.columns)), dialect.dump(), key,
          request.file == "-" ? std::nullopt : std::optional(without_folders(request.file).substr(0, 200)), request.file == "-" ? "standard input" : "file",
-         request.created_by, std::to_string(request.priority), request.version ? std::optional(std::to_string(*request.version)) : std::nullopt});
+         request.created_by, std::to_string(request.priority), request.version ? std::optional(std::to_string(*request.version)) : std::nullopt,
+         request.notifications.is_null() ? std::nullopt : std::optional(request.notifications.dump())});
     BulkSubmitted submitted;
     submitted.operation = PQgetvalue(made.get(), 0, 0);
     submitted.created = PQgetvalue(made.get(), 0, 1)[0] == 't';

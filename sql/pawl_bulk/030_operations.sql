@@ -39,6 +39,7 @@ COMMENT ON COLUMN pawl_bulk.operations.dialect IS 'how CSV is read: {"delimiter"
 COMMENT ON COLUMN pawl_bulk.operations.columns IS 'the fields of a CSV row, in order';
 COMMENT ON COLUMN pawl_bulk.operations.sealed IS 'the input is complete';
 COMMENT ON COLUMN pawl_bulk.operations.input_error IS 'why the input could not be read further; the operation fails when what was read is validated';
+COMMENT ON COLUMN pawl_bulk.operations.validated_through IS 'the rows up to this number are validated, or in a block of pawl_bulk.unvalidated';
 COMMENT ON COLUMN pawl_bulk.operations.opened_through IS 'the valid rows up to this number have a record at step 0, or are in a block of work';
 COMMENT ON COLUMN pawl_bulk.operations.total_rows IS 'validation records; 0 before the operation leaves Validating';
 CREATE INDEX operations_active ON pawl_bulk.operations (priority DESC, operation)
@@ -56,6 +57,15 @@ CREATE TABLE pawl_bulk.input (
 COMMENT ON TABLE pawl_bulk.input IS 'the rows of an operation as they came: data, or raw text in the format of the operation';
 COMMENT ON COLUMN pawl_bulk.input.problem IS 'why the row could not be read; it fails validation with the code malformed';
 COMMENT ON COLUMN pawl_bulk.input.line_number IS 'where the row began in its file; null: at its row number, behind the header if there is one';
+
+CREATE TABLE pawl_bulk.unvalidated (
+    operation uuid NOT NULL,
+    first_row bigint NOT NULL,
+    last_row bigint NOT NULL,
+    PRIMARY KEY (operation, first_row),
+    CHECK (first_row OPERATOR(pg_catalog.<=) last_row)
+);
+COMMENT ON TABLE pawl_bulk.unvalidated IS 'blocks of rows of operations in Validating that wait to be validated. Who validates one has its row locked and deletes it, so several sessions validate several blocks';
 
 CREATE TABLE pawl_bulk.validations (
     operation uuid NOT NULL,
@@ -96,5 +106,6 @@ COMMENT ON FUNCTION pawl_bulk._first_number(uuid) IS 'internal: the number of th
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.operations', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.input', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.unvalidated', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.validations', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.tallies', '');

@@ -13,7 +13,7 @@ CREATE TABLE pawl_bulk.records (
     started_at timestamptz,
     completed_at timestamptz,
     PRIMARY KEY (operation, row_number, step_index)
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 30);
 COMMENT ON TABLE pawl_bulk.records IS 'the rows of operations at their steps; step -1 is in pawl_bulk.validations, both are in pawl_bulk.row_records';
 COMMENT ON COLUMN pawl_bulk.records.tries IS 'reported executions of the start work in this attempt';
 COMMENT ON COLUMN pawl_bulk.records.retry_attempt IS 'how often a retry of the operation has reset the record';

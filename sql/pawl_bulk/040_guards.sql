@@ -17,6 +17,7 @@ AS $function$
 #variable_conflict use_variable
 BEGIN
     RETURN new.sealed AND new.input_error IS NULL
+       AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = new.operation)
        AND NOT EXISTS (SELECT FROM pawl_bulk.input i WHERE i.operation = new.operation AND i.row_number > new.validated_through AND i.row_number > 0);
 END
 $function$;

@@ -121,26 +121,35 @@ SET jit = off
 AS $function$
 DECLARE
     actor constant text := coalesce(current_setting('pawl.processor', true), '');
-    other record;
-    rests boolean;
-    failed boolean;
+    one constant uuid := (SELECT n.operation FROM new_records n LIMIT 1);
+    other pawl_bulk.work;
+    met record;
     had_failed boolean;
+    its pawl_bulk.operations;
 BEGIN
-    SELECT bool_or(n.state NOT IN ('Pending', 'Running')), bool_or(n.state IN ('Failed', 'TimedOut')) INTO rests, failed FROM new_records n;
-    had_failed := EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut'));
-    IF NOT coalesce(rests OR had_failed, false) THEN
+    SELECT bool_or(n.state NOT IN ('Pending', 'Running')) AS rest, bool_or(n.state IN ('Failed', 'TimedOut')) AS fail, bool_or(n.state = 'WaitingForCompletion') AS wait,
+           bool_and(n.operation = one) AS one, min(n.row_number) AS first_row, max(n.row_number) AS last_row, min(n.step_index) AS first_step, count(*) AS rows
+      INTO met FROM new_records n;
+    had_failed := EXISTS (SELECT FROM old_records r WHERE r.state IN ('Failed', 'TimedOut'));
+    IF NOT coalesce(met.rest OR had_failed, false) THEN
         RETURN NULL;
     END IF;
-    -- what somebody works on is completed by nobody else
-    WITH gone AS (
-        DELETE FROM pawl_bulk.work w USING new_records n
-         WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
-           AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
-        RETURNING w.worker, w.row_number, w.step_index, w.state, w.lease_until, n.state AS to_state)
-    SELECT g.worker, g.row_number, g.step_index INTO other FROM gone g
-     WHERE g.to_state IN ('Completed', 'Failed') AND g.state = 'leased' AND g.worker <> actor AND g.lease_until > clock_timestamp() LIMIT 1;
-    IF NOT FOUND AND EXISTS (SELECT FROM new_records n WHERE n.state = 'WaitingForCompletion') THEN
-        SELECT w.worker, w.row_number, w.step_index INTO other FROM new_records n
+    IF met.one THEN
+        SELECT x.* INTO its FROM pawl_bulk.operations x WHERE x.operation = one;
+    END IF;
+    -- rows of a block have no work of their own: one look instead of one a row
+    IF NOT met.one OR EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = one AND w.row_number BETWEEN met.first_row AND met.last_row AND w.last_row IS NULL) THEN
+        -- what somebody works on is completed by nobody else
+        WITH gone AS (
+            DELETE FROM pawl_bulk.work w USING new_records n
+             WHERE w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
+               AND n.state IN ('Completed', 'Failed', 'TimedOut', 'Cancelled')
+            RETURNING w.worker, w.row_number, w.step_index, w.state, w.lease_until, n.state AS to_state)
+        SELECT g.worker, g.row_number, g.step_index INTO other.worker, other.row_number, other.step_index FROM gone g
+         WHERE g.to_state IN ('Completed', 'Failed') AND g.state = 'leased' AND g.worker <> actor AND g.lease_until > clock_timestamp() LIMIT 1;
+    END IF;
+    IF other.row_number IS NULL AND met.wait THEN
+        SELECT w.worker, w.row_number, w.step_index INTO other.worker, other.row_number, other.step_index FROM new_records n
           JOIN pawl_bulk.work w ON w.operation = n.operation AND w.row_number = n.row_number AND w.step_index = n.step_index
          WHERE n.state = 'WaitingForCompletion' AND w.state = 'leased' AND w.worker <> actor AND w.lease_until > clock_timestamp() LIMIT 1;
     END IF;
@@ -162,7 +171,7 @@ BEGIN
              WHERE m.state IN ('Completed', 'Failed', 'TimedOut') GROUP BY m.operation) c
      WHERE c.successful <> 0 OR c.failed <> 0;
 
-    IF failed THEN
+    IF met.fail THEN
         INSERT INTO pawl_bulk.events (operation, type, severity, row_number, step_index, message, detail)
         SELECT n.operation, 'RowFailed', 'Warning', n.row_number, n.step_index, n.error_message, jsonb_build_object('error_type', n.error_type)
           FROM new_records n
@@ -171,15 +180,25 @@ BEGIN
                 NOT IN (SELECT r.operation, r.row_number, r.step_index FROM old_records r WHERE r.state IN ('Failed', 'TimedOut')))
          ORDER BY n.operation, n.row_number;
     END IF;
-    INSERT INTO pawl_bulk.records (operation, row_number, step_index)
-    SELECT n.operation, n.row_number, n.step_index + 1
-      FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
-     WHERE n.state = 'Completed' AND n.step_index < o.last_step AND o.status = 'Running'
-     ORDER BY n.operation, n.row_number
-    ON CONFLICT DO NOTHING;
-    DELETE FROM pawl_bulk.input i USING new_records n, pawl_bulk.operations o
-     WHERE o.operation = n.operation AND NOT o.track_row_data AND i.operation = n.operation AND i.row_number = n.row_number
-       AND (n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = o.last_step);
+    IF NOT met.one OR met.first_step < its.last_step THEN
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT n.operation, n.row_number, n.step_index + 1
+          FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+         WHERE n.state = 'Completed' AND n.step_index < o.last_step AND o.status = 'Running'
+         ORDER BY n.operation, n.row_number
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF met.one AND NOT its.track_row_data AND met.last_row - met.first_row < 2 * met.rows AND met.rows <= 100000 THEN
+        -- rows that lie together are walked through, not looked up one by one, as many as are hashed for sure
+        DELETE FROM pawl_bulk.input i
+         WHERE i.operation = one AND i.row_number BETWEEN met.first_row AND met.last_row
+           AND (i.row_number IN (SELECT n.row_number FROM new_records n
+                                  WHERE n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = its.last_step)) IS TRUE;
+    ELSIF NOT met.one OR NOT its.track_row_data THEN
+        DELETE FROM pawl_bulk.input i USING new_records n, pawl_bulk.operations x
+         WHERE x.operation = n.operation AND NOT x.track_row_data AND i.operation = n.operation AND i.row_number = n.row_number
+           AND (n.state IN ('Failed', 'TimedOut', 'Cancelled') OR n.state = 'Completed' AND n.step_index = x.last_step);
+    END IF;
     RETURN NULL;
 END
 $function$;

@@ -33,6 +33,32 @@ CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_entered();
 
+-- Who wants to hear of it. What somebody wrote that is no target is left out: the operation moves all the same.
+CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    reason constant text := CASE type WHEN 'Completed' THEN 'completion' WHEN 'CompletedWithErrors' THEN 'completion_with_errors' WHEN 'Failed' THEN 'failure'
+                                      WHEN 'Cancelled' THEN 'cancelled' WHEN 'StatusChanged' THEN 'status_change' END;
+    sums record;
+BEGIN
+    IF o.notifications IS NULL THEN
+        RETURN;
+    END IF;
+    sums := pawl_bulk._sums(o.operation);
+    INSERT INTO pawl_bulk.notices (operation, notice, event, channel, target, payload)
+    SELECT o.operation, k.key, event, t.target ->> 'channel', t.target ->> 'target',
+           jsonb_build_object('key', k.key, 'operation', o.operation, 'definition', o.definition, 'trigger', reason, 'status', o.status, 'message', o.error_message,
+                              'total_rows', o.total_rows, 'successful_rows', sums.successful, 'failed_rows', sums.failed, 'at', clock_timestamp())
+      FROM jsonb_array_elements(CASE jsonb_typeof(o.notifications) WHEN 'array' THEN o.notifications ELSE jsonb_build_array(o.notifications) END) t(target)
+     CROSS JOIN LATERAL (SELECT pawl.uuid_v7() AS key, t.target) k
+     WHERE t.target ->> 'channel' <> '' AND t.target ->> 'target' <> '' AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS 'internal: the notices of an event, one a target that wants to hear of it';
+
 CREATE FUNCTION pawl_bulk._operation_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -42,13 +68,17 @@ SET enable_seqscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
+DECLARE
+    told uuid;
 BEGIN
     IF OLD.status IS DISTINCT FROM NEW.status THEN
-        INSERT INTO pawl_bulk.events (operation, type, from_status, to_status) VALUES (NEW.operation, 'StatusChanged', OLD.status, NEW.status);
+        INSERT INTO pawl_bulk.events AS e (operation, type, from_status, to_status) VALUES (NEW.operation, 'StatusChanged', OLD.status, NEW.status) RETURNING e.event INTO told;
+        PERFORM pawl_bulk._notify(NEW, told, 'StatusChanged');
         IF NEW.completed_at IS NOT NULL THEN
-            INSERT INTO pawl_bulk.events (operation, type, severity, to_status, message)
+            INSERT INTO pawl_bulk.events AS e (operation, type, severity, to_status, message)
             VALUES (NEW.operation, NEW.status, CASE NEW.status WHEN 'Failed' THEN 'Error' WHEN 'CompletedWithErrors' THEN 'Warning' ELSE 'Info' END,
-                    NEW.status, NEW.error_message);
+                    NEW.status, NEW.error_message) RETURNING e.event INTO told;
+            PERFORM pawl_bulk._notify(NEW, told, NEW.status);
         END IF;
         IF NEW.status IN ('Cancelled', 'Failed') THEN
             -- work before records, as workers lock them
@@ -62,6 +92,7 @@ BEGIN
         END IF;
         IF NEW.completed_at IS NOT NULL THEN
             DELETE FROM pawl_bulk.work w WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL;
+            DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = NEW.operation;
         END IF;
     END IF;
     IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) AND NEW.completed_at IS NULL THEN
@@ -106,12 +137,14 @@ AS $function$
 BEGIN
     DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.unvalidated x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.validations x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.input x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.tallies x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.retry_history x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.signal_keys x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.signals x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.notices x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.events x WHERE x.operation = OLD.operation;
     RETURN NULL;
 END

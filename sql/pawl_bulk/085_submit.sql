@@ -1,5 +1,29 @@
 -- How operations and their rows come in.
 
+CREATE FUNCTION pawl_bulk._check_notifications(notifications jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    target jsonb;
+    known constant jsonb := '["completion", "completion_with_errors", "failure", "cancelled", "status_change"]';
+BEGIN
+    FOR target IN SELECT t FROM jsonb_array_elements(CASE jsonb_typeof(notifications) WHEN 'array' THEN notifications ELSE jsonb_build_array(notifications) END) t LOOP
+        IF jsonb_typeof(target) <> 'object' THEN
+            PERFORM pawl._raise('22023', 'a target of notifications must be a JSON object', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+        END IF;
+        PERFORM pawl_bulk._known_fields(target, '{channel,target,triggers}', 'a target of notifications');
+        IF coalesce(target ->> 'channel', '') = '' OR coalesce(target ->> 'target', '') = '' THEN
+            PERFORM pawl._raise('22023', 'a target of notifications has channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+        ELSIF target ? 'triggers' AND (jsonb_typeof(target -> 'triggers') <> 'array' OR NOT target -> 'triggers' <@ known) THEN
+            PERFORM pawl._raise('22023', 'triggers of notifications are an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: refuses targets of notifications that cannot be; 22023';
+
 CREATE FUNCTION pawl_bulk.submit(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL, format text DEFAULT 'ndjson',
     columns text[] DEFAULT NULL, dialect jsonb DEFAULT '{}', idempotency_key text DEFAULT NULL, checksum text DEFAULT NULL, file_name text DEFAULT NULL,
     source text DEFAULT NULL, created_by text DEFAULT NULL, priority integer DEFAULT 0, version integer DEFAULT NULL, notifications jsonb DEFAULT NULL,
@@ -19,6 +43,7 @@ BEGIN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(submit.dialect, '{}'), '{delimiter,quote,header,map}', 'a dialect');
+    PERFORM pawl_bulk._check_notifications(submit.notifications);
     -- a dialect that cannot be is refused here and not row by row
     PERFORM pawl_bulk.csv_fields('', coalesce(submit.dialect ->> 'delimiter', ','), coalesce(submit.dialect ->> 'quote', '"')) WHERE submit.format = 'csv';
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
@@ -43,7 +68,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
-'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. P0002: no such definition; 22023: a dialect that cannot be';
+'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. notifications: [{"channel", "target", "triggers"}], see pawl_bulk.notices. P0002: no such definition; 22023: a dialect or notifications that cannot be';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

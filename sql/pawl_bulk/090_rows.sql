@@ -32,21 +32,36 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
     o pawl_bulk.operations;
+    n constant integer := cardinality(row_numbers);
     delimiter text;
     quote text;
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _data_of.operation;
     delimiter := coalesce(o.dialect ->> 'delimiter', ',');
     quote := coalesce(o.dialect ->> 'quote', '"');
-    SELECT array_agg(u.n ORDER BY u.n),
+    -- rows that lie together are walked through; where one of them is not there, each is looked up
+    IF row_numbers[n] - row_numbers[1] < 2 * n THEN
+        SELECT array_agg(x.row_number), array_agg(x.data) INTO numbers, datas
+          FROM (SELECT i.row_number, CASE WHEN i.data IS NOT NULL THEN i.data WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
+                                          ELSE i.raw::jsonb END AS data
+                  FROM pawl_bulk.input i
+                 WHERE i.operation = o.operation AND i.row_number BETWEEN row_numbers[1] AND row_numbers[n] AND (i.row_number IN (SELECT unnest(row_numbers))) IS TRUE
+                 ORDER BY i.row_number) x;
+        IF cardinality(numbers) = n THEN
+            RETURN;
+        END IF;
+    END IF;
+    SELECT array_agg(u.number ORDER BY u.number),
            array_agg(CASE WHEN i.data IS NOT NULL THEN i.data WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
-                          ELSE i.raw::jsonb END ORDER BY u.n)
+                          ELSE i.raw::jsonb END ORDER BY u.number)
       INTO numbers, datas
-      FROM unnest(row_numbers) u(n) LEFT JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number = u.n;
+      FROM unnest(row_numbers) u(number) LEFT JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number = u.number;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._data_of(uuid, bigint[]) IS 'internal: rows of an operation as JSON';

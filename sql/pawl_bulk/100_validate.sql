@@ -63,9 +63,68 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb) IS 'internal: everything that is wrong with the metadata of an operation';
 
--- The next rows of an operation, read. Malformed ones have no data and a problem. In the order of the key, or each batch would read all
--- rows that are left.
-CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, batch integer, OUT numbers bigint[], OUT datas jsonb[], OUT problems text[])
+-- The input is laid out in blocks, so that several sessions validate. By row numbers and not by rows: nothing but the first and the last row of each is read.
+CREATE FUNCTION pawl_bulk._lay_unvalidated(operation uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    size constant bigint := 5000;
+    first_row bigint;
+    laid bigint;
+    through bigint;
+BEGIN
+    SELECT x.validated_through INTO laid FROM pawl_bulk.operations x WHERE x.operation = _lay_unvalidated.operation AND x.status = 'Validating' FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    through := greatest(laid, 0);
+    LOOP
+        SELECT i.row_number INTO first_row FROM pawl_bulk.input i WHERE i.operation = _lay_unvalidated.operation AND i.row_number > through ORDER BY i.row_number LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        through := first_row + least(size - 1, 9223372036854775807 - first_row);
+        SELECT i.row_number INTO through FROM pawl_bulk.input i
+         WHERE i.operation = _lay_unvalidated.operation AND i.row_number BETWEEN first_row AND through ORDER BY i.row_number DESC LIMIT 1;
+        INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row) VALUES (operation, first_row, through);
+    END LOOP;
+    IF through > laid THEN
+        UPDATE pawl_bulk.operations x SET validated_through = through WHERE x.operation = _lay_unvalidated.operation;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
+
+-- Deleted at once: the row is locked by that, and back when the transaction is undone.
+CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, OUT first_row bigint, OUT last_row bigint)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    through bigint;
+BEGIN
+    SELECT u.first_row, u.last_row INTO first_row, through FROM pawl_bulk.unvalidated u
+     WHERE u.operation = _take_unvalidated.operation ORDER BY u.first_row LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    last_row := least(through - first_row, batch - 1) + first_row;
+    DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _take_unvalidated.operation AND u.first_row = _take_unvalidated.first_row;
+    INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row)
+    SELECT _take_unvalidated.operation, last_row + 1, through WHERE last_row < through;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer) IS 'internal: the next block that nobody validates, or the first rows of it; null: there is none';
+
+-- The rows of a block, read. Malformed ones have no data and a problem.
+CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, first_row bigint, last_row bigint, OUT numbers bigint[], OUT datas jsonb[], OUT problems text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -88,8 +147,8 @@ BEGIN
                            CASE WHEN i.problem IS NOT NULL THEN NULL WHEN i.data IS NOT NULL THEN i.data
                                 WHEN o.format = 'csv' THEN pawl_bulk.csv_row(i.raw, o.columns, delimiter, quote)
                                 WHEN readable THEN i.raw::jsonb ELSE pawl_bulk._json(i.raw) END AS data
-                      FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number > o.validated_through AND i.row_number > 0
-                     ORDER BY i.row_number LIMIT batch) x;
+                      FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number BETWEEN first_row AND last_row
+                     ORDER BY i.row_number) x;
             EXIT;
         EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
             readable := false;
@@ -97,7 +156,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._read_rows(pawl_bulk.operations, integer) IS 'internal: the next rows to be validated';
+COMMENT ON FUNCTION pawl_bulk._read_rows(pawl_bulk.operations, bigint, bigint) IS 'internal: the rows of a block that is validated';
 
 -- All errors of the rows, in the order of the validators.
 CREATE FUNCTION pawl_bulk._row_errors(d pawl_bulk.definitions, o pawl_bulk.operations, numbers bigint[], datas jsonb[]) RETURNS jsonb[]
@@ -124,7 +183,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._row_errors(pawl_bulk.definitions, pawl_bulk.operations, bigint[], jsonb[]) IS 'internal: what the validators say of rows: {row_number, code, message}';
 
-CREATE FUNCTION pawl_bulk._validate_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
+CREATE FUNCTION pawl_bulk._validate_block(o pawl_bulk.operations, batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -135,11 +194,16 @@ DECLARE
     fine record;
     errors jsonb[];
     now_at timestamptz;
+    block record;
 BEGIN
-    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
-    r := pawl_bulk._read_rows(o, batch);
-    IF r.numbers IS NULL THEN
+    block := pawl_bulk._take_unvalidated(o.operation, batch);
+    IF block.first_row IS NULL THEN
         RETURN 0;
+    END IF;
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
+    r := pawl_bulk._read_rows(o, block.first_row, block.last_row);
+    IF r.numbers IS NULL THEN
+        RETURN 1;
     END IF;
     IF array_remove(r.problems, NULL) = '{}' THEN
         errors := pawl_bulk._row_errors(d, o, r.numbers, r.datas);
@@ -164,8 +228,39 @@ BEGIN
             DELETE FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number IN (SELECT (x.e ->> 'row_number')::bigint FROM unnest(errors) x(e));
         END IF;
     END IF;
-    UPDATE pawl_bulk.operations x SET validated_through = r.numbers[cardinality(r.numbers)] WHERE x.operation = o.operation;
     RETURN cardinality(r.numbers);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validate_rows(pawl_bulk.operations, integer) IS 'internal: writes the validation records of the next rows; returns how many';
+COMMENT ON FUNCTION pawl_bulk._validate_block(pawl_bulk.operations, integer) IS 'internal: writes the validation records of the next block; returns how many, 0: there is none that nobody works on';
+
+-- Beside the session that has the operation. Nobody moves or pauses it meanwhile: for that he needs the lock that is held here.
+CREATE FUNCTION pawl_bulk._help_to_validate(batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    candidate uuid;
+    o pawl_bulk.operations;
+    did bigint;
+BEGIN
+    -- an old snapshot would not see what was decided
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    FOR candidate IN SELECT x.operation FROM pawl_bulk.operations x
+                      WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}') AND x.status = 'Validating' AND x.paused_at IS NULL
+                      ORDER BY x.priority DESC, x.operation LOOP
+        CONTINUE WHEN NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate));
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
+        CONTINUE WHEN NOT FOUND;
+        did := pawl_bulk._validate_block(o, batch);
+        IF did > 0 THEN
+            RETURN did;
+        END IF;
+    END LOOP;
+    RETURN 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._help_to_validate(integer) IS 'internal: validates a block of an operation that another session may be validating too; returns how many rows';

@@ -37,6 +37,8 @@ BEGIN
                   WHERE to_regprocedure(v || '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
     IF errors <> '{}' THEN
         PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
+    ELSE
+        PERFORM pawl_bulk._lay_unvalidated(o.operation);
     END IF;
     RETURN 1;
 END
@@ -132,6 +134,7 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     did bigint;
+    rows bigint;
 BEGIN
     IF o.status = 'Running' THEN
         did := CASE WHEN o.paused_at IS NULL THEN pawl_bulk._open_rows(o, batch) ELSE 0 END;
@@ -147,8 +150,15 @@ BEGIN
     ELSIF o.status IN ('Pending', 'Retrying') THEN
         RETURN pawl_bulk._pick_up(o);
     END IF;
-    did := pawl_bulk._validate_rows(o, batch);
-    IF did = 0 THEN
+    PERFORM pawl_bulk._lay_unvalidated(o.operation);
+    did := 0;
+    LOOP
+        rows := pawl_bulk._validate_block(o, batch - did::integer);
+        did := did + rows;
+        EXIT WHEN rows = 0 OR did >= batch;
+    END LOOP;
+    -- blocks that others work on are theirs: the operation goes on when they are done
+    IF did = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
         IF o.input_error IS NULL THEN
             UPDATE pawl_bulk.operations x SET status = 'Running' WHERE x.operation = o.operation;
         ELSE
@@ -171,6 +181,7 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     candidate uuid;
+    did bigint;
     o pawl_bulk.operations;
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 1000000 THEN
@@ -182,10 +193,14 @@ BEGIN
         SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
            FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        done := done + pawl_bulk._advance_one(o, batch);
+        did := pawl_bulk._advance_one(o, batch);
+        done := done + did;
+        IF did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN
+            next_at := clock_timestamp() + interval '50 ms';
+        END IF;
         EXIT WHEN done >= batch;
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
-'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights';
+'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again';

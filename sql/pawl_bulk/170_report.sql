@@ -102,6 +102,14 @@ AS $function$
       LEFT JOIN pawl_bulk.validations v ON v.operation = r.operation AND v.row_number = r.row_number
      WHERE (verify.operation IS NULL OR r.operation = verify.operation) AND r.step_index = 0 AND v.state IS DISTINCT FROM 'Completed'
     UNION ALL
+    SELECT u.operation, 'block to validate at the wrong time', format('rows %s to %s: %s', u.first_row, u.last_row, o.status) FROM pawl_bulk.unvalidated u
+      LEFT JOIN pawl_bulk.operations o ON o.operation = u.operation
+     WHERE (verify.operation IS NULL OR u.operation = verify.operation) AND o.status IS DISTINCT FROM 'Validating'
+    UNION ALL
+    SELECT u.operation, 'validated twice', format('row %s', v.row_number) FROM pawl_bulk.unvalidated u
+      JOIN pawl_bulk.validations v ON v.operation = u.operation AND v.row_number BETWEEN u.first_row AND u.last_row
+     WHERE verify.operation IS NULL OR u.operation = verify.operation
+    UNION ALL
     SELECT o.operation, 'active at rest', o.status FROM pawl_bulk.operations o
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND o.completed_at IS NOT NULL
        AND EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = o.operation)

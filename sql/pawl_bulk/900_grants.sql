@@ -8,6 +8,7 @@ GRANT INSERT, UPDATE ON pawl_bulk.operations TO pawl_admin, pawl_operator, pawl_
 GRANT DELETE ON pawl_bulk.operations TO pawl_admin;
 GRANT INSERT, DELETE ON pawl_bulk.input TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT ON pawl_bulk.validations TO pawl_admin, pawl_operator, pawl_worker;
+GRANT UPDATE ON pawl_bulk.notices TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, UPDATE ON pawl_bulk.records, pawl_bulk.work TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, UPDATE ON pawl_bulk.signal_keys TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT ON pawl_bulk.signals, pawl_bulk.events TO pawl_admin, pawl_operator, pawl_worker;
@@ -20,4 +21,6 @@ REVOKE EXECUTE ON FUNCTION pawl_bulk.cancel(uuid), pawl_bulk.abort(uuid, text), 
     pawl_bulk.retry(uuid, bigint[], text[], text[]) FROM pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_bulk.claim(text, text, integer, interval), pawl_bulk.report(jsonb, text), pawl_bulk.advance(integer),
     pawl_bulk.time_out(integer), pawl_bulk.run_sql_rows(integer), pawl_bulk.fold_counters(integer), pawl_bulk._hold(uuid[]), pawl_bulk._shrink_block(uuid, bigint, bigint),
+    pawl_bulk.run_sql_notices(integer), pawl_bulk.claim_notices(text, text, integer, interval), pawl_bulk.report_notices(jsonb, text),
+    pawl_bulk._end_notice(pawl_bulk.notices, text), pawl_bulk._lay_unvalidated(uuid), pawl_bulk._take_unvalidated(uuid, integer),
     pawl_bulk.signal(uuid, text, text, text, jsonb, integer), pawl_bulk.signal_many(uuid, jsonb) FROM pawl_reader;

@@ -231,7 +231,7 @@ begin
     perform conf.when('"created"');
     loop
         call conf.pass();
-        select validated_through into before from pawl_bulk.operations where operation = (select operation from conf.it);
+        select coalesce(max(row_number), 0) into before from pawl_bulk.validations where operation = (select operation from conf.it);
         if (select c -> 'validation_crash_after' @> to_jsonb(before + 1) from conf.it) then
             perform conf.lost_validation();
         end if;
@@ -240,7 +240,7 @@ begin
         end if;
         exit when (select done from pawl_bulk.advance(1)) = 0;
         perform conf.look();
-        select validated_through into through from pawl_bulk.operations where operation = (select operation from conf.it);
+        select coalesce(max(row_number), 0) into through from pawl_bulk.validations where operation = (select operation from conf.it);
         if through > before then perform conf.when(jsonb_build_array('validated', through)); end if;
         exit when conf.status() not in ('Pending', 'Validating');
     end loop;

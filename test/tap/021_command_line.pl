@@ -134,6 +134,9 @@ sub completed
 }
 is(completed('pawl', 'im'), 'import', 'completion knows the commands');
 is(completed('pawl', '--json', 'cancel', '--de'), '--descendants', 'and the options of each');
+is(completed('pawl', 'bulk', 'su'), 'submit', 'and the commands below a command');
+is(completed('pawl', 'bulk', 'export', '--st'), '--step --state', 'and their options');
+is(completed('pawl', 'bulk', 'signal', '--st'), '', 'but not those of their neighbours');
 
 no_crash($node);
 done_testing();

@@ -38,11 +38,15 @@ select pawl_bulk.claim('worker', 'hands', 1, '1 day');
 select operation from pawl_bulk.submit('t', rows => '[{"n": 1}]', file_name => 'pending');
 select pawl_bulk.signal(operation, 's1-r1') from pawl_bulk.operations where file_name = 'pending';
 select pawl_bulk.retry(operation) from pawl_bulk.operations where file_name = 'retried';
+select operation from pawl_bulk.submit('t', rows => '[{"n": 1}, {"n": 2}]', file_name => 'validating', priority => 10, notifications => '[{"channel": "mail", "target": "a", "triggers": ["status_change"]}, {"channel": "post", "target": "b", "triggers": ["status_change"]}]');
+select pawl_bulk.advance(1) from generate_series(1, 2);
+select pawl_bulk.claim_notices('mailer', 'mail', 1, '1 day');
 SQL
 my $picture = join ' union all ', map { "select '$_', count(*), md5(string_agg(t::text, '|' order by t::text)) from pawl_bulk.$_ t" }
-  qw(definitions steps operations input validations records work tallies retry_history signal_keys signals events operation_transitions_log record_transitions_log);
+  qw(definitions steps operations input unvalidated notices validations records work tallies retry_history signal_keys signals events operation_transitions_log record_transitions_log);
 my $original = one($node, $picture);
-is(one($node, 'select count(distinct status) from pawl_bulk.operations'), '3', 'operations in three states');
+is(one($node, 'select count(distinct status) from pawl_bulk.operations'), '4', 'operations in four states');
+is(one($node, q{select (select string_agg(first_row || ' ' || last_row, ',') from pawl_bulk.unvalidated) || '; ' || (select string_agg(channel || ' ' || state, ',' order by channel) from pawl_bulk.notices)}), '2 2; mail leased,post ready', 'one of them half validated, with notices');
 is(one($node, 'select count(*) from pawl_bulk.verify()'), 0, 'all is well before');
 
 # Everything that was begun comes to its end, whoever does it.
@@ -57,6 +61,8 @@ sub finished
 select r.ok from pawl_bulk.work w, pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', w.operation, 'row_number', w.row_number,
     'step_index', w.step_index, 'token', w.fence, 'result', 'ok')), 'worker') r where w.worker = 'worker'
 SQL
+	is(one($node, q{select r.ok from pawl_bulk.notices n, pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', n.operation, 'notice', n.notice, 'token', n.fence, 'result', 'ok')), 'mailer') r where n.worker = 'mailer'}, $database),
+		't', "$name: so does who delivers a notice");
 	$node->safe_psql($database, <<'SQL');
 select run();
 select from pawl_bulk.run_sql_rows();
@@ -64,7 +70,7 @@ select pawl_bulk.signal(operation, 's1-r' || row_number) from pawl_bulk.work whe
 select run();
 SQL
 	is(one($node, "select string_agg(o.file_name || ' ' || s.status || ' ' || s.successful_rows || '/' || s.failed_rows, ', ' order by o.file_name) from pawl_bulk.operations o join pawl_bulk.status s using (operation)", $database),
-		'leased Completed 2/0, pending Completed 1/0, retried CompletedWithErrors 3/1', "$name: all operations end");
+		'leased Completed 2/0, pending Completed 1/0, retried CompletedWithErrors 3/1, validating Completed 2/0', "$name: all operations end");
 	is(one($node, 'select count(*) from pawl_bulk.verify()', $database), 0, "$name: nothing is wrong in the end");
 	return;
 }

@@ -119,7 +119,11 @@ is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--metadata', '{'))[
 is((pawl('bulk', 'status', '00000000-0000-0000-0000-000000000000'))[1], 3, 'an operation that is not there');
 is((pawl('bulk'))[1], 2, 'bulk alone');
 is((pawl('--database', 'host=/nowhere', 'bulk', 'submit', $csv, '--operation', 'payments'))[1], 4, 'a server that is not there');
-like(scalar pawl('completion'), qr/bulk\) options='[^']*submit[^']*--delimiter/, 'completion knows it');
+is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail"}]'))[1], 3, 'a target that is none');
+my $told_id = pawl('--json', 'bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail", "target": "me", "triggers": ["cancelled"]}]')->{operation};
+is((pawl('bulk', 'cancel', $told_id))[1], 0, 'an operation whose end somebody wants to hear of');
+is(one($node, "select string_agg(target || ' ' || (payload ->> 'trigger'), ',') from pawl_bulk.notices where operation = '$told_id'"), 'me cancelled', 'he will');
+one($node, "delete from pawl_bulk.operations where operation = '$told_id'");
 
 # The daemon is killed again and again; the rows notice nothing.
 $node->safe_psql('postgres', q{

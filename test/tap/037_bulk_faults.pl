@@ -74,12 +74,22 @@ sub server_dies
 	return;
 }
 
+# By the process that the server begins anew after a crash. Between the end of a backend and that it still answers.
+sub life
+{
+	my $pid = '';
+	wait_until(sub { (eval { $node->psql('postgres', q{select pid from pg_stat_activity where backend_type = 'checkpointer'}, stdout => \$pid, stderr => \my $err, on_error_die => 0) } // 1) == 0 && $pid ne '' },
+		'an answer');
+	return $pid;
+}
+
 my %reached;
 sub accidents
 {
 	my ($proxy, $run, $name, $when, $what, @texts) = @_;
 	for my $text (@texts)
 	{
+		my $life = life();
 		$proxy->arm([ $text, $when, $what eq 'program' ? $$run->{pid} : $what eq 'server' ? 'cut' : $what ]);
 		if ($text =~ /prune_events/)  # once a minute, and when the daemon begins
 		{
@@ -101,7 +111,7 @@ sub accidents
 		my $happened = $proxy->fired;
 		$reached{$name}{$text}++ if $happened;
 		server_dies() if $happened && $what eq 'server';
-		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
+		wait_until(sub { life() ne $life }, 'the server to begin again') if $happened && $what eq 'backend';
 		next unless $what eq 'program';
 		eval { $$run->{harness}->kill_kill } unless $happened;
 		eval { $$run->{harness}->finish };
@@ -154,11 +164,12 @@ for my $case ([ 'before', 'cut', 0, 0 ], [ 'after', 'cut', 1, 3 ], [ 'after', 'b
 		my ($command, $again, @more) = @$act;
 		wait_until(sub { $node->psql('postgres', qq{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index) where w.kind = 'signal' and k.operation = '$operation'});
 			one($node, "select status from pawl_bulk.operations where operation = '$operation'") eq 'CompletedWithErrors' }, 'rest') if $command eq 'retry';
+		my $life = life();
 		$proxy->arm([ $command eq 'signal' ? 'SELECT pawl_bulk.signal' : 'SELECT * FROM pawl_bulk.retry', $when, $what eq 'server' ? 'cut' : $what ]);
 		is((pawl_through('bulk', $command, $operation, @more))[0], 4, "$command, cut off $when it was done ($what): exit status");
 		ok(wait_until(sub { $proxy->fired == 1 }, 'the proxy to tell of it'), 'there was an accident');
 		server_dies() if $what eq 'server';
-		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
+		wait_until(sub { life() ne $life }, 'the server to begin again') if $what eq 'backend';
 		is((pawl_through('bulk', $command, $operation, @more))[0], $again, "$command, again");
 	}
 }

@@ -84,7 +84,15 @@ sub accident
 	elsif ($what == 4)
 	{
 		my $pid = asked(q{select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() and query ~ 'pawl_bulk' order by state, random() limit 1});
-		kill 'KILL', $pid if $pid;
+		my $life = 'select pid from pg_stat_activity where backend_type = \'checkpointer\'';
+		my $before = asked($life);
+		# The server begins again, unless the backend had ended by itself just now.
+		for (1 .. ($pid && kill('KILL', $pid) ? 50 : 0))
+		{
+			my $now = asked($life);
+			last if $now ne '' && $now ne $before;
+			select undef, undef, undef, 0.1;
+		}
 	}
 	else
 	{

@@ -33,6 +33,7 @@ struct BulkRequest {
     bool once = false;                           // the file's checksum is the key; not from standard input
     std::optional<std::string> created_by = std::nullopt;
     int priority = 0;                            // higher is earlier
+    nlohmann::json notifications = nullptr;      // [{"channel", "target", "triggers"}]: who is told how it ends
     std::optional<int> version = std::nullopt;   // default: the newest
 };
 

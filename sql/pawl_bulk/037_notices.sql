@@ -1,0 +1,27 @@
+-- Notices: who wants to hear of an operation is told at least once, outside of the transaction that it is about.
+
+CREATE TABLE pawl_bulk.notices (
+    operation uuid NOT NULL,
+    notice uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    event uuid NOT NULL,
+    channel text COLLATE "C" NOT NULL CHECK (channel <> ''),
+    target text NOT NULL,
+    payload jsonb NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'ready',
+    max_tries integer NOT NULL DEFAULT 10 CHECK (max_tries OPERATOR(pg_catalog.>) 0),
+    message text,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    ended_at timestamptz,
+    -- kept by pawl
+    tries integer NOT NULL DEFAULT 0,
+    worker text COLLATE "C",
+    lease_until timestamptz,
+    fence bigint NOT NULL DEFAULT 0,
+    due timestamptz,
+    PRIMARY KEY (operation, notice)
+);
+COMMENT ON TABLE pawl_bulk.notices IS 'what is to be told to the targets of operations.notifications, one row an event and target, written with the event. Delivered at least once: its notice is the key by which a repeat is known';
+COMMENT ON COLUMN pawl_bulk.notices.channel IS 'who delivers it: ''sql'' is the function named by target, any other is claimed by pawl_bulk.claim_notices';
+COMMENT ON COLUMN pawl_bulk.notices.message IS 'why the last try failed';
+
+SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.notices', '');

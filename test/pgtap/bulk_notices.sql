@@ -1,0 +1,127 @@
+-- Notices: who is told of an operation, by which trigger, how often, and by which key a repeat is known.
+\set QUIET 1
+set client_min_messages = warning;
+select no_plan();
+create extension pawl_bulk;
+create table told (key text primary key, trigger text, status text, failed bigint, total bigint);
+create function told(notice jsonb) returns void language sql as $$
+    insert into public.told values (notice ->> 'key', notice ->> 'trigger', notice ->> 'status', (notice ->> 'failed_rows')::bigint, (notice ->> 'total_rows')::bigint) $$;
+create table mood (good boolean);
+insert into mood values (false);
+create function moody(notice jsonb) returns void language plpgsql as $$
+begin
+    insert into public.told values (notice ->> 'key', 'moody');
+    if not (select good from public.mood) then raise exception 'not today'; end if;
+end $$;
+create function refused(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+$$ select n, 'no network' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'bad' $$;
+select pawl_bulk.define('{"name": "told", "handler": "sql:public.refused", "is_retryable": true, "track_row_data": true}') is not null as ok;
+create function done_with(x text, notifications jsonb) returns uuid language plpgsql as $$
+declare o uuid;
+begin
+    select s.operation into o from pawl_bulk.submit('told', rows => jsonb_build_array(jsonb_build_object('x', x)), notifications => notifications) s;
+    for turn in 1 .. 20 loop
+        exit when (select done from pawl_bulk.advance()) + (select done from pawl_bulk.run_sql_rows()) = 0;
+    end loop;
+    return o;
+end $$;
+
+-- what cannot be is refused at once
+select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '["me"]')$$, '22023', 'a target of notifications must be a JSON object');
+select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql"}')$$, '22023', 'a target of notifications has channel and target');
+select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "trigger": "failure"}')$$, '22023');
+select throws_like($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "triggers": ["never"]}')$$, 'triggers of notifications are an array of %');
+select throws_like($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "triggers": "failure"}')$$, 'triggers of notifications are an array of %');
+
+-- triggers
+select done_with('good', '[{"channel": "sql", "target": "public.told", "triggers": ["completion", "completion_with_errors"]}, {"channel": "sql", "target": "public.told", "triggers": ["status_change"]}, {"channel": "sql", "target": "public.told"}]') as good \gset
+select is((select string_agg(payload ->> 'trigger' || ' ' || (payload ->> 'status'), ', ' order by notice) from pawl_bulk.notices where operation = :'good'),
+    'status_change Validating, status_change Running, status_change Completed, completion Completed', 'a notice for each event and target that wants to hear of it; failure by default, which this is not');
+select is((select count(*) from pawl_bulk.notices n where not exists (select from pawl_bulk.events e where e.operation = n.operation and e.event = n.event)), 0::bigint, 'each names its event');
+select done_with('bad', '{"channel": "sql", "target": "public.told", "triggers": ["completion", "completion_with_errors"]}') as bad \gset
+select is((select done from pawl_bulk.run_sql_notices()), 5::bigint, 'the duty delivers them all');
+select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'once');
+select is((select string_agg(concat_ws(' ', trigger, status, failed, total), ', ' order by key) from told), 'status_change Validating 0 0, status_change Running 0 1, status_change Completed 0 1, completion Completed 0 1, completion_with_errors CompletedWithErrors 1 1',
+    'and says where the operation stood');
+select is((select count(*) from told t join pawl_bulk.notices n on n.notice = t.key::uuid and n.state = 'delivered' and n.ended_at is not null and n.tries = 1), 5::bigint, 'by the key of the notice');
+select is(pawl_bulk.cancel((select operation from pawl_bulk.submit('told', rows => '[{"x": 1}]', notifications => '{"channel": "sql", "target": "public.told", "triggers": ["cancelled"]}'))), true, 'one is cancelled');
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select string_agg(trigger, ', ') from told where status = 'Cancelled'), 'cancelled', 'and that is told');
+select pawl_bulk.abort((select operation from pawl_bulk.submit('told', rows => '[{"x": 1}]', notifications => '{"channel": "sql", "target": "public.told"}')), 'the disk is full');
+select is((select payload ->> 'trigger' || ': ' || (payload ->> 'message') from pawl_bulk.notices where state = 'ready'), 'failure: the disk is full', 'failure is what is told by default');
+select done from pawl_bulk.run_sql_notices() \gset
+
+-- an operation with notifications that no door would have let in moves all the same
+insert into pawl_bulk.operations (definition, version, notifications, last_step, track_row_data, sealed) values ('told', 1, '[7, {"channel": "sql"}, {"target": 7, "triggers": 8}]', 0, false, true);
+select is((select done from pawl_bulk.advance()) > 0, true, 'notifications that are none hold nothing up');
+select is((select count(*) from pawl_bulk.notices where state = 'ready'), 0::bigint, 'and tell nobody');
+
+-- a target that fails is asked again, and nothing of what it did remains
+delete from told;
+select done_with('good', '[{"channel": "sql", "target": "public.moody", "triggers": ["completion"]}, {"channel": "sql", "target": "public.nobody", "triggers": ["completion"]}]') as o \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select string_agg(concat_ws(' ', target, state, tries, message, due > now()), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'public.moody ready 1 not today t, public.nobody ready 1 no function public.nobody(jsonb) t', 'what fails is tried again after a while');
+select is((select count(*) from told), 0::bigint, 'a delivery that failed wrote nothing');
+update mood set good = true;
+update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
+select done from pawl.fire_due('pawl_bulk.notices') \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select string_agg(concat_ws(' ', target, state, tries, message), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'public.moody delivered 2, public.nobody ready 2 no function public.nobody(jsonb)', 'and delivered then');
+do $$ begin for i in 3 .. 10 loop
+    update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
+    perform from pawl.fire_due('pawl_bulk.notices');
+    perform from pawl_bulk.run_sql_notices();
+end loop; end $$;
+select is((select concat_ws(' ', state, tries, due is null, ended_at is not null) from pawl_bulk.notices where operation = :'o' and target = 'public.nobody'), 'failed 10 t t', 'given up after the last try');
+
+-- channels that others deliver
+select done_with('good', '{"channel": "mail", "target": "ops@example.org", "triggers": ["completion"]}') as o \gset
+select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'the duty leaves other channels alone');
+select throws_ok($$select pawl_bulk.claim_notices('w', 'sql')$$, '22023');
+select throws_ok($$select pawl_bulk.claim_notices('w', null)$$, '22023');
+select throws_ok($$select pawl_bulk.claim_notices('', 'mail')$$, '22004');
+select operation, notice, token, target, payload ->> 'key' as key from pawl_bulk.claim_notices('w1', 'mail') \gset
+select is(:'target'::text, 'ops@example.org', 'a notice is claimed');
+select is(:'key'::text, :'notice', 'its key is in the payload');
+select is((select count(*) from pawl_bulk.claim_notices('w2', 'mail')), 0::bigint, 'by one');
+select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w2')), false, 'another cannot say that it is done');
+-- its worker is lost
+update pawl_bulk.notices set lease_until = clock_timestamp() + interval '1 ms' where notice = :'notice' and set_config('pawl.processor', 'w1', true) is not null;
+reset pawl.processor;
+do $$ begin while (select lease_until > clock_timestamp() from pawl_bulk.notices where state = 'leased') loop null; end loop; end $$;
+select done from pawl.reap('pawl_bulk.notices') \gset
+select is((select state || ' ' || tries from pawl_bulk.notices where notice = :'notice'), 'ready 1', 'a worker that is lost');
+update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
+select operation, notice as again, token as newer, payload ->> 'key' as key from pawl_bulk.claim_notices('w2', 'mail') \gset
+select is(:'again'::text, :'notice', 'the notice comes again, with the same key');
+select is((select problem from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w1')), 'PW005: the notice is lost, or is done already', 'the late one is refused');
+select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :newer, 'result', 'fail', 'message', 'the mailbox is full')), 'w2')), true, 'it may fail');
+select is((select concat_ws(' ', state, tries, message) from pawl_bulk.notices where notice = :'notice'), 'ready 2 the mailbox is full', 'and will be tried again');
+update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
+select token from pawl_bulk.claim_notices('w3', 'mail') \gset
+select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w3')), true, 'or be delivered');
+select is((select concat_ws(' ', state, tries, coalesce(message, 'fine')) from pawl_bulk.notices where notice = :'notice'), 'delivered 3 fine', 'which is the end');
+select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
+select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
+select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
+-- with the rights of a worker, who validates too; a reader only looks
+grant select on mood to pawl_worker;
+grant insert on told to pawl_worker;
+select operation as worked from pawl_bulk.submit('told', rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000)), notifications => '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') \gset
+set role pawl_worker;
+select done from pawl_bulk.advance() \gset
+select is((select done from pawl_bulk.run_sql_rows(5000)), 5000::bigint, 'who runs SQL handlers helps to validate');
+select is((select string_agg(first_row || ' to ' || last_row, ', ') from pawl_bulk.unvalidated), '5001 to 6000', 'block by block');
+do $$ begin while (select a.done + r.done from pawl_bulk.advance() a, pawl_bulk.run_sql_rows() r) > 0 loop null; end loop; end $$;
+select is((select status from pawl_bulk.operations where operation = :'worked'), 'Completed', 'a worker can do all of it');
+select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
+select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
+select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, payload) select operation, operation, 'mail', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
+set role pawl_reader;
+select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
+select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
+reset role;
+-- they go with their operation
+delete from pawl_bulk.operations where operation = :'o';
+select is((select count(*) from pawl_bulk.notices where operation = :'o'), 0::bigint, 'notices go with their operation');
+select * from finish();
