@@ -5,6 +5,7 @@
 #include "log_anchor.hpp"
 #include "log_hash.hpp"
 #include "key_page.hpp"
+#include "tally.hpp"
 
 extern "C" {
 #include "common/pg_prng.h"
@@ -416,6 +417,7 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
     const TimestampTz at = tail.found ? Max(hop.at, tail.at) : hop.at;
     const int sort_key = tail.found ? tail.sort_key + 1 : 1;
+    if (tail.found && counters_are_kept()) count_time(hop, at - tail.at);
     writer->entry.at = at;
     writer->entry.sort_key = sort_key;
     make_uuid_v7(at, &writer->entry.id);

@@ -6,6 +6,9 @@
 namespace pawl::daemon {
 namespace {
 
+// What this program was built with.
+constexpr const char* version = PAWL_VERSION;
+
 const std::string in_ms = "CASE WHEN isfinite(next_at) THEN extract(epoch FROM next_at - clock_timestamp()) * 1000 END";
 
 // What lifecycles need: lost leases and timers, each lifecycle in a transaction of its own.
@@ -99,6 +102,15 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
         return (duty.name == "conduct" && settings.boards.contains("default")) || settings.skip.contains(duty.name) || settings.skip.contains(duty.name.substr(0, duty.name.find(' ')));
     });
     return duties;
+}
+
+std::string misfit_of(pqxx::connection& connection) {
+    const pqxx::result found = sql::run_alone(connection,
+        "SELECT coalesce(string_agg(format('%s %s', x.extname, x.extversion), ', ' ORDER BY x.extname)"
+        "         FILTER (WHERE x.extversion <> $1), ''), bool_or(x.extname = 'pawl') FROM pg_extension x WHERE x.extname ~ '^pawl($|_)'", version);
+    if (found[0][1].is_null()) return "the extension pawl is not installed";
+    const auto other = found[0][0].as<std::string>();
+    return other.empty() ? "" : "pawld is " + std::string(version) + ", but installed is " + other + ": ALTER EXTENSION ... UPDATE";
 }
 
 Report run_duty(pqxx::connection& connection, const Duty& duty, int batch) {

@@ -36,4 +36,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
 // One transaction.
 Report run_duty(pqxx::connection& connection, const Duty& duty, int batch);
 
+// Why the installed extensions are not of this program's version; empty: they are.
+std::string misfit_of(pqxx::connection& connection);
+
 }  // namespace pawl::daemon

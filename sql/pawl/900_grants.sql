@@ -43,6 +43,8 @@ GRANT EXECUTE ON FUNCTION
     pawl.sleep(regclass),
     pawl.awake(regclass)
 TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.counters(), pawl.counter_bounds(), pawl.counted_since() TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.reset_counters() TO pawl_admin, pawl_operator;
 GRANT EXECUTE ON FUNCTION pawl.prune_events(interval) TO pawl_admin, pawl_operator;
 
 GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health(), pawl._verify_outbox(), pawl._events_pruned_at() TO pawl_admin, pawl_operator, pawl_reader;
