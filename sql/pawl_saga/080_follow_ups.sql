@@ -84,6 +84,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET plan_cache_mode = force_generic_plan
+SET enable_nestloop = off
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
@@ -95,6 +96,7 @@ DECLARE
     began uuid[] := '{}';  -- flows that go on for sure
     outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
 BEGIN
+    -- planned for the rows of the first statement and kept: a nested loop would compare every old row with every new one of a large decision
     SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node), array_agg(n.state ORDER BY n.flow_uuid, n.node),
            array_agg(n.blockers ORDER BY n.flow_uuid, n.node), array_agg(n.intention ORDER BY n.flow_uuid, n.node), array_agg(n.failure ORDER BY n.flow_uuid, n.node)
       INTO moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions, moved_failures
@@ -103,6 +105,7 @@ BEGIN
     IF moved_flows IS NULL THEN
         RETURN NULL;
     END IF;
+    PERFORM set_config('enable_nestloop', 'on', true);
     IF outermost THEN
         PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = ANY (moved_flows) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
         PERFORM set_config('pawl_saga.following', 'on', true);
