@@ -15,7 +15,7 @@ ROUNDS = 3 if QUICK else 7
 # Batch size and rows a round.
 LOADS = ((100, 20_000), (10, 8_000), (1, 2_000)) if QUICK else ((100, 100_000), (10, 40_000), (1, 10_000))
 SETTINGS = {"off": "", "on": "-c synchronous_commit=on"}
-LABEL = {"hand": "by hand: UPDATE ... SKIP LOCKED, DELETE; no log", "same": "by hand, with an index to find lost leases and one for what is due; no log", "derived": "pawl, log, most_recent derived", "stored": "pawl, log, most_recent stored"}
+LABEL = {"hand": "by hand: UPDATE ... SKIP LOCKED, DELETE; no log", "same": "by hand, with an index to find lost leases and one for what is due; no log", "logged": "by hand, of the same shape, with a log and its most_recent", "derived": "pawl, log, most_recent derived", "stored": "pawl, log, most_recent stored"}
 LOGS = {"derived": "claims_derived_transitions_log", "stored": "claims_stored_transitions"}
 
 
@@ -27,12 +27,17 @@ def make_tables():
     jobs.make_by_hand(table_of("hand"))
     jobs.make_by_hand(table_of("same"))
     jobs.index_what_is_owned(table_of("same"))
+    jobs.make_by_hand(table_of("logged"))
+    jobs.index_what_is_owned(table_of("logged"))
+    query(jobs.LOG.format(t=table_of("logged")))
     jobs.make(table_of("derived"), "derived")
     jobs.make(table_of("stored"), "stored")
 
 
 def scripts(batch):
     def text(name):
+        if name == "logged":
+            return jobs.CLAIM_LOGGED + jobs.COMPLETE_LOGGED
         return jobs.CLAIM + jobs.COMPLETE if name in LOGS else jobs.CLAIM_BY_HAND + jobs.COMPLETE_BY_HAND
 
     return {name: script(f"claims_{name}_{batch}", text(name).format(t=table_of(name), n=batch)) for name in LABEL}
@@ -42,8 +47,10 @@ def refill(name, first, rows):
     """Before each run the queue holds the rows that it will take, and a few more, as no run may reach its end."""
     waiting = int(query(f"select count(*) from {table_of(name)} where state = 'queued'"))
     jobs.fill(table_of(name), first, rows + 1_000 - waiting)
+    if name == "logged":
+        query(jobs.BEGIN_LOG.format(t=table_of(name), first=first, last=first + rows + 1_000 - waiting - 1))
     session = Session()
-    for each in filter(None, (table_of(name), LOGS.get(name))):
+    for each in filter(None, (table_of(name), "claims_logged_log" if name == "logged" else LOGS.get(name))):
         session.run(f"vacuum analyze {each}")
     session.run("checkpoint")
     session.close()
@@ -104,5 +111,5 @@ class Claims:
                          f"{self.median(commit, batch, name, 1) / self.median(commit, batch, 'hand', 1):.2f}"])
         return ("Claim and complete", table(["variant", "rows/s", "least–most", "× by hand", "× the same shape", "CPU µs/row", "× by hand"], body),
                 f"pgbench -M prepared, {CLIENTS} clients, median of {ROUNDS} rounds; a round runs every variant once, on as many rows. Two transactions a batch: the claim, and "
-                "what completes it. By hand with one index nobody can tell cheaply whose lease has run out; the same shape has the indexes that pawl's table has. By hand a finished row is deleted and nothing of it is kept; with pawl it stays in the table, and three rows of it in the log. "
+                "what completes it. By hand with one index nobody can tell cheaply whose lease has run out; the same shape has the indexes that pawl's table has. By hand a finished row is deleted and nothing of it is kept, but in the line that keeps a log like pawl's stored one with statements of its own; with pawl it stays in the table, and three rows of it in the log. "
                 "The ratio of rows a second is the median of the rounds' ratios. CPU is that of all server processes.")

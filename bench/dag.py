@@ -29,12 +29,9 @@ SETTINGS = {"off": "-c synchronous_commit=off", "on": "-c synchronous_commit=on"
 BASELINES = {"graphile-worker": "graphile-worker@0.16", "pg-boss": "pg-boss@10"}
 
 # What a worker of the client library sends, a batch at a time.
-WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence, 'result', 1)), '[]')::text as got,
-    coalesce(array_agg(c.task_uuid), '{{}}')::text as tasks, coalesce(array_agg(c.step_uuid), '{{}}')::text as steps
-    from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-4000-8000-00000000000' || :client_id, '60 s', {BATCH}, '%s') c \\gset
-select count(*) from pawl_dag.step_inputs(:tasks::uuid[], :steps::uuid[]);
+WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('task_uuid', c.task_uuid, 'step_uuid', c.step_uuid, 'fence', c.fence, 'result', 1)), '[]')::text as got
+    from pawl_dag.claim('00000000-0000-4000-8000-00000000000' || :client_id, '%s', {BATCH}, '60 s', {BATCH}) c \\gset
 select count(*) from pawl_dag.report(:got::jsonb, '00000000-0000-4000-8000-00000000000' || :client_id);
-select tasks from pawl_dag.orchestrate({BATCH});
 """
 
 
@@ -226,6 +223,6 @@ class Dag:
                          f"{ours / statistics.median(rates):.2f}", f"{self.median(commit, name, 1):.0f}" if name == "pawl_dag" else ""])
         body += [[f"map of {size:,}, one client", f"{rate:,.0f}", "", "", ""] for size, rate in self.maps.items()]
         return ("Workflows", table(["what", "steps or jobs/s", "least–most", "pawl_dag ×", "CPU µs/step"], body),
-                f"A workflow is a step, ten that wait for it, and one that waits for these; {CLIENTS} clients claim, read the inputs, report and orchestrate in batches of "
+                f"A workflow is a step, ten that wait for it, and one that waits for these; {CLIENTS} clients move tasks on, claim with inputs and report in batches of "
                 f"{BATCH}, {ROUNDS} rounds of {SECONDS} s. Every step has its whole log and a row of the audit. The job queues run {JOBS:,} single jobs that depend on nothing "
                 "and keep no log: graphile-worker job by job in one node process over four connections, pg-boss by batches of 100 from four loops.")

@@ -64,6 +64,24 @@ CLAIM_BY_HAND = """with c as (update {t} set state = 'running', owner = 'w' || :
 """
 COMPLETE_BY_HAND = "delete from {t} where id = any (:ids::bigint[]);\n"
 
+# The same with a log like pawl's that knows its newest entries, kept by whoever moves a row.
+LOG = ("create table {t}_log (entry uuid not null, id bigint not null, sort_key integer not null, from_state text, to_state text, event text, processor text, actor text not null, "
+       "correlation_id text, metadata jsonb, machine_version integer not null, created_at timestamptz not null, most_recent boolean not null, primary key (id, sort_key)); "
+       "create unique index on {t}_log (id) where most_recent")
+BEGIN_LOG = ("insert into {t}_log select gen_random_uuid(), g, 1, null, 'queued', null, null, current_user, null, null, 1, clock_timestamp(), true "
+             "from generate_series({first}, {last}) g")
+
+
+def logged(moved, move, result):
+    return f"""with m as ({moved}), b as (update {{t}}_log l set most_recent = false from m where l.id = m.id and l.most_recent returning l.id, l.sort_key),
+    i as (insert into {{t}}_log select gen_random_uuid(), id, sort_key + 1, {move}, 'w' || :client_id, current_user, null, null, 1, clock_timestamp(), true from b) {result}
+"""
+
+
+CLAIM_LOGGED = logged(CLAIM_BY_HAND[len("with c as ("):CLAIM_BY_HAND.index(") select coalesce")], "'queued', 'running', 'start'",
+                      "select coalesce(array_agg(id), '{{}}')::text as ids from m \\gset")
+COMPLETE_LOGGED = logged("delete from {t} where id = any (:ids::bigint[]) returning id", "'running', 'done', 'complete'", "select count(*) from m;")
+
 # The same with pawl, and what becomes of the jobs stays in the log.
 CLAIM = "select coalesce(array_agg(id), '{{}}')::text as ids from pawl.claim(null::{t}, processor => 'w' || :client_id, batch => {n}) \\gset\n"
 COMPLETE = "update {t} set state = 'done', owner = 'w' || :client_id where id = any (:ids::bigint[]);\n"

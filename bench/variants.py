@@ -31,6 +31,8 @@ class Variant:
     tables: tuple = ("{t}",)  # to be vacuumed
     single: bool = True       # takes part in the single-row runs
     memory: bool = False      # takes part in the memory runs
+    before: str = ""          # what is made ready for all_rows and not measured; {n} is the round, {file} one that the server may write
+    floor: bool = False       # no way to guard a table: what PostgreSQL itself takes for the rows of a log
 
 
 C_TRIGGER = "create trigger empty {when} update on {{t}} {more} execute function empty_trigger()"
@@ -128,6 +130,26 @@ def enforced(options="", machine="bench_ring"):
     return f"select pawl.enforce('{{t}}', 'state', '{machine}'{options});"
 
 
+# The rows that a log gets, copied into a table of its shape. What a log costs cannot be less, as long as it is a table with its indexes.
+LOG_COLUMNS = ("id uuid not null, {t}_id integer not null, sort_key integer not null, from_state text, to_state text, event text, processor text, actor text not null, "
+               "correlation_id text, metadata jsonb, machine_version integer not null, created_at timestamptz not null")
+FLAG = ", most_recent boolean not null"
+
+
+def log_rows(values, flag):
+    return f"select gen_random_uuid(), id, {values}, 'move_1', null::text, current_user, null::text, null::jsonb, 1, clock_timestamp(){flag} from {{t}} order by id"
+
+
+def log_shape(flag="", more=""):
+    value = ", true" if flag else ""
+    return (f"create table {{t}}_log ({LOG_COLUMNS}{flag}, primary key ({{t}}_id, sort_key));{more}"
+            f"insert into {{t}}_log " + log_rows("1, null, 's0'", value))
+
+
+def log_file(flag=""):
+    return "copy (" + log_rows("{n} + 2, '{a}', '{b}'", flag) + ") to '{file}'"
+
+
 LOGGED = ("{t}", "{t}_transitions")
 DERIVED = ("{t}", "{t}_transitions_log")
 
@@ -154,6 +176,12 @@ VARIANTS = [
             enforced(", history => true, most_recent => 'derived', hash_chain => true"), tables=DERIVED),
     Variant("stored_hash", "pawl, log, stored, hash chain",
             enforced(", history => true, most_recent => 'stored', hash_chain => true"), tables=LOGGED),
+    Variant("floor", "no guard and no UPDATE: COPY of the rows of a derived log into a table of its shape", log_shape(), "copy {t}_log from '{file}'",
+            tables=("{t}_log",), single=False, before=log_file(), floor=True),
+    Variant("floor_stored", "no guard and no UPDATE: the same of a stored log, after an UPDATE of its flags",
+            log_shape(FLAG, "create unique index on {t}_log ({t}_id) where most_recent;"),
+            "do $$ begin update {t}_log set most_recent = false where most_recent; copy {t}_log from '{file}'; end $$",
+            tables=("{t}_log",), single=False, before=log_file(", true"), floor=True),
 ]
 
 # BENCH_VARIANTS="bare c_before guard" keeps to some of them, for development.

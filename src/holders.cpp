@@ -5,10 +5,16 @@
 
 namespace pawl {
 
+struct KnownHolder {
+    Datum owner;
+    TimestampTz mark;  // no lease of his that ends earlier was there
+    TimestampTz next;  // the earliest of his leases when all was read
+};
+
 struct KnownHolders {
     TimestampTz all_again;  // from when on all of the index is read again
     int n;
-    Holder holders[FLEXIBLE_ARRAY_MEMBER];  // lease: no lease of his that ends earlier was there
+    KnownHolder holders[FLEXIBLE_ARRAY_MEMBER];
 };
 
 namespace {
@@ -45,7 +51,7 @@ Holders read_all(const Target& target) {
                                  "(%s %s h.owner %s) n) SELECT owner, lease FROM h",
                                  next, first, next, greater_than(managed.owner.type), first);
     const int n = static_cast<int>(run_planned(*target.attachment, query, Parameters{}, Order::of_leases));
-    Holders found = {static_cast<Holder*>(palloc(sizeof(Holder) * Max(n, 1))), n, DT_NOEND};
+    Holders found = {static_cast<Holder*>(palloc(sizeof(Holder) * Max(n, 1))), n, DT_NOEND, false};
     for (int i = 0; i < n; ++i) found.items[i] = holder_from(managed, SPI_tuptable->vals[i]);
     return found;
 }
@@ -66,33 +72,36 @@ void forget(Attachment& attachment) {
 
 void remember(Attachment& attachment, const Holders& found, const HeadScan& scan, TimestampTz again) {
     MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(attachment.keys));
-    auto* known = static_cast<KnownHolders*>(palloc(offsetof(KnownHolders, holders) + sizeof(Holder) * found.n));
+    auto* known = static_cast<KnownHolders*>(palloc(offsetof(KnownHolders, holders) + sizeof(KnownHolder) * found.n));
     known->all_again = again;
     known->n = found.n;
     for (int i = 0; i < found.n; ++i)
-        known->holders[i] = {lasting_owner(*attachment.managed, found.items[i].owner), mark_of(found.items[i], scan.begun), true};
+        known->holders[i] = {lasting_owner(*attachment.managed, found.items[i].owner), mark_of(found.items[i], scan.begun),
+                             found.items[i].has_lease ? found.items[i].lease : 0};
     attachment.known_holders = known;
     MemoryContextSwitchTo(caller);
 }
 
-Holder read_on(const Target& target, const Holder& known) {
+// The earliest of his leases that has run out by then; else what is known of the next one.
+Holder read_on(const Target& target, const KnownHolder& known, TimestampTz until) {
     const Managed& managed = *target.attachment->managed;
     const char* lease = column_name(managed.lease);
     Parameters parameters = {};
     parameters.add(managed.owner.type, known.owner);
-    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(known.lease));
-    const char* query = psprintf("%s %s $1 AND %s OPERATOR(pg_catalog.>=) $2 ORDER BY %s, %s LIMIT 1", select_holder(target),
-                                 equality(managed.owner.type), lease, column_name(managed.owner), lease);
-    if (run_planned(*target.attachment, query, parameters, Order::of_leases) == 0) return {known.owner, 0, false};
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(known.mark));
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(until));
+    const char* query = psprintf("%s %s $1 AND %s OPERATOR(pg_catalog.>=) $2 AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", select_holder(target),
+                                 equality(managed.owner.type), lease, lease, column_name(managed.owner), lease);
+    if (run_planned(*target.attachment, query, parameters, Order::of_leases) == 0) return {known.owner, known.next, known.next >= until};
     return holder_from(managed, SPI_tuptable->vals[0]);
 }
 
 Holders read_known(const Target& target, KnownHolders& known) {
-    Holders found = {static_cast<Holder*>(palloc(sizeof(Holder) * Max(known.n, 1))), known.n, known.all_again};
+    Holders found = {static_cast<Holder*>(palloc(sizeof(Holder) * Max(known.n, 1))), known.n, known.all_again, true};
     for (int i = 0; i < known.n; ++i) {
-        const TimestampTz begun = GetCurrentTimestamp();
-        found.items[i] = read_on(target, known.holders[i]);
-        known.holders[i].lease = mark_of(found.items[i], begun);
+        const TimestampTz until = GetCurrentTimestamp();
+        found.items[i] = read_on(target, known.holders[i], until);
+        known.holders[i].mark = mark_of(found.items[i], until);
     }
     return found;
 }

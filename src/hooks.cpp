@@ -9,6 +9,7 @@
 #include "outbox.hpp"
 #include "pg/bridge.hpp"
 #include "tail_memory.hpp"
+#include "tally.hpp"
 #include "wake.hpp"
 
 extern "C" {
@@ -87,9 +88,19 @@ void executor_finish(QueryDesc* query) {
     if (!journal_is_empty() && ends_a_statement(query)) write_journal(false);
 }
 
-bool commits_prepared(const PlannedStmt* statement) {
-    return IsA(statement->utilityStmt, TransactionStmt) &&
-           reinterpret_cast<const TransactionStmt*>(statement->utilityStmt)->kind == TRANS_STMT_COMMIT_PREPARED;
+// What a statement does with a prepared transaction, if anything.
+const TransactionStmt* on_prepared(const PlannedStmt* statement) {
+    if (!IsA(statement->utilityStmt, TransactionStmt)) return nullptr;
+    const auto* transaction = reinterpret_cast<const TransactionStmt*>(statement->utilityStmt);
+    return transaction->gid == nullptr ? nullptr : transaction;
+}
+
+// Its counters need a name for as long as it is prepared.
+void settle_counts_of(const TransactionStmt* transaction) {
+    if (!counters_are_kept()) return;
+    if (transaction->kind == TRANS_STMT_PREPARE) note_gid(transaction->gid);
+    if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) settle_prepared(transaction->gid, true);
+    if (transaction->kind == TRANS_STMT_ROLLBACK_PREPARED) settle_prepared(transaction->gid, false);
 }
 
 void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
@@ -99,13 +110,17 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
     else
         standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
     if (executor_level == 0) deferring_level = no_level;
-    if (commits_prepared(statement)) note_prepared_work();
+    if (const TransactionStmt* transaction = on_prepared(statement)) {
+        settle_counts_of(transaction);
+        if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) note_prepared_work();
+    }
     if (!journal_is_empty() && IsTransactionState()) write_journal(false);
 }
 
 void forget_everything() {
     forget_journal();
     forget_outbox();
+    forget_counts();
     forget_wakes();
     forget_transition_memory();
     forget_moves();
@@ -129,6 +144,8 @@ void transaction_event(XactEvent event, void*) {
         case XACT_EVENT_COMMIT:
         case XACT_EVENT_ABORT:
         case XACT_EVENT_PREPARE:
+            if (event == XACT_EVENT_COMMIT) commit_counts();
+            if (event == XACT_EVENT_PREPARE) prepare_counts();
             if (event == XACT_EVENT_ABORT) {
                 distrust_bookmarks();
                 forget_tails();
@@ -145,10 +162,12 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
         reassign_hops(mine, parent);
         reassign_events(mine, parent);
         reassign_wakes(mine, parent);
+        reassign_counts(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
         drop_hops_of(mine);
         drop_events_of(mine);
         drop_wakes_of(mine);
+        drop_counts_of(mine);
         drop_moves_of(mine);
         distrust_bookmarks();
         if (!rows_are_unjudged()) deferring_level = no_level;
@@ -161,7 +180,9 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
 
 void _PG_init(void) {
     using namespace pawl;
+    if (process_shared_preload_libraries_in_progress) request_counters();
     define_settings();
+    pg::on_failure = [](int sqlstate) noexcept { refused(sqlstate); };
     register_cache_callbacks();
     register_index_choice();
     register_audit_callbacks();

@@ -7,6 +7,7 @@
 #include "refusal.hpp"
 #include "subject.hpp"
 #include "tail_memory.hpp"
+#include "tally.hpp"
 #include "wake.hpp"
 
 extern "C" {
@@ -327,6 +328,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
     hop->left = verdict.left;
     hop->from = verdict.from;
     hop->to = verdict.to;
+    hop->roles = verdict.roles;
     hop->event = verdict.event;
     hop->actor = who.actor;
     hop->processor = who.processor;
@@ -348,6 +350,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
 
 void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent) {
     if (attachment.wake && !verdict.waits) note_claimable(attachment, verdict.to);
+    if (counters_are_kept()) count_move(attachment, verdict);
     if (!keeps_record(attachment)) return;
     if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr) {
         MemoryContext caller = MemoryContextSwitchTo(intent->capture);

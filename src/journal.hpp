@@ -24,6 +24,7 @@ struct Hop {
     TimestampTz at;
     bool may_wait;  // its predecessor may still be on its way
     bool captured;  // written by the log's door, not by the journal
+    std::uint8_t roles;  // see counted_roles
     Datum key[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -38,6 +39,7 @@ struct Verdict {
     Jsonb* remark;          // joined to the metadata; null: nothing
     TransactionId left;     // who wrote the old version of the row
     bool waits = false;     // for a due time: nobody can claim the row yet
+    std::uint8_t roles = 0;  // see counted_roles
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.

@@ -81,14 +81,15 @@ Batch pick_lapsed(const Target& target, const Holder& holder, int most, int skip
                      parameters, Order::of_leases);
 }
 
-// When the next lease ends that he can lose.
-TimestampTz next_lease(const Target& target, const Holder& holder) {
+// When the next lease ends that he can lose; before a time, where that is all that is asked.
+TimestampTz next_lease(const Target& target, const Holder& holder, TimestampTz before) {
     const Managed& managed = *target.attachment->managed;
     const char* lease = column_name(managed.lease);
     Parameters parameters = {};
     const char* held = held_by(target, holder, parameters);
-    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias, held,
-                                 column_name(managed.owner), lease);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(before));
+    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias,
+                                 held, lease, column_name(managed.owner), lease);
     if (run_planned(*target.attachment, query, parameters, Order::of_leases) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
@@ -183,7 +184,7 @@ Tally reap(Oid relation, const char* column, int most) {
             const Holder& holder = holders.items[i];
             if (!holder.has_lease) continue;
             if (holder.lease < now) tally.done += reap_owner(target, holder, event, most - tally.done, intent);
-            tally.next = Min(tally.next, holder.lease < now ? next_lease(target, holder) : holder.lease);
+            tally.next = Min(tally.next, holder.lease < now ? next_lease(target, holder, holders.remembered ? now : DT_NOEND) : holder.lease);
         }
         SPI_finish();
         close_target(target);

@@ -4,6 +4,8 @@
 #include "catalog.hpp"
 #include "log_anchor.hpp"
 #include "log_hash.hpp"
+#include "key_page.hpp"
+#include "tally.hpp"
 
 extern "C" {
 #include "common/pg_prng.h"
@@ -38,6 +40,7 @@ struct LogWriter {
     IndexScanDesc scan;
     ScanKeyData scan_keys[INDEX_MAX_KEYS];
     TupleTableSlot* tail_slot;
+    KeyPage key_page;
 
     // Writing.
     EState* estate;
@@ -56,6 +59,9 @@ struct LogWriter {
     bool snapshot;     // was set for them: where replicated rows are applied, and at commit, there may be none
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
+    bool checks;           // the log has CHECK constraints
+    AttrNumber* required;  // its columns that are NOT NULL
+    int nrequired;
 };
 
 namespace {
@@ -128,6 +134,7 @@ void prepare_tail_scan(LogWriter* writer) {
     prepare_key_scan(writer->index, writer->nkeys, writer->scan_keys);
     writer->scan = pg::begin_index_scan(writer->log, writer->index, SnapshotSelf, writer->nkeys);
     writer->tail_slot = table_slot_create(writer->log, nullptr);
+    prepare_key_page(&writer->key_page, writer->index, writer->nkeys);
 }
 
 bool has_simple_indexes(const ResultRelInfo* target) {
@@ -162,6 +169,14 @@ void prepare_defaults(LogWriter* writer) {
     }
 }
 
+void find_constraints(LogWriter* writer) {
+    TupleDesc descriptor = RelationGetDescr(writer->log);
+    writer->checks = descriptor->constr != nullptr && descriptor->constr->num_check > 0;
+    writer->required = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * descriptor->natts));
+    for (int i = 0; i < descriptor->natts; ++i)
+        if (TupleDescAttr(descriptor, i)->attnotnull) writer->required[writer->nrequired++] = i + 1;
+}
+
 void prepare_rows(LogWriter* writer) {
     const int columns = RelationGetDescr(writer->log)->natts;
     writer->values = static_cast<Datum*>(palloc0(sizeof(Datum) * columns));
@@ -170,6 +185,7 @@ void prepare_rows(LogWriter* writer) {
     writer->most_recent_index = find_most_recent_index(writer);
     writer->descriptor = CreateTupleDescCopyConstr(RelationGetDescr(writer->log));
     writer->slots = static_cast<TupleTableSlot**>(palloc0(sizeof(TupleTableSlot*) * batch_size));
+    find_constraints(writer);
     if (!writer->many) prepare_defaults(writer);
 }
 
@@ -256,9 +272,14 @@ void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     finish_row(writer, slot);
 }
 
+// Of the row that was formed last, whose nulls are at hand: reading them from it again would deform every row.
+bool may_break_constraints(const LogWriter* writer) {
+    for (int i = 0; i < writer->nrequired; ++i)
+        if (writer->nulls[writer->required[i] - 1]) return true;
+    return writer->checks;
+}
+
 void insert_many(LogWriter* writer) {
-    for (int i = 0; i < writer->nused; ++i)
-        if (RelationGetDescr(writer->log)->constr != nullptr) ExecConstraints(writer->target, writer->slots[i], writer->estate);
     table_multi_insert(writer->log, writer->slots, writer->nused, GetCurrentCommandId(true), 0, nullptr);
     for (int i = 0; i < writer->nused; ++i) finish_row(writer, writer->slots[i]);
 }
@@ -322,12 +343,31 @@ static bool hold_tail(LogWriter* writer) {
     return result != TM_Deleted && result != TM_Updated;
 }
 
-Tail find_tail(LogWriter* writer, const Hop& hop) {
-    Tail tail = {};
+// Reads the newest row of a subject into the slot, by a search from the root of the index.
+static bool search_row(LogWriter* writer, const Hop& hop) {
     for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
     index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
+    const bool found = index_getnext_slot(writer->scan, BackwardScanDirection, writer->tail_slot);
+    turn_to_page(&writer->key_page, writer->scan, found);
+    return found;
+}
+
+// The same, from the page that was looked at last where that will do. A newest entry whose row was rolled back is left to the search.
+static bool find_row(LogWriter* writer, const Hop& hop) {
+    ItemPointerData place;
+    switch (search_key_page(&writer->key_page, hop.key, &place)) {
+        case OnPage::nothing: return false;
+        case OnPage::elsewhere: return search_row(writer, hop);
+        case OnPage::entry: break;
+    }
+    bool again = false;
+    return table_index_fetch_tuple(writer->scan->xs_heapfetch, &place, SnapshotSelf, writer->tail_slot, &again, nullptr) || search_row(writer, hop);
+}
+
+Tail find_tail(LogWriter* writer, const Hop& hop) {
+    Tail tail = {};
     TupleTableSlot* slot = writer->tail_slot;
-    if (!index_getnext_slot(writer->scan, BackwardScanDirection, slot)) {
+    if (!find_row(writer, hop)) {
         if (hop.from == nullptr) return tail;
         MemoryContext caller = MemoryContextSwitchTo(writer->context);
         tail = find_anchor(writer->layout.table, hop);
@@ -377,6 +417,7 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
     const TimestampTz at = tail.found ? Max(hop.at, tail.at) : hop.at;
     const int sort_key = tail.found ? tail.sort_key + 1 : 1;
+    if (tail.found && counters_are_kept()) count_time(hop, at - tail.at);
     writer->entry.at = at;
     writer->entry.sort_key = sort_key;
     make_uuid_v7(at, &writer->entry.id);
@@ -441,6 +482,7 @@ void add_to_log(LogWriter* writer, const Hop& hop, const Tail& tail) {
     TupleTableSlot* slot = writer->slots[writer->nused++];
     ExecStoreHeapTuple(tuple, slot, false);
     slot->tts_tableOid = RelationGetRelid(writer->log);
+    if (writer->many && may_break_constraints(writer)) ExecConstraints(writer->target, slot, writer->estate);
     if (writer->nused == batch_size) flush_log(writer);
 }
 
@@ -464,6 +506,7 @@ void finish_log(LogWriter* writer) {
         if (writer->snapshot) PopActiveSnapshot();
     }
     for (int i = 0; i < writer->nslots; ++i) ExecDropSingleTupleTableSlot(writer->slots[i]);
+    leave_page(&writer->key_page);
     index_endscan(writer->scan);
     ExecDropSingleTupleTableSlot(writer->tail_slot);
     index_close(writer->index, NoLock);

@@ -1,6 +1,7 @@
 // May ereport; owns nothing. See ownership.hpp.
 #include "ownership.hpp"
 
+#include "counters.hpp"
 #include "pg/sqlstate.hpp"
 #include "refusal.hpp"
 
@@ -155,29 +156,29 @@ void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standin
     const char* processor = standing.actor.name == nullptr ? nullptr : text_to_cstring(standing.actor.name);
     switch (bar) {
         case Bar::nobody:
-            ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
+            ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
                             owner != nullptr ? errdetail("%s is owned by \"%s\"; no processor is named.", subject, owner)
                                              : errdetail("%s has no owner, and no processor is named to become it.", subject),
                             errhint("SET pawl.processor = 'name of the worker';")));
         case Bar::unowned:
-            ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("%s needs an owner", what), errdetail("%s has no owner.", subject),
+            ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("%s needs an owner", what), errdetail("%s has no owner.", subject),
                             errhint("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;",
                                     quote_identifier(NameStr(standing.managed->owner.name)))));
         case Bar::stranger:
-            ereport(ERROR, (errcode(sqlstate::not_the_owner), errmsg("processor \"%s\" is not the owner of the row", processor),
+            ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("processor \"%s\" is not the owner of the row", processor),
                             errdetail("%s is owned by \"%s\"; refused is %s.", subject, owner, what),
                             errhint("Leave the row to its owner; take others with pawl.claim.")));
         case Bar::lapsed:
-            ereport(ERROR, (errcode(sqlstate::lease_lost), errmsg("the lease of processor \"%s\" has run out", processor),
+            ereport(ERROR, (errcode(refused(sqlstate::lease_lost, attachment.machine->name)), errmsg("the lease of processor \"%s\" has run out", processor),
                             errdetail("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(standing.lease), what),
                             errhint("Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones.")));
         case Bar::old_token:
-            ereport(ERROR, (errcode(sqlstate::lease_lost), errmsg("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
+            ereport(ERROR, (errcode(refused(sqlstate::lease_lost, attachment.machine->name)), errmsg("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
                             errdetail("%s has token " INT64_FORMAT "%s; refused is %s.", subject, standing.token,
                                       owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
                             errhint("Give the work up: the row was taken over.")));
         case Bar::no_attempts:
-            ereport(ERROR, (errcode(sqlstate::guard_refused), errmsg("no attempt is left for %s", what),
+            ereport(ERROR, (errcode(refused(sqlstate::guard_refused, attachment.machine->name)), errmsg("no attempt is left for %s", what),
                             errdetail("%s has made %d of %d attempts.", subject, standing.attempts, standing.max_attempts),
                             errhint("Move it to a state that gives up, or raise its number of attempts.")));
         case Bar::none: break;

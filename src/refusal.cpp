@@ -1,6 +1,7 @@
 // Ereports. See refusal.hpp.
 #include "refusal.hpp"
 
+#include "counters.hpp"
 #include "destination.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -70,7 +71,7 @@ const char* describe_subject(const Attachment& attachment, TupleTableSlot* row) 
 void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const text* event) {
     const bool unknown = state_of(attachment, to) == core::no_state;
     ereport(ERROR,
-            (errcode(sqlstate::no_such_transition),
+            (errcode(refused(sqlstate::no_such_transition, attachment.machine->name)),
              event == nullptr
                  ? errmsg("no transition from %s to %s in machine \"%s\"", quoted_state(from), quoted_state(to), attachment.machine->name)
                  : errmsg("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event), quoted_state(from), quoted_state(to),
@@ -82,7 +83,7 @@ void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const 
 
 void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const text* to, const text* event) {
     const bool unknown = state_of(attachment, to) == core::no_state;
-    ereport(ERROR, (errcode(sqlstate::not_an_initial_state),
+    ereport(ERROR, (errcode(refused(sqlstate::not_an_initial_state, attachment.machine->name)),
                     event == nullptr ? errmsg("%s is not an initial state of machine \"%s\"", quoted_state(to), attachment.machine->name)
                                      : errmsg("event \"%s\" does not begin in %s in machine \"%s\"", text_to_cstring(event), quoted_state(to),
                                               attachment.machine->name),
@@ -92,7 +93,7 @@ void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const
 }
 
 void refuse_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard) {
-    ereport(ERROR, (errcode(sqlstate::guard_refused),
+    ereport(ERROR, (errcode(refused(sqlstate::guard_refused, attachment.machine->name)),
                     errmsg("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted_state(from), quoted_state(to),
                            attachment.machine->name),
                     errdetail("%s: %s(old, new) is not true.", describe_subject(attachment, row), guard),
@@ -101,7 +102,7 @@ void refuse_by_guard(const Attachment& attachment, TupleTableSlot* row, const te
 }
 
 void refuse_delete(const Attachment& attachment, TupleTableSlot* row, const text* from) {
-    ereport(ERROR, (errcode(sqlstate::no_such_transition),
+    ereport(ERROR, (errcode(refused(sqlstate::no_such_transition, attachment.machine->name)),
                     errmsg("row in state %s may not be deleted", quoted_state(from)),
                     errdetail("%s. Its lifecycle \"%s\" was attached with on_delete => '%s'.", describe_subject(attachment, row),
                               attachment.machine->name, attachment.on_delete == OnDelete::deny ? "deny" : "terminal"),
@@ -126,7 +127,7 @@ void refuse_second_row(const Attachment& attachment, const Datum* key, const tex
 void refuse_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event) {
     const BoundMachine& machine = *attachment.machine;
     const text* state = from == core::no_state ? nullptr : machine.state_text[from];
-    ereport(ERROR, (errcode(sqlstate::no_such_transition),
+    ereport(ERROR, (errcode(refused(sqlstate::no_such_transition, attachment.machine->name)),
                     errmsg("event \"%s\" is not possible in state %s of machine \"%s\"", text_to_cstring(event), quoted_state(state), machine.name),
                     errdetail("%s is in state %s.", describe_subject(attachment, row), quoted_state(state)),
                     errhint("%s", hint_of_moves(attachment, state))));

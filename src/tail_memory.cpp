@@ -7,6 +7,7 @@ namespace {
 
 constexpr int places = 4096;  // one for each hash, a power of two: what falls on it later takes it
 constexpr int most_key_bytes = 32;
+constexpr int most_entries = 4 * places;  // of a transaction: of one that writes more hardly any would be met again
 
 struct Memory {
     FullTransactionId writer;  // whole: a session may outlive four billion transactions
@@ -19,6 +20,12 @@ struct Memory {
 
 Memory* memories = nullptr;
 uint64 generation = 1;  // those of an earlier one are forgotten
+
+TransactionId remembering = InvalidTransactionId;  // the transaction that wrote last
+int entries = 0;                                   // of it
+bool writers[places];                              // transactions that may have memories, by the end of their number
+
+bool& remembers(TransactionId writer) { return writers[writer & (places - 1)]; }
 
 // The key's bytes, if they are few and equal keys have equal ones.
 bool image_of_key(const Hop& hop, char* image) {
@@ -41,13 +48,23 @@ bool is_by(TransactionId xmin, FullTransactionId writer) {
            U64FromFullTransactionId(GetCurrentFullTransactionId()) - U64FromFullTransactionId(writer) < half_round;
 }
 
+// Whether the current (sub)transaction has room for one more.
+bool may_remember() {
+    const TransactionId writer = GetCurrentTransactionId();
+    if (writer != remembering) {
+        remembering = writer;
+        entries = 0;
+    }
+    return remembers(writer) = ++entries <= most_entries;
+}
+
 }  // namespace
 
 bool remembers_tails(const LogLayout& layout) noexcept { return !layout.stored && !layout.hash_chain; }
 
 bool recall_tail(const Hop& hop, uint32 hash, Tail* tail) {
     // What may follow a hop on its way is compared with the entry itself.
-    if (memories == nullptr || hop.may_wait || !TransactionIdIsNormal(hop.left)) return false;
+    if (memories == nullptr || hop.may_wait || !TransactionIdIsNormal(hop.left) || !remembers(hop.left)) return false;
     const Memory& memory = memories[hash & (places - 1)];
     if (memory.generation != generation || memory.log != hop.attachment->log.table || !is_by(hop.left, memory.writer)) return false;
     char key[most_key_bytes];
@@ -60,6 +77,7 @@ bool recall_tail(const Hop& hop, uint32 hash, Tail* tail) {
 }
 
 void remember_tail(const Hop& hop, uint32 hash, const LogEntry& entry) {
+    if (!may_remember()) return;
     if (memories == nullptr) memories = static_cast<Memory*>(MemoryContextAllocZero(TopMemoryContext, sizeof(Memory) * places));
     Memory& memory = memories[hash & (places - 1)];
     memory.generation = 0;

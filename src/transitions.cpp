@@ -3,6 +3,7 @@
 
 #include "journal.hpp"
 #include "refusal.hpp"
+#include "tally.hpp"
 
 namespace pawl {
 
@@ -266,7 +267,10 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
         else if (attachment.machine->machine->arrows()[arrow].to != to)
             report_rewritten(before_of, before.slot);
     }
-    if (arrow != no_arrow) verdict.event = attachment.machine->event_text[arrow];
+    if (arrow != no_arrow) {
+        verdict.event = attachment.machine->event_text[arrow];
+        verdict.roles = counted_roles(attachment, arrow, verdict.remark != nullptr);
+    }
     verdict.waits = attachment.wake && waits_for_time(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
     record_hop(attachment, after.slot, verdict, intent);
     return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
@@ -352,7 +356,6 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         const bool terminal = from != core::no_state && attachment.machine->machine->states()[from].terminal;
         if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
             refuse_delete(attachment, row.slot, from_text);
-        if (!is_recorded(attachment)) continue;
         record_hop(attachment, row.slot,
                    {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr, HeapTupleHeaderGetXmin(row.tuple->t_data)}, nullptr);
     }

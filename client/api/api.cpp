@@ -66,8 +66,8 @@ std::optional<Problem> busy() { return Problem{.status = 503, .detail = "too man
 }  // namespace
 
 struct Api::Impl {
-    Impl(const Settings& given, const daemon::Log& log, std::function<bool(std::string&)> healthy)
-        : settings(given), log(log), healthy(std::move(healthy)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
+    Impl(const Settings& given, const daemon::Log& log, Condition condition)
+        : settings(given), log(log), condition(std::move(condition)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
           door(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
@@ -87,7 +87,7 @@ struct Api::Impl {
 
     Settings settings;
     const daemon::Log& log;
-    std::function<bool(std::string&)> healthy;
+    Condition condition;
     Routes routes;
     Pool pool;
     Doorkeeper door;
@@ -167,7 +167,7 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
 std::string Api::Impl::with_daemon(const std::string& json) {
     auto body = nlohmann::json::parse(json);
     std::string why;
-    const bool good = healthy(why);
+    const bool good = condition.ready(why);
     const Pool::Use use = pool.use();
     body["daemon"] = {{"healthy", good}, {"reason", good ? feed.problem() : why}, {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(Doorkeeper::Clock::now() - began).count()},
                       {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"most", use.most}}}, {"calls", use.calls}};
@@ -225,7 +225,7 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
         answer(response, 200, std::string(openapi_document()), "application/json");
     } else if (what == "healthz" || what == "readyz") {
         std::string why;
-        bool good = healthy(why);
+        bool good = what == "healthz" ? condition.alive(why) : condition.ready(why);
         if (what == "readyz" && good) {
             const auto problem = pool.check();
             good = !problem;
@@ -266,7 +266,7 @@ void Api::Impl::receive(const httplib::Request& http, httplib::Response& respons
     finish(*request, place.free ? take_upload(*request, reader, stream_settings(), settings.limits) : Outcome{.problem = *busy()}, response);
 }
 
-Api::Api(const Settings& settings, const daemon::Log& log, std::function<bool(std::string&)> healthy) : impl_(std::make_unique<Impl>(settings, log, std::move(healthy))) {
+Api::Api(const Settings& settings, const daemon::Log& log, Condition condition) : impl_(std::make_unique<Impl>(settings, log, std::move(condition))) {
     Impl& impl = *impl_;
     impl.server.set_pre_routing_handler([&impl](const httplib::Request& http, httplib::Response& response) { return impl.route(http, response); });
 
@@ -294,5 +294,10 @@ Api::~Api() {
 }
 
 int Api::port() const noexcept { return impl_->port; }
+
+Use Api::use() const {
+    const Pool::Use use = impl_->pool.use();
+    return {use.idle, use.taken, use.most, use.calls, use.repeated, use.refused};
+}
 
 }  // namespace pawl::api

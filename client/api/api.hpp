@@ -26,15 +26,27 @@ struct Settings {
     Tls tls = {};
 };
 
+// How the daemon is, and why not well.
+struct Condition {
+    std::function<bool(std::string&)> alive;  // does what it does
+    std::function<bool(std::string&)> ready;  // can be sent requests
+};
+
+// How its connections to the database are used.
+struct Use {
+    std::size_t idle, taken, most;
+    std::uint64_t calls, repeated, refused;
+};
+
 class Api {
 public:
-    // healthy: whether the daemon does its duties, and why not.
-    Api(const Settings& settings, const daemon::Log& log, std::function<bool(std::string&)> healthy);
+    Api(const Settings& settings, const daemon::Log& log, Condition condition);
     ~Api();
     Api(const Api&) = delete;
     Api& operator=(const Api&) = delete;
 
     int port() const noexcept;
+    Use use() const;
 
 private:
     struct Impl;

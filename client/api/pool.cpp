@@ -1,6 +1,7 @@
 // May throw (out of memory).
 #include "pool.hpp"
 
+#include <algorithm>
 #include <random>
 #include <thread>
 
@@ -10,6 +11,7 @@ namespace pawl::api {
 namespace {
 
 constexpr auto longest_wait = std::chrono::seconds(5);  // for a connection
+constexpr auto short_wait = std::chrono::milliseconds(50);
 constexpr int most_tries = 4;
 
 // Who lost waits a moment, each a different one.
@@ -20,22 +22,43 @@ void wait_a_moment(int attempt) {
 
 }  // namespace
 
-Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout) : settings_(settings), most_(most), timeout_(timeout) {}
+Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout) : settings_(settings), most_(most), few_((most + 1) / 2), timeout_(timeout) {}
+
+// More at a time than the server has processors for make all of them slow, so half of the connections work, and the others only
+// while somebody has waited for longer than a crowd of quick requests takes: the first ones are at something slow.
+bool Pool::wait_for_turn() {
+    std::unique_lock lock(mutex_);
+    if (taken_ < few_) {
+        ++taken_;
+        return true;
+    }
+    const auto self = waiting_.emplace(waiting_.end());
+    const auto served = [&] { return self->served; };
+    bool mine = self->come.wait_for(lock, short_wait, served);
+    if (!mine && taken_ < most_) {
+        ++taken_;
+        mine = true;
+    }
+    mine = mine || self->come.wait_until(lock, self->since + longest_wait, served);
+    waiting_.erase(self);
+    if (!mine) ++refused_;
+    return mine;
+}
 
 std::unique_ptr<Session> Pool::take(Problem& problem) {
-    {
-        std::unique_lock lock(mutex_);
-        if (!come_.wait_for(lock, longest_wait, [this] { return taken_ < most_; })) {
-            ++refused_;
-            problem = {.status = 503, .detail = "all connections to the database are taken", .sqlstate = "53300"};
-            return nullptr;
-        }
-        ++taken_;
-        while (!idle_.empty()) {
-            std::unique_ptr<Session> session = std::move(idle_.back());
+    if (!wait_for_turn()) {
+        problem = {.status = 503, .detail = "all connections to the database are taken", .sqlstate = "53300"};
+        return nullptr;
+    }
+    for (;;) {
+        std::unique_ptr<Session> session;
+        {
+            const std::lock_guard lock(mutex_);
+            if (idle_.empty()) break;
+            session = std::move(idle_.back());
             idle_.pop_back();
-            if (session->is_alive()) return session;
         }
+        if (session->is_alive()) return session;
     }
     try {
         return std::make_unique<Session>(settings_, timeout_);
@@ -47,12 +70,15 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
 }
 
 void Pool::give_back(std::unique_ptr<Session> session) {
-    {
-        const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
+    if (session) idle_.push_back(std::move(session));
+    const auto next = std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
+    if (next == waiting_.end() || (taken_ > few_ && Clock::now() - next->since < short_wait)) {
         --taken_;
-        if (session) idle_.push_back(std::move(session));
+        return;
     }
-    come_.notify_one();
+    next->served = true;
+    next->come.notify_one();
 }
 
 Outcome Pool::call(const Caller& caller, const Call& call) {

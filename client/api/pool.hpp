@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,16 +96,27 @@ public:
     const ConnectionSettings& settings() const noexcept { return settings_; }
 
 private:
+    bool wait_for_turn();
     std::unique_ptr<Session> take(Problem& problem);
     void give_back(std::unique_ptr<Session> session);
 
     ConnectionSettings settings_;
     std::size_t most_;
+    std::size_t few_;  // are enough while nobody waits long
     std::chrono::milliseconds timeout_;
+    using Clock = std::chrono::steady_clock;
+
+    // Who comes first is served first: a connection that comes back is its at once, and nobody who comes later is quicker.
+    struct Waiter {
+        Clock::time_point since = Clock::now();
+        std::condition_variable come = {};
+        bool served = false;
+    };
+
     mutable std::mutex mutex_;
-    std::condition_variable come_;
+    std::list<Waiter> waiting_;
     std::vector<std::unique_ptr<Session>> idle_;
-    std::size_t taken_ = 0;
+    std::size_t taken_ = 0;  // those on the way to a waiter included
     std::uint64_t calls_ = 0, repeated_ = 0, refused_ = 0;
 };
 

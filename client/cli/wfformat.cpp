@@ -11,8 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-const json& member(const json& object, const char* name, const std::string& where) {
-    if (!object.is_object() || !object.contains(name)) throw WfFormatError(where + " has no \"" + name + "\"");
+const json& member(const json& object, const char* name, const char* where) {
+    if (!object.is_object() || !object.contains(name)) throw WfFormatError(std::string(where) + " has no \"" + name + "\"");
     return object[name];
 }
 

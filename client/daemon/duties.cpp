@@ -6,6 +6,9 @@
 namespace pawl::daemon {
 namespace {
 
+// What this program was built with.
+constexpr const char* version = PAWL_VERSION;
+
 const std::string in_ms = "CASE WHEN isfinite(next_at) THEN extract(epoch FROM next_at - clock_timestamp()) * 1000 END";
 
 // What lifecycles need: lost leases and timers, each lifecycle in a transaction of its own.
@@ -16,6 +19,12 @@ constexpr const char* of_lifecycles =
     "       d(duty, wanted)"
     " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
     " ORDER BY d.duty DESC, b.relation, b.state_column";
+
+// Logs whose upkeep somebody has declared, and that are ours to tend.
+constexpr const char* of_logs =
+    "SELECT b.relation::regclass::text, b.relation::oid, b.state_column"
+    "  FROM pawl.log_upkeep u JOIN pawl.binding b ON b.history = u.log"
+    " WHERE pawl._owns(u.log) OR pawl._is_admin() ORDER BY b.relation, b.state_column";
 
 // A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
 // of users, which take their time, and have lanes of their own.
@@ -52,6 +61,14 @@ std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings
                           .statement = "SELECT pawl.prune_events(), NULL WHERE $1::integer IS NOT NULL",
                           .once = true,
                           .longest = std::chrono::minutes(1)});
+    if (there_is(connection, "pawl.tend_logs(regclass,integer,name)"))
+        for (const auto& row : sql::run_alone(connection, of_logs))
+            duties.push_back({.name = "tend_logs " + row[0].as<std::string>(),
+                              .statement = "SELECT done, " + in_ms + " FROM pawl.tend_logs($2::oid::regclass, least(20 * $1::integer, 1000000), $3)",
+                              .oid = row[1].as<std::string>(),
+                              .state_column = row[2].as<std::string>(),
+                              .once = true,
+                              .longest = std::chrono::hours(1)});
     if (there_is(connection, "pawl_api.prune_answers(interval,integer)"))
         duties.push_back({.name = "prune_answers",
                           .statement = "SELECT pawl_api.prune_answers(batch => $1::integer), NULL",
@@ -85,6 +102,15 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
         return (duty.name == "conduct" && settings.boards.contains("default")) || settings.skip.contains(duty.name) || settings.skip.contains(duty.name.substr(0, duty.name.find(' ')));
     });
     return duties;
+}
+
+std::string misfit_of(pqxx::connection& connection) {
+    const pqxx::result found = sql::run_alone(connection,
+        "SELECT coalesce(string_agg(format('%s %s', x.extname, x.extversion), ', ' ORDER BY x.extname)"
+        "         FILTER (WHERE x.extversion <> $1), ''), bool_or(x.extname = 'pawl') FROM pg_extension x WHERE x.extname ~ '^pawl($|_)'", version);
+    if (found[0][1].is_null()) return "the extension pawl is not installed";
+    const auto other = found[0][0].as<std::string>();
+    return other.empty() ? "" : "pawld is " + std::string(version) + ", but installed is " + other + ": ALTER EXTENSION ... UPDATE";
 }
 
 Report run_duty(pqxx::connection& connection, const Duty& duty, int batch) {

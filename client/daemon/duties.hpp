@@ -20,7 +20,7 @@ struct Duty {
     std::string state_column = {};
     std::string relation = {};  // where its work comes in; empty: anywhere
     bool plain = false;      // a statement of the user's, without parameters
-    bool once = false;       // done > 0 does not mean that there is more
+    bool once = false;       // done > 0 does not mean that there is more; a next time that has come does
     std::chrono::milliseconds longest{0};  // 0: as the settings say
 };
 
@@ -35,5 +35,8 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
 
 // One transaction.
 Report run_duty(pqxx::connection& connection, const Duty& duty, int batch);
+
+// Why the installed extensions are not of this program's version; empty: they are.
+std::string misfit_of(pqxx::connection& connection);
 
 }  // namespace pawl::daemon

@@ -1,11 +1,9 @@
 // May throw.
 #include "gauges.hpp"
 
-#include <set>
-
 #include <nlohmann/json.hpp>
 
-#include "metrics.hpp"
+#include "counters.hpp"
 #include "sql.hpp"
 
 namespace pawl::daemon {
@@ -31,33 +29,43 @@ constexpr const char* of_lifecycles =
     "   coalesce(extract(epoch FROM t.lag), 0) FROM t)"
     " SELECT metric, meaning, to_jsonb(array_replace(labels, NULL, '')), coalesce(value, 0) FROM g ORDER BY ordinal, labels";
 
+// Those of other roles are seen by pawl_operator alone.
+constexpr const char* of_consumers =
+    "WITH c AS MATERIALIZED (SELECT * FROM pawl.consumers), g(ordinal, metric, meaning, consumer, value) AS ("
+    " SELECT 1, 'pawl_outbox_lag_seconds', 'Since the oldest event that a consumer has not read was committed.', c.consumer, extract(epoch FROM c.age)::float8 FROM c"
+    " UNION ALL SELECT 2, 'pawl_outbox_behind_events', 'Events that a consumer has not read; counted over 100000 transactions.', c.consumer, c.behind::float8 FROM c"
+    " UNION ALL SELECT 3, 'pawl_outbox_missed_events', 'Events that a consumer has lost to retention and has not been told of.', c.consumer, c.missed::float8 FROM c)"
+    " SELECT metric, meaning, jsonb_build_array('consumer', consumer), value FROM g ORDER BY ordinal, consumer";
+
 constexpr const char* of_workflows =
     "SELECT 'pawl_dag_tasks_to_orchestrate', 'Tasks that wait for an orchestrator; counted to 10000.', '[]'::jsonb, count(*)::float8"
     "  FROM (SELECT FROM pawl_dag.tasks t WHERE t.evaluate LIMIT 10000) e"
     " UNION ALL SELECT 'pawl_dag_dead_letters', 'Tasks that wait for a decision.', '[]', count(*)"
     "  FROM (SELECT FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' LIMIT 10000) d";
 
-void append(std::string& text, std::set<std::string>& known, const pqxx::result& rows) {
+void append(Exposition& out, std::string& family, const pqxx::result& rows) {
     for (const auto& row : rows) {
         const auto metric = row[0].as<std::string>();
-        if (known.insert(metric).second) text += "# HELP " + metric + " " + row[1].as<std::string>() + "\n# TYPE " + metric + " gauge\n";
-        std::string labels;
+        if (metric != family) out.family(metric, "gauge", row[1].as<std::string>());
+        family = metric;
+        Labels labels;
         const auto pairs = nlohmann::json::parse(row[2].c_str());
-        for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
-            labels += (labels.empty() ? "" : ",") + pairs[i].get<std::string>() + "=" + quoted(pairs[i + 1].get<std::string>());
-        text += metric + (labels.empty() ? "" : "{" + labels + "}") + " " + row[3].c_str() + "\n";
+        for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) labels.emplace_back(pairs[i].get<std::string>(), pairs[i + 1].get<std::string>());
+        out.sample(labels, row[3].as<double>());
     }
 }
 
 }  // namespace
 
 std::string read_gauges(pqxx::connection& connection) {
-    std::string text;
-    std::set<std::string> known;
-    append(text, known, sql::run_alone(connection, of_lifecycles));
+    Exposition out;
+    std::string family;
+    append(out, family, sql::run_alone(connection, of_lifecycles));
+    append(out, family, sql::run_alone(connection, of_consumers));
     if (!sql::run_alone(connection, "SELECT FROM pg_extension x WHERE x.extname = 'pawl_dag'").empty())
-        append(text, known, sql::run_alone(connection, of_workflows));
-    return text;
+        append(out, family, sql::run_alone(connection, of_workflows));
+    read_counters(connection, out);
+    return out.text();
 }
 
 }  // namespace pawl::daemon

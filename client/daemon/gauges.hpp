@@ -1,4 +1,4 @@
-// May throw. What the database holds at this moment, for /metrics: queues, owners, timers, dead letters.
+// May throw. What the database holds at this moment, for /metrics: queues, owners, timers, consumers, dead letters, counters.
 #pragma once
 
 #include <string>

@@ -14,15 +14,23 @@ struct HttpServer::Impl {
     std::jthread thread;
 };
 
-HttpServer::HttpServer(const std::string& address, const Metrics& metrics) : impl_(std::make_unique<Impl>()) {
+HttpServer::HttpServer(const std::string& address, const Metrics& metrics, std::chrono::milliseconds patience) : impl_(std::make_unique<Impl>()) {
     const auto colon = address.rfind(':');
     const std::string host = address.substr(0, colon);
     impl_->port = std::stoi(address.substr(colon + 1));
-    impl_->server.Get("/healthz", [&metrics](const httplib::Request&, httplib::Response& response) {
+    const auto answer = [](httplib::Response& response, bool good, const std::string& why) {
+        response.status = good ? 200 : 503;
+        response.set_content(good ? "ok\n" : why + "\n", "text/plain");
+    };
+    impl_->server.Get("/healthz", [=, &metrics](const httplib::Request&, httplib::Response& response) {
         std::string why;
-        const bool healthy = metrics.healthy(why);
-        response.status = healthy ? 200 : 503;
-        response.set_content(healthy ? "ok\n" : why + "\n", "text/plain");
+        const bool good = metrics.alive(patience, why);
+        answer(response, good, why);
+    });
+    impl_->server.Get("/readyz", [=, &metrics](const httplib::Request&, httplib::Response& response) {
+        std::string why;
+        const bool good = metrics.ready(why);
+        answer(response, good, why);
     });
     impl_->server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
         response.set_content(metrics.text(), "text/plain; version=0.0.4");

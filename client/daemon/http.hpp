@@ -1,4 +1,4 @@
-// May throw (the constructor). /healthz and /metrics over HTTP, on a thread of its own.
+// May throw (the constructor). /healthz, /readyz and /metrics over HTTP, on a thread of its own.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@ namespace pawl::daemon {
 class HttpServer {
 public:
     // address: host:port; port 0 takes any free one. Throws std::runtime_error when it cannot listen there.
-    HttpServer(const std::string& address, const Metrics& metrics);
+    // patience: how long a lane may be at one thing before the daemon is not alive.
+    HttpServer(const std::string& address, const Metrics& metrics, std::chrono::milliseconds patience);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;

@@ -38,6 +38,7 @@ void Lane::connect_and_look() {
         log_.info("connected", {{"lane", name_}});
     }
     if (Clock::now() < look_again_) return;
+    if (kind_ == Kind::scheduling) metrics_.misfit(misfit_of(*connection_));
     std::vector<Entry> found;
     for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
         const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.duty.name == duty.name; });
@@ -53,6 +54,8 @@ void Lane::connect_and_look() {
 
 bool Lane::look_after(Entry& entry) {
     const auto began = Clock::now();
+    metrics_.turned(name_, kind_ == Kind::sql_steps);
+    metrics_.doing(name_, entry.duty.name);
     Report report;
     try {
         report = run_duty(*connection_, entry.duty, settings_.batch);
@@ -71,11 +74,16 @@ bool Lane::look_after(Entry& entry) {
         return false;
     }
     const auto now = Clock::now();
+    metrics_.doing(name_, "");
     metrics_.ran(entry.duty.name, report.done, now - began);
     if (report.done > 0) log_.debug("duty done", {{"duty", entry.duty.name}, {"rows", report.done}});
     if (report.done > 0 && !entry.duty.once) {
         entry.pace.found();
         entry.due = now;
+        return true;
+    }
+    if (entry.duty.once && report.next && report.next->count() <= 1) {
+        entry.due = {};  // also for run_once, which asks when it was due
         return true;
     }
     const auto wait = entry.pace.idle();
@@ -97,6 +105,8 @@ bool Lane::round() {
 void Lane::count_gauges() {
     if (kind_ != Kind::scheduling || settings_.http.empty() || Clock::now() < next_gauges_) return;
     next_gauges_ = Clock::now() + settings_.gauges;
+    metrics_.turned(name_, false);
+    metrics_.doing(name_, "gauges");
     try {
         metrics_.gauges(name_, read_gauges(*connection_));
     } catch (const ConnectionLost&) {
@@ -105,6 +115,7 @@ void Lane::count_gauges() {
         metrics_.failed("gauges");
         log_.warn("gauges are not there", {{"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
     }
+    metrics_.doing(name_, "");
 }
 
 void Lane::wait() {
@@ -144,6 +155,7 @@ void Lane::lost(const std::string& why) {
 
 void Lane::run() {
     while (!stopping_) {
+        metrics_.turned(name_, kind_ == Kind::sql_steps);
         try {
             connect_and_look();
             const bool more = round();

@@ -81,6 +81,20 @@ pawl::api::Settings api_settings(const Settings& settings) {
     return api;
 }
 
+void tell(const pawl::api::Use& use, Exposition& out) {
+    out.family("pawld_api_connections", "gauge", "Connections of the HTTP API to the database.");
+    out.sample({{"state", "idle"}}, static_cast<std::uint64_t>(use.idle));
+    out.sample({{"state", "taken"}}, static_cast<std::uint64_t>(use.taken));
+    out.family("pawld_api_connections_most", "gauge", "How many it may have.");
+    out.sample({}, static_cast<std::uint64_t>(use.most));
+    out.family("pawld_api_calls_total", "counter", "Calls of the database by the HTTP API, repetitions included.");
+    out.sample({}, use.calls);
+    out.family("pawld_api_repeats_total", "counter", "Calls that were made again because they had lost to another transaction.");
+    out.sample({}, use.repeated);
+    out.family("pawld_api_waited_in_vain_total", "counter", "Requests that got no connection because all were taken.");
+    out.sample({}, use.refused);
+}
+
 void run(const Settings& settings, const Log& log) {
     Metrics metrics;
     std::vector<std::unique_ptr<Lane>> lanes;
@@ -92,17 +106,21 @@ void run(const Settings& settings, const Log& log) {
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");
+        metrics.drain();
         for (const auto& lane : lanes) lane->stop();
         for (const auto& board : boards) board->stop();
     });
+    const auto patience = settings.stuck_after + settings.longest_poll;
+    std::optional<pawl::api::Api> api;  // its numbers are asked for by what follows, so it ends later
     std::optional<HttpServer> http;
     if (!settings.http.empty()) {
-        http.emplace(settings.http, metrics);
+        http.emplace(settings.http, metrics, patience);
         log.info("listening", {{"port", http->port()}});
     }
-    std::optional<pawl::api::Api> api;
     if (!settings.api.empty()) {
-        api.emplace(api_settings(settings), log, [&metrics](std::string& why) { return metrics.healthy(why); });
+        api.emplace(api_settings(settings), log, pawl::api::Condition{.alive = [&metrics, patience](std::string& why) { return metrics.alive(patience, why); },
+                                                                      .ready = [&metrics](std::string& why) { return metrics.ready(why); }});
+        metrics.also([&api](Exposition& out) { tell(api->use(), out); });
         log.info("serving the API", {{"port", api->port()}});
     }
     // what pawld needs to be of use is a database that comes back, not one that is there at this moment

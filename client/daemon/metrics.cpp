@@ -1,38 +1,26 @@
 // May throw (out of memory).
 #include "metrics.hpp"
 
-#include <sstream>
+#include <numeric>
 
 namespace pawl::daemon {
 namespace {
 
 template <typename Map, typename Value>
-void family(std::ostream& out, const char* name, const char* type, const char* help, const char* label, const Map& map, Value value) {
-    out << "# HELP " << name << ' ' << help << "\n# TYPE " << name << ' ' << type << '\n';
-    for (const auto& [key, entry] : map) out << name << '{' << label << '=' << quoted(key) << "} " << value(entry) << '\n';
+void family(Exposition& out, const char* name, const char* type, const char* help, const char* label, const Map& map, Value value) {
+    out.family(name, type, help);
+    for (const auto& [key, entry] : map) out.sample({{label, key}}, value(entry));
 }
 
 }  // namespace
 
-std::string quoted(const std::string& label) {
-    std::string text = "\"";
-    for (const char c : label) {
-        if (c == '\n') {
-            text += "\\n";
-            continue;
-        }
-        if (c == '"' || c == '\\') text += '\\';
-        text += c;
-    }
-    return text + "\"";
-}
+std::uint64_t Metrics::Duty::runs() const { return std::accumulate(took.buckets.begin(), took.buckets.end(), std::uint64_t{0}); }
 
 void Metrics::ran(const std::string& duty, std::int64_t done, std::chrono::duration<double> took) {
     const std::lock_guard lock(mutex_);
     Duty& entry = duties_[duty];
-    ++entry.runs;
     entry.rows += static_cast<std::uint64_t>(done);
-    entry.seconds += took.count();
+    entry.took.add(took.count());
 }
 
 void Metrics::failed(const std::string& duty) {
@@ -56,16 +44,55 @@ void Metrics::disconnected(const std::string& lane, const std::string& why) {
     entry.why = why;
 }
 
+void Metrics::turned(const std::string& lane, bool may_take_long) {
+    const std::lock_guard lock(mutex_);
+    Lane& entry = lanes_[lane];
+    entry.turned = Clock::now();
+    entry.may_take_long = may_take_long;
+}
+
+void Metrics::doing(const std::string& lane, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    lanes_[lane].doing = what;
+}
+
 void Metrics::gauges(const std::string& lane, std::string text) {
     const std::lock_guard lock(mutex_);
     lanes_[lane].gauges = std::move(text);
 }
 
-bool Metrics::healthy(std::string& why) const {
+void Metrics::misfit(const std::string& why) {
     const std::lock_guard lock(mutex_);
+    misfit_ = why;
+}
+
+void Metrics::drain() {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+}
+
+void Metrics::also(std::function<void(Exposition&)> source) {
+    const std::lock_guard lock(mutex_);
+    sources_.push_back(std::move(source));
+}
+
+bool Metrics::alive(std::chrono::milliseconds patience, std::string& why) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, lane] : lanes_) {
+        if (lane.may_take_long || Clock::now() - lane.turned <= patience) continue;
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - lane.turned).count();
+        why = "lane " + name + " has not turned for " + std::to_string(seconds) + " s" + (lane.doing.empty() ? "" : ": it is at " + lane.doing);
+    }
+    return why.empty();
+}
+
+bool Metrics::ready(std::string& why) const {
+    const std::lock_guard lock(mutex_);
+    why = misfit_;
     if (lanes_.empty()) why = "not connected yet";
     for (const auto& [name, lane] : lanes_)
         if (!lane.connected) why = "lane " + name + " has no connection: " + lane.why;
+    if (draining_) why = "draining";
     return why.empty();
 }
 
@@ -78,16 +105,23 @@ std::uint64_t Metrics::rows() const {
 
 std::string Metrics::text() const {
     const std::lock_guard lock(mutex_);
-    std::ostringstream out;
-    family(out, "pawld_duty_runs_total", "counter", "Transactions of a duty.", "duty", duties_, [](const Duty& d) { return d.runs; });
+    Exposition out;
+    family(out, "pawld_duty_runs_total", "counter", "Transactions of a duty.", "duty", duties_, [](const Duty& d) { return d.runs(); });
     family(out, "pawld_duty_rows_total", "counter", "What a duty did, in rows.", "duty", duties_, [](const Duty& d) { return d.rows; });
-    family(out, "pawld_duty_errors_total", "counter", "Transactions of a duty that failed.", "duty", duties_,
-           [](const Duty& d) { return d.errors; });
-    family(out, "pawld_duty_seconds_total", "counter", "Time spent in a duty.", "duty", duties_, [](const Duty& d) { return d.seconds; });
+    family(out, "pawld_duty_errors_total", "counter", "Transactions of a duty that failed.", "duty", duties_, [](const Duty& d) { return d.errors; });
+    out.family("pawld_duty_duration_seconds", "histogram", "How long transactions of a duty took.");
+    for (const auto& [name, duty] : duties_) out.histogram({{"duty", name}}, Histogram::bounds, duty.took.buckets, duty.took.sum);
     family(out, "pawld_connected", "gauge", "1 while the lane has a connection.", "lane", lanes_, [](const Lane& l) { return l.connected ? 1 : 0; });
     family(out, "pawld_connects_total", "counter", "Connections that a lane has made.", "lane", lanes_, [](const Lane& l) { return l.connects; });
-    for (const auto& [name, lane] : lanes_) out << lane.gauges;
-    return out.str();
+    const auto now = Clock::now();
+    family(out, "pawld_lane_turned_seconds", "gauge", "How long ago the loop of a lane came round.", "lane", lanes_,
+           [now](const Lane& l) { return std::chrono::duration<double>(now - l.turned).count(); });
+    out.family("pawld_draining", "gauge", "1 while the daemon ends.");
+    out.sample({}, draining_ ? 1 : 0);
+    for (const auto& source : sources_) source(out);
+    std::string text = out.text();
+    for (const auto& [name, lane] : lanes_) text += lane.gauges;
+    return text;
 }
 
 }  // namespace pawl::daemon

@@ -103,6 +103,7 @@ const std::map<std::string, std::string>& setting_names() {
         {"api_failed_logins", "failed logins of an address within a minute, after which it waits"},
         {"api_upload_mb", "largest file of an upload in megabytes"},
         {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
+        {"stuck_after_ms", "a lane that does one thing for so long is stuck, says /healthz"},
         {"log_format", "text or json"},
         {"log_level", "debug, info, warn or error"},
         {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
@@ -151,6 +152,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.api_upload_mb = whole_number(name, value, 1, 1'000'000);
     else if (name == "gauges_ms")
         settings.gauges = std::chrono::milliseconds(whole_number(name, value, 100, 3'600'000));
+    else if (name == "stuck_after_ms")
+        settings.stuck_after = std::chrono::milliseconds(whole_number(name, value, 100, 86'400'000));
     else if (name == "log_format")
         settings.log_format = one_of(name, value, {"text", "json"});
     else if (name == "log_level")

@@ -41,6 +41,7 @@ struct Settings {
     int api_failed_logins = 10;                  // of an address within a minute; then it waits
     int api_upload_mb = 4'096;                   // largest file
     std::chrono::milliseconds gauges{10'000};    // how often queues, owners and timers are counted for /metrics
+    std::chrono::milliseconds stuck_after{300'000};  // a lane that does one thing for so long is stuck, says /healthz
     std::string log_format = "text";             // or json
     std::string log_level = "info";              // debug, info, warn or error
     std::set<std::string> boards;                // job boards to be a conductor of, by lease

@@ -31,6 +31,8 @@ constexpr const char* claim_statement =
     "       (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = c.flow_uuid) AS flow_state"
     "  FROM pawl.claim(null::pawl_saga.jobs, 'claim', $1, $2::interval, 1, $3) c";
 
+constexpr const char* tie_statement = "SELECT pawl_saga.tie_job($1::uuid, $2)";
+
 constexpr const char* relation = "pawl_saga.jobs";
 
 struct Standing {
@@ -52,6 +54,19 @@ Standing standing_of(const pqxx::row& row) {
              .token = row["fence"].as<std::int64_t>(),
              .attempt = row["attempts"].as<int>()},
             text("flow_state")};
+}
+
+// A statement about a job; false where it is not ours any more.
+bool of_ours(pqxx::connection& connection, const char* statement, const std::string& job, const std::string& processor) {
+    try {
+        sql::run_alone(connection, statement, job, processor);
+        return true;
+    } catch (const error::not_the_owner&) {
+    } catch (const error::lease_lost&) {
+    } catch (const Error& refused) {
+        if (refused.sqlstate() != "P0002") throw;
+    }
+    return false;
 }
 
 }  // namespace
@@ -78,6 +93,7 @@ struct Conductor::Impl {
     void beat(std::stop_token stop);
     bool turn();
     bool look_at_own();
+    void tie_again();
     bool consume(const SagaJob& job);
     bool claim_one();
     void begin(pqxx::work& transaction, Standing& taken, JobEvent& event);
@@ -126,6 +142,7 @@ void Conductor::Impl::tell(const SagaJob& job, JobEvent event) {
 // On a connection of its own, so that a flow that takes long to begin costs no lease.
 void Conductor::Impl::beat(std::stop_token stop) {
     const std::chrono::milliseconds period = std::max(settings.lease / 3, std::chrono::milliseconds(10));
+    if (settings.tied) return;
     std::unique_ptr<pqxx::connection> own;
     for (end_of_heart.wait(-1, period); !stop.stop_requested(); end_of_heart.wait(-1, period)) {
         try {
@@ -139,16 +156,11 @@ void Conductor::Impl::beat(std::stop_token stop) {
 }
 
 // False where it is not ours any more.
-bool Conductor::Impl::consume(const SagaJob& job) {
-    try {
-        sql::run_alone(*connection, "SELECT pawl_saga.consume_job($1::uuid, $2)", job.job, processor);
-        return true;
-    } catch (const error::not_the_owner&) {
-    } catch (const error::lease_lost&) {
-    } catch (const Error& refused) {
-        if (refused.sqlstate() != "P0002") throw;
-    }
-    return false;
+bool Conductor::Impl::consume(const SagaJob& job) { return of_ours(*connection, "SELECT pawl_saga.consume_job($1::uuid, $2)", job.job, processor); }
+
+// A new session takes over what the lost one had, unless it is back on the board already.
+void Conductor::Impl::tie_again() {
+    for (const auto& row : sql::run_alone(*connection, own_statement, processor)) of_ours(*connection, tie_statement, standing_of(row).job.job, processor);
 }
 
 // True if a job has come to its end.
@@ -206,6 +218,7 @@ bool Conductor::Impl::claim_one() {
         Standing taken = standing_of(claimed[0]);
         JobEvent event = JobEvent::began;
         begin(transaction, taken, event);
+        if (settings.tied && event != JobEvent::trashed) sql::run(transaction, tie_statement, taken.job.job, processor);
         sql::commit(transaction);
         if (event != JobEvent::trashed) hand.emplace(taken.job.job, taken.job);
         tell(taken.job, event);
@@ -217,6 +230,7 @@ bool Conductor::Impl::turn() {
     if (!connection) {
         connection = connect(settings.connection);
         sleeper = Sleeper();
+        if (settings.tied) tie_again();
         say("conducts board " + settings.board);
     }
     bool moved = look_at_own();

@@ -5,7 +5,7 @@
 
 namespace pawl {
 
-std::size_t Hand::add(std::vector<Job> jobs) {
+std::size_t Hand::add(std::vector<Job> jobs, std::chrono::steady_clock::time_point since) {
     std::size_t added = 0;
     {
         const std::lock_guard lock(mutex_);
@@ -15,6 +15,7 @@ std::size_t Hand::add(std::vector<Job> jobs) {
             if (known) continue;
             auto work = std::make_shared<Work>();
             work->job = std::move(job);
+            work->since = since;
             work->job.stop = work->cancel.get_token();
             all_.insert(work);
             waiting_.push_back(std::move(work));
@@ -74,6 +75,11 @@ void Hand::keep_only(const std::vector<WorkPtr>& known, const std::set<std::pair
 
 void Hand::stop_all() {
     for (const WorkPtr& work : all()) work->cancel.request_stop();
+}
+
+void Hand::stop_older(std::chrono::steady_clock::time_point than) {
+    for (const WorkPtr& work : all())
+        if (work->since < than) work->cancel.request_stop();
 }
 
 std::size_t Hand::drop_waiting() {

@@ -1,6 +1,7 @@
 // May throw (out of memory). The work that a worker has in hand: waiting, running, finished and not yet reported. Safe for threads.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -21,10 +22,12 @@ namespace pawl {
 struct Work {
     Job job;
     std::stop_source cancel;
+    std::chrono::steady_clock::time_point since;  // its lease is not older than this
 };
 using WorkPtr = std::shared_ptr<Work>;
 
-enum class Outcome { success, failure, permanent_failure };
+// Given back: the handler was told to stop, and did; nothing is reported.
+enum class Outcome { success, failure, permanent_failure, given_back };
 
 struct Finished {
     WorkPtr work = {};
@@ -39,8 +42,8 @@ public:
     // The event is set whenever a handler ends.
     explicit Hand(const SignalEvent& ended) : ended_(ended) {}
 
-    // Takes jobs in, but those that are in hand already; returns how many were new.
-    std::size_t add(std::vector<Job> jobs);
+    // Takes jobs in that were asked for at `since`, but those that are in hand already; returns how many were new.
+    std::size_t add(std::vector<Job> jobs, std::chrono::steady_clock::time_point since);
 
     // The next job to run; waits for it. Null when `stop` is requested.
     WorkPtr take(std::stop_token stop);
@@ -54,6 +57,7 @@ public:
     // Asks everything that is not among `held` to stop: `known` is what was in hand before the server was asked.
     void keep_only(const std::vector<WorkPtr>& known, const std::set<std::pair<std::string, std::int64_t>>& held);
     void stop_all();
+    void stop_older(std::chrono::steady_clock::time_point than);
 
     // Gives up what has not begun; returns how much that was.
     std::size_t drop_waiting();

@@ -37,8 +37,9 @@ void Heart::beat(std::stop_token stop) {
         } catch (const Error& problem) {
             say_(std::string("no heartbeat: ") + problem.what());
             connection.reset();
-            // nobody could extend them, so by now they are others'
-            if (Clock::now() - alive > settings_.lease) hand_.stop_all();
+            // nobody could extend them, so by now they are others'; what was claimed since has a lease of its own
+            const auto ended = Clock::now() - settings_.lease;
+            if (alive < ended) hand_.stop_older(ended);
         }
     }
 }

@@ -81,6 +81,7 @@ Task& Task::queue(const std::string& name) { return with("queue", name); }
 Task& Task::priority(int higher_is_earlier) { return with("priority", higher_is_earlier); }
 Task& Task::timeout(std::chrono::milliseconds of_execute) { return with("timeout_seconds", seconds(of_execute)); }
 Task& Task::revert_timeout(std::chrono::milliseconds of_revert) { return with("revert_timeout_seconds", seconds(of_revert)); }
+Task& Task::max_losses(int workers) { return with("max_losses", workers); }
 Task& Task::description(const std::string& text) { return with("description", text); }
 
 Flow::Flow(const std::string& shape, const std::string& name) : Item(nlohmann::json::object({{"flow", shape}, {"name", name}, {"children", nlohmann::json::array()}})) {}

@@ -15,7 +15,7 @@ constexpr const char* recover_statement =
     "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.fence,"
     "       pawl_saga.arguments(t.flow_uuid, t.node) AS arguments, t.result, t.failure,"
     "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures"
-    "  FROM pawl_saga.tasks t WHERE t.worker = $1 AND t.state IN ('RUNNING', 'REVERTING')";
+    "  FROM pawl_saga.tasks t WHERE t.worker = $1 AND t.state IN ('RUNNING', 'REVERTING') AND t.lease_until > clock_timestamp()";
 
 std::string key_of(const std::string& flow, int node) { return flow + " " + std::to_string(node); }
 
@@ -46,7 +46,7 @@ public:
 
     void prepare(pqxx::connection&) override {}
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
+    std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_));
     }
 

@@ -1,5 +1,5 @@
-// May throw. Steps of workflows as work. The rows are the API: a result is an UPDATE of the step.
-#include <map>
+// May throw. Steps of workflows as work.
+#include <algorithm>
 
 #include "sql.hpp"
 #include "work_source.hpp"
@@ -10,39 +10,50 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* claim_statement =
-    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts"
-    "  FROM pawl.claim(null::pawl_dag.steps, 'Start', $1, $2::interval, $3::integer, $4) c";
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts, c.context, c.parents, c.correlation_id"
+    "  FROM pawl_dag.claim($1, $2, $3::integer, $4::interval, $5::integer) c";
+
+constexpr const char* tasks_at_once = "100";
 
 constexpr const char* recover_statement =
-    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts"
-    "  FROM pawl_dag.steps c WHERE c.worker_uuid = $1::uuid AND c.state = 'in_progress'";
+    "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context, i.parents, i.correlation_id"
+    "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[s.task_uuid], ARRAY[s.step_uuid]) i"
+    " WHERE s.worker_uuid = $1::uuid AND s.state = 'in_progress' AND s.lease_until > clock_timestamp()";
 
-// A statement of its own: that of the claim may be older than the results of the parents.
-constexpr const char* context_statement =
-    "SELECT i.step_uuid, i.context, i.correlation_id,"
-    "       (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value))"
-    "  FROM pawl_dag.step_inputs($1::uuid[], $2::uuid[]) i";
+// What is reported, as pawl_dag.report takes it.
+json said_of(const Finished& one) {
+    const Job& job = one.work->job;
+    json said = {{"task_uuid", job.task}, {"step_uuid", job.key}, {"fence", job.token}};
+    if (one.outcome == Outcome::success) {
+        said["result"] = one.value;
+        return said;
+    }
+    said["error"] = one.value;
+    if (one.outcome == Outcome::permanent_failure) said["error"]["permanent"] = true;
+    if (one.asked) said["error"]["retry_after"] = static_cast<double>(std::max<std::int64_t>(one.asked->count(), 0)) / 1000;
+    return said;
+}
 
-constexpr const char* report_statement =
-    "WITH me AS MATERIALIZED (SELECT set_config('pawl.processor', $1, true) AS processor),"
-    " given AS MATERIALIZED ("
-    "    SELECT g.*, me.processor FROM me, jsonb_to_recordset($2::jsonb)"
-    "        AS g(task uuid, step uuid, fence bigint, ok boolean, value jsonb, permanent boolean, asked double precision)),"
-    " reported AS ("
-    "    UPDATE pawl_dag.steps s"
-    "       SET state = CASE WHEN g.ok THEN 'enqueued_for_orchestration' ELSE 'enqueued_as_error_for_orchestration' END,"
-    "           result = CASE WHEN g.ok THEN g.value ELSE s.result END, error = CASE WHEN g.ok THEN NULL ELSE g.value END,"
-    "           permanent = g.permanent, backoff_request = make_interval(secs => g.asked)"
-    "      FROM given g"
-    "     WHERE s.task_uuid = g.task AND s.step_uuid = g.step AND s.state = 'in_progress'"
-    "       AND s.worker_uuid = g.processor::uuid AND s.fence = g.fence AND s.lease_until > clock_timestamp()"
-    " RETURNING s.step_uuid)"
-    " SELECT step_uuid FROM reported";
-
-// Only a result leaves a step without a change of its token.
-constexpr const char* counted_statement =
-    "SELECT s.step_uuid FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) g(task, step, fence)"
-    "  JOIN pawl_dag.steps s ON s.task_uuid = g.task AND s.step_uuid = g.step AND s.fence = g.fence AND s.state <> 'in_progress'";
+std::vector<Job> jobs(const pqxx::result& rows) {
+    std::vector<Job> made;
+    for (const auto& row : rows) {
+        Job job;
+        job.task = row[0].as<std::string>();
+        job.key = row[1].as<std::string>();
+        job.name = row[2].as<std::string>();
+        job.handler = row[3].as<std::string>();
+        job.options = json::parse(row[4].c_str());
+        job.token = row[5].as<std::int64_t>();
+        job.attempt = row[6].as<int>();
+        job.context = json::parse(row[7].c_str());
+        job.inputs = json::object();
+        const json parents = json::parse(row[8].c_str());
+        for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
+        job.correlation_id = row[9].as<std::string>();
+        made.push_back(std::move(job));
+    }
+    return made;
+}
 
 class StepSource final : public WorkSource {
 public:
@@ -54,37 +65,19 @@ public:
 
     void prepare(pqxx::connection&) override {}
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
-        return jobs(connection, sql::run_alone(connection, claim_statement, processor_, lease_, batch, queue_));
+    std::vector<Job> claim(pqxx::connection& connection, int batch, bool move_on) override {
+        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_, orchestrate_ && move_on ? tasks_at_once : nullptr));
     }
 
-    std::vector<Job> recover(pqxx::connection& connection) override {
-        return jobs(connection, sql::run_alone(connection, recover_statement, processor_));
-    }
+    std::vector<Job> recover(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, recover_statement, processor_)); }
 
-    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) override {
+    // A report that is there already is answered with ok, so doubt needs nothing.
+    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
         json given = json::array();
-        std::vector<std::string> tasks, steps, fences;
-        for (const Finished& one : results) {
-            const Job& job = one.work->job;
-            given.push_back({{"task", job.task},
-                             {"step", job.key},
-                             {"fence", job.token},
-                             {"ok", one.outcome == Outcome::success},
-                             {"value", one.value},
-                             {"permanent", one.outcome == Outcome::permanent_failure},
-                             {"asked", one.asked ? json(static_cast<double>(one.asked->count()) / 1000) : json(nullptr)}});
-            tasks.push_back(job.task);
-            steps.push_back(job.key);
-            fences.push_back(std::to_string(job.token));
-        }
+        for (const Finished& one : results) given.push_back(said_of(one));
         std::set<std::string> counted;
-        const auto note = [&](const pqxx::result& rows) {
-            for (const auto& row : rows) counted.insert(row[0].as<std::string>());
-        };
-        note(sql::run_alone(connection, report_statement, processor_, json_text(given)));
-        if (in_doubt && counted.size() < results.size())
-            note(sql::run_alone(connection, counted_statement, sql::text_array(tasks), sql::text_array(steps), sql::text_array(fences)));
+        for (const auto& row : sql::run_alone(connection, "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
+            counted.insert(row[0].as<std::string>());
         return counted;
     }
 
@@ -106,34 +99,6 @@ public:
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<StepSource>(*this); }
 
 private:
-    std::vector<Job> jobs(pqxx::connection& connection, const pqxx::result& rows) const {
-        std::vector<Job> made;
-        std::vector<std::string> tasks, steps;
-        for (const auto& row : rows) {
-            Job job;
-            job.task = row[0].as<std::string>();
-            job.key = row[1].as<std::string>();
-            job.name = row[2].as<std::string>();
-            job.handler = row[3].as<std::string>();
-            job.options = json::parse(row[4].c_str());
-            job.token = row[5].as<std::int64_t>();
-            job.attempt = row[6].as<int>();
-            tasks.push_back(job.task);
-            steps.push_back(job.key);
-            made.push_back(std::move(job));
-        }
-        if (made.empty()) return made;
-        std::map<std::string, Job*> by_step;
-        for (Job& job : made) by_step[job.key] = &job;
-        for (const auto& row : sql::run_alone(connection, context_statement, sql::text_array(tasks), sql::text_array(steps))) {
-            Job& job = *by_step.at(row[0].as<std::string>());
-            job.context = json::parse(row[1].c_str());
-            job.correlation_id = row[2].as<std::string>();
-            job.inputs = json::parse(row[3].c_str());
-        }
-        return made;
-    }
-
     std::string processor_;
     std::string queue_;
     std::string lease_;

@@ -19,7 +19,8 @@ public:
         const pqxx::result found = sql::run_alone(
             connection,
             "SELECT $1::regclass::text, b.key_columns[1], cardinality(b.key_columns), b.owner_column, b.token_column, b.attempts_column,"
-            "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), quote_ident(b.token_column), b.queue_column IS NOT NULL"
+            "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), quote_ident(b.token_column), b.queue_column IS NOT NULL,"
+            "       quote_ident(b.lease_column)"
             "  FROM pawl.binding b WHERE b.relation = $1::regclass AND b.claim_events <> '{}'",
             table_.relation);
         if (found.size() != 1 || found[0][2].as<int>() != 1 || found[0][3].is_null() || found[0][4].is_null())
@@ -33,9 +34,10 @@ public:
         quoted_owner_ = row[7].as<std::string>();
         quoted_token_ = row[8].as<std::string>();
         has_queue_ = row[9].as<bool>();
+        quoted_lease_ = row[10].is_null() ? "" : row[10].as<std::string>();
     }
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch) override {
+    std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
         return jobs(sql::run_alone(connection,
                                    "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim(null::" + quoted_table_ +
                                        ", $1, $2, $3::interval, $4::integer, $5) c",
@@ -44,7 +46,8 @@ public:
 
     std::vector<Job> recover(pqxx::connection& connection) override {
         return jobs(sql::run_alone(connection, "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM " + quoted_table_ + " c WHERE c." +
-                                                   quoted_owner_ + "::text = $1",
+                                                   quoted_owner_ + "::text = $1" +
+                                                   (quoted_lease_.empty() ? "" : " AND c." + quoted_lease_ + " > clock_timestamp()"),
                                    processor_));
     }
 
@@ -119,7 +122,7 @@ private:
 
     JobTable table_;
     std::string processor_, queue_, lease_;
-    std::string quoted_table_, quoted_key_, quoted_owner_, quoted_token_;
+    std::string quoted_table_, quoted_key_, quoted_owner_, quoted_token_, quoted_lease_;
     std::string key_, token_, attempts_;
     bool has_queue_ = false;
 };

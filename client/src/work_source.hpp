@@ -22,7 +22,8 @@ public:
     // Once a connection: what only the database knows.
     virtual void prepare(pqxx::connection& connection) = 0;
 
-    virtual std::vector<Job> claim(pqxx::connection& connection, int batch) = 0;
+    // move_on: what depends on results first, in the same round trip, where somebody must.
+    virtual std::vector<Job> claim(pqxx::connection& connection, int batch, bool move_on) = 0;
 
     // What is ours already: after a loss of the connection nobody knows what the last claim did.
     virtual std::vector<Job> recover(pqxx::connection& connection) = 0;

@@ -42,7 +42,8 @@ struct Worker::Impl {
     bool report();
     void report_batch(const std::vector<Finished>& batch);
     std::set<std::string> report_each(const std::vector<Finished>& batch);
-    Next claim();
+    Next claim(bool move_on);
+    void look_for_ours();
     void drain();
     void abandon();
     void say(const std::string& message);
@@ -59,6 +60,7 @@ struct Worker::Impl {
     Sleeper sleeper;
     bool was_connected = false;
     bool in_doubt = false;
+    bool gave_back = false;  // what of it is still ours has to be begun anew
     std::mutex saying;
     mutable std::mutex counting;
     WorkerCounts counts;
@@ -101,6 +103,8 @@ Finished Worker::Impl::run_one(WorkPtr work) const {
     } catch (...) {
         failed(Outcome::failure, "handler threw something that is no std::exception");
     }
+    // whoever was told to stop has not failed, unless he says that nobody else need try
+    if (finished.outcome == Outcome::failure && work->job.stop.stop_requested()) finished.outcome = Outcome::given_back;
     finished.took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
     return finished;
 }
@@ -115,14 +119,22 @@ bool Worker::Impl::connect_again() {
     connection = connect(settings.connection);
     source->prepare(*connection);
     if (was_connected) {
-        const std::size_t found = hand.add(source->recover(*connection));
+        // who drains gives all of it back
+        if (!stopping) look_for_ours();
         const std::lock_guard lock(counting);
-        counts.claimed += found;
         ++counts.reconnects;
     }
     if (was_connected) say("connected again");
     was_connected = true;
     return true;
+}
+
+void Worker::Impl::look_for_ours() {
+    const auto asked = std::chrono::steady_clock::now();
+    const std::size_t found = hand.add(source->recover(*connection), asked);
+    gave_back = false;
+    const std::lock_guard lock(counting);
+    counts.claimed += found;
 }
 
 // A result that the server refuses must not hold up the others.
@@ -169,6 +181,12 @@ void Worker::Impl::report_batch(const std::vector<Finished>& batch) {
 
 bool Worker::Impl::report() {
     std::vector<Finished> batch = hand.finished();
+    const auto stopped = std::stable_partition(batch.begin(), batch.end(), [](const Finished& one) { return one.outcome != Outcome::given_back; });
+    if (stopped != batch.end()) {
+        hand.settle({stopped, batch.end()});
+        gave_back = true;
+        batch.erase(stopped, batch.end());
+    }
     if (batch.empty()) return false;
     try {
         report_batch(batch);
@@ -177,16 +195,19 @@ bool Worker::Impl::report() {
         hand.put_back(std::move(batch));
         throw;
     }
-    source->follow_up(*connection);
     return true;
 }
 
-Next Worker::Impl::claim() {
+Next Worker::Impl::claim(bool move_on) {
     const int in_hand = static_cast<int>(hand.size());
     const int room = settings.batch - in_hand;
     // half a batch at a time, so that statements stay worth their round trip; but no thread is left idle for that
-    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) return Next::later;
-    const std::size_t added = hand.add(source->claim(*connection, room));
+    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) {
+        if (move_on) source->follow_up(*connection);
+        return Next::later;
+    }
+    const auto asked = std::chrono::steady_clock::now();
+    const std::size_t added = hand.add(source->claim(*connection, room, move_on), asked);
     const std::lock_guard lock(counting);
     counts.claimed += added;
     return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
@@ -195,7 +216,10 @@ Next Worker::Impl::claim() {
 Next Worker::Impl::turn() {
     connect_again();
     const bool reported = report();
-    const Next claimed = stopping ? Next::later : claim();
+    if (gave_back && !stopping) look_for_ours();
+    // what a report makes ready is claimed in the round trip that enqueues it
+    const Next claimed = stopping ? Next::later : claim(reported);
+    if (stopping && reported) source->follow_up(*connection);
     // a queue that was emptied is not asked again before something has happened: short handlers have ended by now
     if (claimed != Next::later) return claimed;
     if (reported || (settings.orchestrate && !stopping && source->follow_up(*connection))) return Next::at_once;
@@ -220,7 +244,7 @@ void Worker::Impl::drain() {
     while (!hand.idle()) {
         try {
             connect_again();
-            report();
+            if (report()) source->follow_up(*connection);
         } catch (const Error& lost) {
             if (!dynamic_cast<const ConnectionLost*>(&lost) && !passes(lost)) throw;
             if (dynamic_cast<const ConnectionLost*>(&lost)) connection.reset();

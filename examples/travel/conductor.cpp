@@ -1,17 +1,19 @@
 // A conductor for the board of trips: takes jobs, begins their flows, consumes the jobs when the flows have ended.
 //
-//     conductor [lease in ms] [jobs at once] [board]        the database is libpq's: PGHOST, PGDATABASE, ...
+//     conductor [lease in ms; 0: jobs are its session's] [jobs at once] [board]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <cstdio>
 #include <cstdlib>
 
 #include <pawl/pawl.hpp>
 
 int main(int argc, char** argv) try {
+    const bool tied = argc > 1 && std::atoi(argv[1]) == 0;
     pawl::Conductor conductor({
         .connection = {.application_name = "pawl conductor"},
         .board = argc > 3 ? argv[3] : "trips",
         .jobs = argc > 2 ? std::atoi(argv[2]) : 100,
-        .lease = std::chrono::milliseconds(argc > 1 ? std::atoi(argv[1]) : 60'000),
+        .lease = std::chrono::milliseconds(argc > 1 && !tied ? std::atoi(argv[1]) : 60'000),
+        .tied = tied,
         .on_event = [](const pawl::SagaJob& job, pawl::JobEvent event) { std::fprintf(stderr, "%s: %s\n", job.name.c_str(), pawl::name_of(event)); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });

@@ -1,7 +1,7 @@
 // A worker for the workflows that `pawl import` makes: a step sleeps for as long as it says, times the scale, and returns what it
 // did. The scale is the task's own ("scale" in its context), or the one given here.
 //
-//     worker [namespace] [threads] [scale] [lease in ms] [batch]        the database is libpq's: PGHOST, PGDATABASE, ...
+//     worker [namespace] [threads] [scale] [lease in ms] [batch] [grace in ms]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +18,7 @@ int main(int argc, char** argv) try {
         .threads = argc > 2 ? std::atoi(argv[2]) : 4,
         .batch = argc > 5 ? std::atoi(argv[5]) : 0,
         .lease = std::chrono::milliseconds(argc > 4 ? std::atoi(argv[4]) : 60'000),
+        .grace = std::chrono::milliseconds(argc > 6 ? std::atoi(argv[6]) : 30'000),
         .on_dropped = [](const pawl::Job& job) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", job.name.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });

@@ -98,6 +98,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    IF code ^@ 'PW' THEN
+        PERFORM pawl._count_refusal(code);
+    END IF;
     IF detail IS NOT NULL AND hint IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
     ELSIF detail IS NOT NULL THEN

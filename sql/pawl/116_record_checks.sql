@@ -206,6 +206,7 @@ BEGIN
     SELECT array_agg(d.objid) INTO gone FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
     DELETE FROM pawl.audit_binding b WHERE b.log::oid = ANY (gone);
     DELETE FROM pawl.pruned_audit p WHERE p.log::oid = ANY (gone);
+    DELETE FROM pawl.log_upkeep u WHERE u.log::oid = ANY (gone);
     FOR a IN SELECT b.* FROM pawl.audit_binding b WHERE b.audit::oid = ANY (gone) LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgfoid = 'pawl.audit_results()'::regprocedure)
            AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = a.log) THEN

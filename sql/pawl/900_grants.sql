@@ -14,6 +14,10 @@ GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.
 -- a trigger lets only operators and the owner of the table in question ask for a pause
 GRANT INSERT ON pawl.paused TO PUBLIC;
 GRANT INSERT, UPDATE, DELETE ON pawl.paused TO pawl_admin, pawl_operator;
+-- the same of what is declared about logs
+GRANT SELECT, INSERT ON pawl.log_upkeep TO PUBLIC;
+GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
+GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
@@ -39,6 +43,8 @@ GRANT EXECUTE ON FUNCTION
     pawl.sleep(regclass),
     pawl.awake(regclass)
 TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.counters(), pawl.counter_bounds(), pawl.counted_since() TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT EXECUTE ON FUNCTION pawl.reset_counters() TO pawl_admin, pawl_operator;
 GRANT EXECUTE ON FUNCTION pawl.prune_events(interval) TO pawl_admin, pawl_operator;
 
 GRANT EXECUTE ON FUNCTION pawl.verify(regclass), pawl.health(), pawl._verify_outbox(), pawl._events_pruned_at() TO pawl_admin, pawl_operator, pawl_reader;
@@ -55,7 +61,7 @@ BEGIN
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
                                  'set_context', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
-                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log')
+                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log', 'keep_log', 'tend_logs')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid

@@ -47,6 +47,22 @@ $function$;
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
 'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: kept as pawl.correlation_id. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
 
+-- A setting can be set by anybody; it counts in sessions of those who begin requests, and their token's role has no SQL of its own there.
+CREATE FUNCTION pawl_api._token_of_request() RETURNS uuid
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    token uuid := nullif(current_setting('pawl_api.token', true), '')::uuid;
+BEGIN
+    IF token IS NULL OR NOT has_function_privilege(session_user, 'pawl_api.begin_request(text, bytea, text, text)', 'EXECUTE') THEN
+        PERFORM pawl._raise('42501', 'idempotency keys belong to requests of the HTTP API', format('The session of "%s" has begun none.', session_user));
+    END IF;
+    RETURN token;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._token_of_request() IS 'internal: the token of the request that this session has begun; 42501: it has begun none';
+
 -- The first answer of a key, if the request is the same. Who comes while it is being carried out waits for it.
 CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -54,7 +70,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE
-    mine uuid := current_setting('pawl_api.token')::uuid;
+    mine uuid := pawl_api._token_of_request();
     first pawl_api.answers;
 BEGIN
     IF length(key) NOT BETWEEN 1 AND 255 THEN
@@ -71,15 +87,15 @@ BEGIN
     RETURN first;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS 'internal: the answer that a key has already; null: it is new and taken now. 23514: the key is another request''s';
+COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS 'internal: the answer that a key has already; null: it is new and taken now. 23514: the key is another request''s; 42501: this session has begun no request';
 
 CREATE FUNCTION pawl_api._keep_answer(key text, answer jsonb) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    UPDATE pawl_api.answers a SET answer = _keep_answer.answer WHERE a.token = current_setting('pawl_api.token')::uuid AND a.key = _keep_answer.key
+    UPDATE pawl_api.answers a SET answer = _keep_answer.answer WHERE a.token = pawl_api._token_of_request() AND a.key = _keep_answer.key
 $function$;
-COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS 'internal: what a key is answered from now on';
+COMMENT ON FUNCTION pawl_api._keep_answer(text, jsonb) IS 'internal: what a key is answered from now on; 42501: this session has begun no request';
 
 CREATE FUNCTION pawl_api.once(key text, route text, arguments jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -104,7 +120,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.once(text, text, jsonb, jsonb) IS
-'calls a route once for a key of this token: the second time it returns what the first one answered. A request that fails leaves no key. 23514: the key was used for another request';
+'calls a route once for a key of this token: the second time it returns what the first one answered. A request that fails leaves no key. 23514: the key was used for another request; 42501: this session has begun no request';
 
 CREATE FUNCTION pawl_api.prune_answers(older_than interval DEFAULT '1 day', batch integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

@@ -13,6 +13,31 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._need(text) IS 'internal: refuses a route whose pack is not installed; 0A000';
 
+CREATE FUNCTION pawl_api._need_one(kind text, id uuid) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    is_there boolean;
+BEGIN
+    CASE kind
+        WHEN 'task' THEN
+            PERFORM pawl_api._need('pawl_dag');
+            is_there := EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = id);
+        WHEN 'operation' THEN
+            PERFORM pawl_api._need('pawl_bulk');
+            is_there := EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = id);
+        WHEN 'flow' THEN
+            PERFORM pawl_api._need('pawl_saga');
+            is_there := EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = id);
+    END CASE;
+    IF NOT is_there THEN
+        PERFORM pawl._raise('P0002', format('there is no %s %s', kind, id));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._need_one(text, uuid) IS 'internal: refuses a task, operation or flow that is not there (P0002), or whose pack is not installed (0A000)';
+
 CREATE FUNCTION pawl_api._limit(q jsonb) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -62,6 +87,30 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._after(jsonb, integer) IS 'internal: the keys of the cursor; null: from the beginning; 22023: it is none';
 
+-- A page of items given as JSON in their order.
+CREATE FUNCTION pawl_api._page(items jsonb, page integer, VARIADIC keys text[]) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next', CASE WHEN jsonb_array_length(items) = page
+        THEN pawl_api._cursor(ARRAY(SELECT items #>> ARRAY[(page - 1)::text, k] FROM unnest(keys) WITH ORDINALITY u(k, n) ORDER BY n)) END);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS 'internal: a page, whose next one begins behind the keys of its last item';
+
+-- Filters look at so many rows a page, so a page may be short, or empty, and still have a next one.
+CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, key text, looked_until text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN CASE WHEN looked_until IS NULL OR jsonb_array_length(items) = page THEN pawl_api._page(items, page, key)
+                ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next', pawl_api._cursor(ARRAY[looked_until])) END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS 'internal: a page that goes on behind its last item, or, where it is short, where the filters stopped looking; null: they saw the end';
+
 CREATE FUNCTION pawl_api._uuid(q jsonb, name text) RETURNS uuid
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -93,6 +142,17 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._object(jsonb, text[]) IS 'internal: the body, an object of these fields; 22023';
 
+CREATE FUNCTION pawl_api._order(pack text, body jsonb, known text[]) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_api._need(pack);
+    RETURN pawl_api._object(body, known);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._order(text, jsonb, text[]) IS 'internal: what a pack is asked to make, an object of these fields; 0A000, 22023';
+
 CREATE FUNCTION pawl_api._required(body jsonb, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -105,3 +165,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._required(jsonb, text) IS 'internal: a field that must be there; 22023';
+
+CREATE FUNCTION pawl_api._counts(states text[]) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}') FROM (SELECT s.state, count(*) AS n FROM unnest(states) s(state) GROUP BY s.state) c
+$function$;
+COMMENT ON FUNCTION pawl_api._counts(text[]) IS 'internal: how often each state is among these';

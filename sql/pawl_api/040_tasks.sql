@@ -27,20 +27,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._step(record) IS 'internal: a step with its result';
 
-CREATE FUNCTION pawl_api._need_task(task uuid) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    PERFORM pawl_api._need('pawl_dag');
-    IF NOT EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = task) THEN
-        PERFORM pawl._raise('P0002', format('there is no task %s', task));
-    END IF;
-END
-$function$;
-COMMENT ON FUNCTION pawl_api._need_task(uuid) IS 'internal: refuses a task that is not there (P0002), or where pawl_dag is not (0A000)';
-
--- Newest first. Filters look at so many tasks a page and no more: a page may be short, or empty, and still have a next one.
+-- Newest first. A key is unique among the tasks of a template and found by that index, however old the task is.
 CREATE FUNCTION pawl_api.list_tasks(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -48,31 +35,35 @@ AS $function$
 DECLARE
     looked_at constant integer := 20000;
     page integer := pawl_api._limit(q);
-    before uuid := (pawl_api._after(q, 1))[1]::uuid;
+    before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
     states text[] := string_to_array(q ->> 'state', ',');
-    item record;
-    items jsonb := '[]';
-    looked integer := 0;
+    since timestamptz := coalesce((q ->> 'created_after')::timestamptz, '-infinity');
+    until timestamptz := coalesce((q ->> 'created_before')::timestamptz, 'infinity');
+    looked_until text;
+    items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
-    FOR item IN
-        SELECT t.* FROM pawl_dag.tasks t WHERE t.task_uuid < coalesce(before, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY t.task_uuid DESC LIMIT looked_at
-    LOOP
-        looked := looked + 1;
-        IF (states IS NULL OR item.state = ANY (states)) AND (q ->> 'name' IS NULL OR item.name = q ->> 'name')
-            AND (q ->> 'namespace' IS NULL OR item.namespace = q ->> 'namespace') AND (q ->> 'identity_key' IS NULL OR item.identity_key = q ->> 'identity_key')
-            AND (q ->> 'created_after' IS NULL OR item.created_at >= (q ->> 'created_after')::timestamptz)
-            AND (q ->> 'created_before' IS NULL OR item.created_at < (q ->> 'created_before')::timestamptz) THEN
-            items := items || pawl_api._task(item);
-        END IF;
-        IF jsonb_array_length(items) = page OR looked = looked_at THEN
-            RETURN jsonb_build_object('items', items, 'next', pawl_api._cursor(ARRAY[item.task_uuid::text]));
-        END IF;
-    END LOOP;
-    RETURN jsonb_build_object('items', items, 'next', NULL);
+    IF q ? 'identity_key' THEN
+        SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO items
+          FROM (SELECT t.* FROM (SELECT DISTINCT x.namespace, x.name FROM pawl_dag.templates x) k
+                  JOIN pawl_dag.tasks t ON t.namespace = k.namespace AND t.name = k.name AND t.identity_key = q ->> 'identity_key'
+                 WHERE t.task_uuid < before AND (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
+                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since AND t.created_at < until
+                 ORDER BY t.task_uuid DESC LIMIT page) f;
+        RETURN pawl_api._page(items, page, 'task_uuid');
+    END IF;
+    SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO items
+      FROM (SELECT t.* FROM (SELECT x.* FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC LIMIT looked_at) t
+             WHERE (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
+               AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since AND t.created_at < until
+             ORDER BY t.task_uuid DESC LIMIT page) f;
+    IF coalesce(jsonb_array_length(items), 0) < page THEN
+        SELECT x.task_uuid INTO looked_until FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC OFFSET looked_at - 1 LIMIT 1;
+    END IF;
+    RETURN pawl_api._filtered_page(items, page, 'task_uuid', looked_until);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS 'route: tasks, newest first; state (several by comma), name, namespace, identity_key, created_after, created_before';
+COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS 'route: tasks, newest first; state (several by comma), name, namespace, identity_key, created_after, created_before. Filters but identity_key look at 20,000 tasks a page';
 
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -99,12 +90,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    b jsonb := pawl_api._object(body, '{name,context,namespace,version,priority,identity_key,correlation_id,parent_correlation_id}');
+    b jsonb := pawl_api._order('pawl_dag', body, '{name,context,namespace,version,priority,identity_key,correlation_id,parent_correlation_id}');
     made uuid;
 BEGIN
-    PERFORM pawl_api._need('pawl_dag');
-    made := pawl_dag.start_task(pawl_api._required(b, 'name'), coalesce(b -> 'context', '{}'), coalesce(b ->> 'namespace', 'default'), b ->> 'version',
-        coalesce((b ->> 'priority')::integer, 0), b ->> 'identity_key', (b ->> 'correlation_id')::uuid, (b ->> 'parent_correlation_id')::uuid);
+    made := pawl_dag.start_task(pawl_api._required(b, 'name'), coalesce(b -> 'context', '{}'), coalesce(b ->> 'namespace', 'default'),
+        b ->> 'version', coalesce((b ->> 'priority')::integer, 0), b ->> 'identity_key', (b ->> 'correlation_id')::uuid, (b ->> 'parent_correlation_id')::uuid);
     RETURN pawl_api.get_task(jsonb_build_object('task', made));
 END
 $function$;

@@ -32,7 +32,7 @@ DECLARE
     items jsonb;
     last_one record;
 BEGIN
-    PERFORM pawl_api._need_task(task);
+    PERFORM pawl_api._need_one('task', task);
     SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]') INTO items
       FROM (SELECT s.* FROM pawl_dag.steps s WHERE s.task_uuid = task AND (after IS NULL OR (s.level, s.name) > (after[1]::integer, after[2])) ORDER BY s.level, s.name LIMIT page) s;
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page
@@ -49,7 +49,10 @@ DECLARE
     task uuid := pawl_api._uuid(q, 'task');
     step uuid := pawl_api._uuid(q, 'step');
 BEGIN
-    PERFORM pawl_api._need_task(task);
+    PERFORM pawl_api._need('pawl_dag');
+    IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
+        PERFORM pawl._raise('P0002', format('there is no step %s of task %s', step, task));
+    END IF;
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'transition_id' || jsonb_build_object('transition_uuid', a.transition_id) ORDER BY a.sort_key), '[]')
                                           FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);
 END
@@ -66,7 +69,7 @@ DECLARE
     page integer := pawl_api._limit(q);
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need_task(task);
+    PERFORM pawl_api._need_one('task', task);
     SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') INTO items
       FROM (SELECT l.* FROM pawl_dag.task_transitions_log l WHERE l.task_uuid = task AND l.sort_key > after ORDER BY l.sort_key LIMIT page) l;
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'sort_key']]) END);
@@ -81,7 +84,7 @@ AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
 BEGIN
-    PERFORM pawl_api._need_task(task);
+    PERFORM pawl_api._need_one('task', task);
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(r) ORDER BY r.level, r.name), '[]') FROM pawl_dag.step_readiness(task) r), 'next', NULL);
 END
 $function$;
@@ -94,7 +97,7 @@ AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
 BEGIN
-    PERFORM pawl_api._need_task(task);
+    PERFORM pawl_api._need_one('task', task);
     RETURN (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c);
 END
 $function$;

@@ -68,7 +68,7 @@ AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
 BEGIN
-    PERFORM pawl_api._need_task(task);
+    PERFORM pawl_api._need_one('task', task);
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.dlq_timestamp DESC), '[]') FROM pawl_dag.dlq d WHERE d.task_uuid = task), 'next', NULL);
 END
 $function$;

@@ -1,30 +1,5 @@
 -- Bulk operations (pawl_bulk): what is seen of them. Paths and parameters are the original's, fields those of the views.
 
-CREATE FUNCTION pawl_api._need_operation(operation uuid) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    PERFORM pawl_api._need('pawl_bulk');
-    IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = _need_operation.operation) THEN
-        PERFORM pawl._raise('P0002', format('there is no operation %s', operation));
-    END IF;
-END
-$function$;
-COMMENT ON FUNCTION pawl_api._need_operation(uuid) IS 'internal: refuses an operation that is not there (P0002), or where pawl_bulk is not (0A000)';
-
--- A page by one key of its items, given as JSON in their order.
-CREATE FUNCTION pawl_api._page(items jsonb, page integer, VARIADIC keys text[]) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next', CASE WHEN jsonb_array_length(items) = page
-        THEN pawl_api._cursor(ARRAY(SELECT items #>> ARRAY[(page - 1)::text, k] FROM unnest(keys) WITH ORDINALITY u(k, n) ORDER BY n)) END);
-END
-$function$;
-COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS 'internal: a page, whose next one begins behind the keys of its last item';
-
 CREATE FUNCTION pawl_api.list_definitions(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -89,7 +64,7 @@ AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = id);
 END
 $function$;
@@ -104,7 +79,7 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
     o record;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = id;
     RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = id) || jsonb_build_object('metadata', o.metadata, 'source', o.source, 'format', o.format, 'columns', to_jsonb(o.columns),
         'input_bytes', o.input_bytes, 'checksum', o.checksum, 'sealed', o.sealed, 'input_error', o.input_error, 'track_row_data', o.track_row_data, 'paused_by', o.paused_by,
@@ -126,7 +101,7 @@ DECLARE
     looked integer;
     last_row bigint;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     -- a page of failed rows, each with all its errors, found by the two indexes on them
     SELECT count(*), max(f.row_number) INTO looked, last_row FROM (
         SELECT r.row_number FROM ((SELECT v.row_number FROM pawl_bulk.validations v WHERE v.operation = id AND v.errors IS NOT NULL AND v.row_number > after ORDER BY v.row_number LIMIT page)
@@ -147,7 +122,7 @@ AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(e) ORDER BY e.rows DESC), '[]') FROM pawl_bulk.error_summary e WHERE e.operation = id), 'next', NULL);
 END
 $function$;
@@ -179,22 +154,20 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
     page integer := pawl_api._limit(q);
     after bigint := coalesce((pawl_api._after(q, 1))[1]::bigint, 0);
-    l record;
-    looked integer := 0;
-    items jsonb := '[]';
+    states text[] := string_to_array(q ->> 'state', ',');
+    looked_until text;
+    items jsonb;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
-    FOR l IN SELECT x.row_number, x.row_id, x.state, x.step_name FROM pawl_bulk.latest_records x WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number LIMIT looked_at LOOP
-        looked := looked + 1;
-        IF (q ->> 'rowId' IS NULL OR l.row_id = q ->> 'rowId') AND (q ->> 'state' IS NULL OR l.state = ANY (string_to_array(q ->> 'state', ',')))
-            AND (q ->> 'stepName' IS NULL OR l.step_name = q ->> 'stepName') THEN
-            items := items || pawl_api._bulk_row(id, l.row_number, l.row_number);
-        END IF;
-        IF jsonb_array_length(items) = page OR looked = looked_at THEN
-            RETURN jsonb_build_object('items', items, 'next', pawl_api._cursor(ARRAY[l.row_number::text]));
-        END IF;
-    END LOOP;
-    RETURN jsonb_build_object('items', items, 'next', NULL);
+    PERFORM pawl_api._need_one('operation', id);
+    SELECT jsonb_agg(pawl_api._bulk_row(id, f.row_number, f.row_number) -> 0 ORDER BY f.row_number) INTO items
+      FROM (SELECT l.row_number FROM (SELECT x.row_number, x.row_id, x.state, x.step_name FROM pawl_bulk.latest_records x
+                                       WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number LIMIT looked_at) l
+             WHERE (q ->> 'rowId' IS NULL OR l.row_id = q ->> 'rowId') AND (states IS NULL OR l.state = ANY (states)) AND (q ->> 'stepName' IS NULL OR l.step_name = q ->> 'stepName')
+             ORDER BY l.row_number LIMIT page) f;
+    IF coalesce(jsonb_array_length(items), 0) < page THEN
+        SELECT x.row_number INTO looked_until FROM pawl_bulk.latest_records x WHERE x.operation = id AND x.row_number > after ORDER BY x.row_number OFFSET looked_at - 1 LIMIT 1;
+    END IF;
+    RETURN pawl_api._filtered_page(items, page, 'row_number', looked_until);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.bulk_rows(jsonb) IS 'route: rows with where they stand and all their records; rowId, state, stepName. Filters look at 5,000 rows a page';
@@ -208,7 +181,7 @@ DECLARE
     wanted bigint := (q ->> 'row')::bigint;
     found_one jsonb;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     found_one := pawl_api._bulk_row(id, wanted, wanted) -> 0;
     IF found_one IS NULL THEN
         PERFORM pawl._raise('P0002', format('operation %s has no row %s', id, wanted));
@@ -230,7 +203,7 @@ DECLARE
     after text[] := coalesce(pawl_api._after(q, 2), '{0,-1}');
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     SELECT jsonb_agg(jsonb_build_object('key', k.key, 'row_number', w.row_number, 'step_index', w.step_index, 'step_name', s.step_name, 'since', r.started_at, 'timeout_at', w.deadline_at)
                      ORDER BY w.row_number, w.step_index) INTO items
       FROM (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = id AND x.kind = 'signal' AND (x.row_number, x.step_index) > (after[1]::bigint, after[2]::integer)
@@ -251,7 +224,7 @@ AS $function$
 DECLARE
     id uuid := pawl_api._uuid(q, 'id');
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     RETURN (SELECT jsonb_build_object('eligible', c.eligible, 'reason', c.reason, 'message', c.message) FROM pawl_bulk.can_retry(id) c);
 END
 $function$;
@@ -267,7 +240,7 @@ DECLARE
     after text[] := coalesce(pawl_api._after(q, 3), '{0,-1,-1}');
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     SELECT jsonb_agg(to_jsonb(h) - 'operation' ORDER BY h.row_number, h.step_index, h.attempt) INTO items
       FROM (SELECT x.* FROM pawl_bulk.retry_history x WHERE x.operation = id AND (x.row_number, x.step_index, x.attempt) > (after[1]::bigint, after[2]::integer, after[3]::integer)
                AND (q ->> 'rowNumber' IS NULL OR x.row_number = (q ->> 'rowNumber')::bigint) ORDER BY x.row_number, x.step_index, x.attempt LIMIT page) h;
@@ -313,7 +286,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    PERFORM pawl_api._need_operation(pawl_api._uuid(q, 'id'));
+    PERFORM pawl_api._need_one('operation', pawl_api._uuid(q, 'id'));
     RETURN pawl_api._bulk_events(q, pawl_api._uuid(q, 'id'));
 END
 $function$;

@@ -1,6 +1,6 @@
 -- What operators do to bulk operations, and the parts of uploads and exports that are SQL.
 
-CREATE FUNCTION pawl_api._operate_bulk(q jsonb, action text) RETURNS jsonb
+CREATE FUNCTION pawl_api._operate_bulk(q jsonb, body jsonb, action text) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -8,7 +8,7 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
     moved boolean;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._object(body, '{}'), pawl_api._need_one('operation', id);
     CASE action
         WHEN 'cancel' THEN moved := pawl_bulk.cancel(id);
         WHEN 'pause' THEN moved := pawl_bulk.pause(id);
@@ -17,19 +17,19 @@ BEGIN
     RETURN pawl_api.bulk_status(q) || jsonb_build_object('moved', moved);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._operate_bulk(jsonb, text) IS 'internal: what an operator does to an operation';
+COMMENT ON FUNCTION pawl_api._operate_bulk(jsonb, jsonb, text) IS 'internal: what an operator does to an operation';
 
 CREATE FUNCTION pawl_api.cancel_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, 'cancel'); END;
+BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'cancel'); END;
 COMMENT ON FUNCTION pawl_api.cancel_bulk(jsonb, jsonb) IS 'route: cancels an operation; moved is false where it is cancelled already';
 CREATE FUNCTION pawl_api.pause_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, 'pause'); END;
+BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'pause'); END;
 COMMENT ON FUNCTION pawl_api.pause_bulk(jsonb, jsonb) IS 'route: pauses an operation';
 CREATE FUNCTION pawl_api.resume_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, 'resume'); END;
+BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'resume'); END;
 COMMENT ON FUNCTION pawl_api.resume_bulk(jsonb, jsonb) IS 'route: lets a paused operation go on';
 
 CREATE FUNCTION pawl_api._signal_bulk(q jsonb, result text, body jsonb) RETURNS jsonb
@@ -41,7 +41,7 @@ DECLARE
     b jsonb := pawl_api._object(body, '{errorMessage,message,payload,attempt}');
     answer text;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     answer := pawl_bulk.signal(id, q ->> 'key', result, coalesce(b ->> 'errorMessage', b ->> 'message'), b -> 'payload', (b ->> 'attempt')::integer);
     IF answer IN ('late', 'refused') THEN
         PERFORM pawl._raise('55000', format('the signal came too late: %s', answer), 'The row has failed, timed out or was cancelled, or its operation is at rest.');
@@ -66,7 +66,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     RETURN (SELECT jsonb_build_object('operation', id, 'submitted', r.submitted, 'skipped', r.skipped) FROM pawl_bulk.retry(id, rows, error_types, steps) r);
 END
 $function$;
@@ -118,7 +118,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    PERFORM pawl_api._need_operation(pawl_api._uuid(q, 'id'));
+    PERFORM pawl_api._need_one('operation', pawl_api._uuid(q, 'id'));
     RETURN pawl_bulk.export_command(pawl_api._uuid(q, 'id'), coalesce(q ->> 'mode', 'report'), coalesce(q ->> 'format', 'csv'), string_to_array(q ->> 'state', ','),
         string_to_array(q ->> 'errorType', ','), string_to_array(q ->> 'stepName', ','));
 END
@@ -134,7 +134,7 @@ DECLARE
     id uuid := pawl_api._uuid(q, 'id');
     o record;
 BEGIN
-    PERFORM pawl_api._need_operation(id);
+    PERFORM pawl_api._need_one('operation', id);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = id;
     IF NOT EXISTS (SELECT FROM pawl_bulk.input i WHERE i.operation = id) THEN
         PERFORM pawl._raise('P0002', format('the input of operation %s was not kept', id));

@@ -1,25 +1,11 @@
 -- Sagas (pawl_saga): flows, their atoms, the job board.
 
-CREATE FUNCTION pawl_api._need_flow(flow uuid) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    PERFORM pawl_api._need('pawl_saga');
-    IF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow) THEN
-        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
-    END IF;
-END
-$function$;
-COMMENT ON FUNCTION pawl_api._need_flow(uuid) IS 'internal: refuses a flow that is not there (P0002), or where pawl_saga is not (0A000)';
-
 CREATE FUNCTION pawl_api._flow(flow uuid) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN (SELECT to_jsonb(f) || jsonb_build_object('tasks', (SELECT coalesce(jsonb_object_agg(t.state, t.n), '{}')
-                                                                 FROM (SELECT x.state, count(*) AS n FROM pawl_saga.tasks x WHERE x.flow_uuid = flow GROUP BY x.state) t))
+    RETURN (SELECT to_jsonb(f) || jsonb_build_object('tasks', pawl_api._counts(ARRAY(SELECT x.state FROM pawl_saga.tasks x WHERE x.flow_uuid = flow)))
               FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
 END
 $function$;
@@ -34,21 +20,17 @@ DECLARE
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
     states text[] := string_to_array(q ->> 'state', ',');
-    f record;
-    looked integer := 0;
-    items jsonb := '[]';
+    looked_until text;
+    items jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_saga');
-    FOR f IN SELECT x.flow_uuid, x.state, x.name FROM pawl_saga.flows x WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC LIMIT looked_at LOOP
-        looked := looked + 1;
-        IF (states IS NULL OR f.state = ANY (states)) AND (q ->> 'name' IS NULL OR f.name = q ->> 'name') THEN
-            items := items || pawl_api._flow(f.flow_uuid);
-        END IF;
-        IF jsonb_array_length(items) = page OR looked = looked_at THEN
-            RETURN jsonb_build_object('items', items, 'next', pawl_api._cursor(ARRAY[f.flow_uuid::text]));
-        END IF;
-    END LOOP;
-    RETURN jsonb_build_object('items', items, 'next', NULL);
+    SELECT jsonb_agg(pawl_api._flow(f.flow_uuid) ORDER BY f.flow_uuid DESC) INTO items
+      FROM (SELECT l.flow_uuid FROM (SELECT x.flow_uuid, x.state, x.name FROM pawl_saga.flows x WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC LIMIT looked_at) l
+             WHERE (states IS NULL OR l.state = ANY (states)) AND (q ->> 'name' IS NULL OR l.name = q ->> 'name') ORDER BY l.flow_uuid DESC LIMIT page) f;
+    IF coalesce(jsonb_array_length(items), 0) < page THEN
+        SELECT x.flow_uuid INTO looked_until FROM pawl_saga.flows x WHERE x.flow_uuid < before ORDER BY x.flow_uuid DESC OFFSET looked_at - 1 LIMIT 1;
+    END IF;
+    RETURN pawl_api._filtered_page(items, page, 'flow_uuid', looked_until);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.list_flows(jsonb) IS 'route: flows, newest first; state (several by comma), name. Filters look at 20,000 flows a page';
@@ -60,7 +42,7 @@ AS $function$
 DECLARE
     flow uuid := pawl_api._uuid(q, 'flow');
 BEGIN
-    PERFORM pawl_api._need_flow(flow);
+    PERFORM pawl_api._need_one('flow', flow);
     RETURN pawl_api._flow(flow) || jsonb_build_object(
         'atoms', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'flow_uuid' ORDER BY a.node), '[]') FROM pawl_saga.atoms a WHERE a.flow_uuid = flow),
         'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.from_node, e.to_node) ORDER BY e.from_node, e.to_node), '[]')
@@ -81,7 +63,7 @@ DECLARE
     after integer := coalesce((pawl_api._after(q, 1))[1]::integer, -1);
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need_flow(flow);
+    PERFORM pawl_api._need_one('flow', flow);
     SELECT jsonb_agg(to_jsonb(a) - 'flow_uuid' ORDER BY a.node) INTO items
       FROM (SELECT x.* FROM pawl_saga.atoms x WHERE x.flow_uuid = flow AND x.node > after ORDER BY x.node LIMIT page) a;
     RETURN pawl_api._page(items, page, 'node');
@@ -99,7 +81,7 @@ DECLARE
     after text[] := coalesce(pawl_api._after(q, 2), '{-infinity,00000000-0000-0000-0000-000000000000}');
     items jsonb;
 BEGIN
-    PERFORM pawl_api._need_flow(flow);
+    PERFORM pawl_api._need_one('flow', flow);
     SELECT jsonb_agg(to_jsonb(l) - 'flow_uuid' ORDER BY l.created_at, l.id) INTO items
       FROM (SELECT x.* FROM pawl_saga.timeline x WHERE x.flow_uuid = flow AND (x.created_at, x.id) > (after[1]::timestamptz, after[2]::uuid) ORDER BY x.created_at, x.id LIMIT page) l;
     RETURN pawl_api._page(items, page, 'created_at', 'id');
@@ -112,12 +94,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    b jsonb := pawl_api._object(body, '{name,inputs,defer_reverts,never_resolve,version}');
+    b jsonb := pawl_api._order('pawl_saga', body, '{name,inputs,defer_reverts,never_resolve,version}');
     made uuid;
 BEGIN
-    PERFORM pawl_api._need('pawl_saga');
-    made := pawl_saga.start(pawl_api._required(b, 'name'), coalesce(b -> 'inputs', '{}'), coalesce((b ->> 'defer_reverts')::boolean, false),
-        coalesce((b ->> 'never_resolve')::boolean, false), (b ->> 'version')::integer);
+    made := pawl_saga.start(pawl_api._required(b, 'name'), coalesce(b -> 'inputs', '{}'),
+        coalesce((b ->> 'defer_reverts')::boolean, false), coalesce((b ->> 'never_resolve')::boolean, false), (b ->> 'version')::integer);
     RETURN pawl_api.get_flow(jsonb_build_object('flow', made));
 END
 $function$;
@@ -131,7 +112,7 @@ DECLARE
     flow uuid := pawl_api._uuid(q, 'flow');
     b jsonb := pawl_api._object(body, '{reason}');
 BEGIN
-    PERFORM pawl_api._need_flow(flow);
+    PERFORM pawl_api._need_one('flow', flow);
     CASE action
         WHEN 'suspend' THEN PERFORM pawl_saga.suspend(flow);
         WHEN 'resume' THEN PERFORM pawl_saga.resume(flow);
@@ -186,10 +167,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    b jsonb := pawl_api._object(body, '{name,flow,inputs,details,priority,board}');
+    b jsonb := pawl_api._order('pawl_saga', body, '{name,flow,inputs,details,priority,board}');
     made uuid;
 BEGIN
-    PERFORM pawl_api._need('pawl_saga');
     made := pawl_saga.post(pawl_api._required(b, 'name'), b ->> 'flow', coalesce(b -> 'inputs', '{}'), coalesce(b -> 'details', '{}'),
         coalesce(b ->> 'priority', 'NORMAL'), coalesce(b ->> 'board', 'default'));
     RETURN pawl_api.get_job(jsonb_build_object('job', made));

@@ -33,12 +33,11 @@ BEGIN
         RETURN jsonb_build_object('tasks_open', NULL, 'dead_letters', NULL);
     END IF;
     RETURN jsonb_build_object(
-        'tasks_open', (SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}') FROM (
-            SELECT o.state, count(*) AS n FROM (
-                (SELECT t.state FROM pawl_dag.tasks t WHERE t.watch_at IS NOT NULL ORDER BY t.watch_at LIMIT 10000)
-                UNION ALL (SELECT t.state FROM pawl_dag.tasks t WHERE t.evaluate AND t.watch_at IS NULL ORDER BY t.rank DESC, t.task_uuid LIMIT 10000)
-                UNION ALL (SELECT t.state FROM (SELECT d.task_uuid FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' ORDER BY d.task_uuid LIMIT 10000) d
-                             JOIN pawl_dag.tasks t ON t.task_uuid = d.task_uuid WHERE t.watch_at IS NULL AND NOT t.evaluate)) o GROUP BY o.state) c),
+        'tasks_open', pawl_api._counts(ARRAY(
+            (SELECT t.state FROM pawl_dag.tasks t WHERE t.watch_at IS NOT NULL ORDER BY t.watch_at LIMIT 10000)
+            UNION ALL (SELECT t.state FROM pawl_dag.tasks t WHERE t.evaluate AND t.watch_at IS NULL ORDER BY t.rank DESC, t.task_uuid LIMIT 10000)
+            UNION ALL (SELECT t.state FROM (SELECT d.task_uuid FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' ORDER BY d.task_uuid LIMIT 10000) d
+                         JOIN pawl_dag.tasks t ON t.task_uuid = d.task_uuid WHERE t.watch_at IS NULL AND NOT t.evaluate))),
         'dead_letters', (SELECT count(*) FROM (SELECT FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' ORDER BY d.task_uuid LIMIT 10000) d));
 END
 $function$;
@@ -115,9 +114,7 @@ BEGIN
     IF to_regclass('pawl_saga.flows') IS NULL THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT coalesce(jsonb_object_agg(c.state, c.n), '{}') FROM (
-        SELECT o.state, count(*) AS n FROM (SELECT f.state FROM pawl_saga.flows f WHERE f.state <> 'SUCCESS' AND f.state <> 'REVERTED' ORDER BY f.state, f.flow_uuid LIMIT 10000) o
-         GROUP BY o.state) c);
+    RETURN pawl_api._counts(ARRAY(SELECT f.state FROM pawl_saga.flows f WHERE f.state <> 'SUCCESS' AND f.state <> 'REVERTED' ORDER BY f.state, f.flow_uuid LIMIT 10000));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._overview_flows() IS 'internal: flows that are not done, by state; null where pawl_saga is not installed';

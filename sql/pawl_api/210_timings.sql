@@ -7,7 +7,7 @@ AS $function$
 DECLARE
     task uuid := pawl_api._uuid(q, 'task');
 BEGIN
-    PERFORM pawl_api._need('pawl_dag');
+    PERFORM pawl_api._need_one('task', task);
     RETURN jsonb_build_object('next', NULL, 'items', (
         SELECT coalesce(jsonb_agg(jsonb_build_object('step_uuid', t.step_uuid, 'began_at', t.created_at, 'ended_at', t.ended_at) ORDER BY t.created_at), '[]')
           FROM (SELECT DISTINCT ON (w.step_uuid) w.* FROM (

@@ -195,24 +195,8 @@ CREATE TRIGGER watched BEFORE UPDATE OF deadline_at, entered_at, stale_after ON 
 
 -- What a step's move does to its own row.
 CREATE FUNCTION pawl_dag._step_entered() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    CASE NEW.state
-        WHEN 'in_progress' THEN
-            NEW.last_attempted_at := clock_timestamp();
-            NEW.permanent := false;
-            NEW.backoff_request := NULL;
-        WHEN 'enqueued_as_error_for_orchestration' THEN
-            NEW.last_failure_at := clock_timestamp();
-        WHEN 'waiting_for_retry' THEN
-            NEW.last_failure_at := coalesce(NEW.last_failure_at, clock_timestamp());
-        ELSE NULL;
-    END CASE;
-    RETURN NEW;
-END
-$function$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_dag_step_entered';
 COMMENT ON FUNCTION pawl_dag._step_entered() IS 'internal: what a step remembers of the state it enters';
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))

@@ -1,5 +1,17 @@
 -- What workers do: they claim tasks and report what came of them. Tasks that are SQL functions are run by a duty.
 
+CREATE FUNCTION pawl_saga._check_batch(batch integer) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._check_batch(integer) IS 'internal: the argument of duties, checked; 22023';
+
 -- What a lost worker left, and what was decided to be reverted since: nobody knows what came of it, so it has failed.
 CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -76,30 +88,19 @@ $function$;
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
 'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom. pawl.claim takes rows as well';
 
-CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
+-- One look at what is reported, and the moves that follow.
+CREATE FUNCTION pawl_saga._report(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 SET plan_cache_mode = force_generic_plan
-SET pawl.event = ''
-SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 DECLARE
-    caller text := coalesce(current_setting('pawl.processor', true), '');
-    worker text := coalesce(report.processor, nullif(caller, ''));
     seen record;
 BEGIN
-    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
-            '[{"flow_uuid": "…", "node": 1, "fence": 1, "result": {…}}, {"flow_uuid": "…", "node": 2, "fence": 1, "failure": {"message": "…"}}]');
-    END IF;
-    IF worker IS NULL THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''…''');
-    END IF;
-    PERFORM set_config('pawl.processor', worker, true);
     -- flows first, then tasks: everybody who decides something locks in this order
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
     FOR seen IN
@@ -109,7 +110,7 @@ BEGIN
                        CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
                             WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
                             WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN 'again'
-                            WHEN t.worker IS DISTINCT FROM worker THEN 'PW004 the task belongs to somebody else'
+                            WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
                             WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
                   FROM (SELECT DISTINCT ON (1, 2) (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
                           FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n) ORDER BY 1, 2, e.n) r
@@ -130,7 +131,45 @@ BEGIN
         RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
           FROM unnest(seen.flows, seen.nodes) r(flow, node) LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
     END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, once; PW005: a lease ended in the middle of it';
+
+CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller text := coalesce(current_setting('pawl.processor', true), '');
+    worker text := coalesce(report.processor, nullif(caller, ''));
+    answers record;
+BEGIN
+    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+            '[{"flow_uuid": "…", "node": 1, "fence": 1, "result": {…}}, {"flow_uuid": "…", "node": 2, "fence": 1, "failure": {"message": "…"}}]');
+    END IF;
+    IF worker IS NULL THEN
+        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''…''');
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    -- a lease may end between the look and the move: then all is undone and looked at again, and that task is lost
+    FOR look IN 1..3 LOOP
+        BEGIN
+            SELECT array_agg(r.flow_uuid) AS flows, array_agg(r.node) AS nodes, array_agg(r.ok) AS oks, array_agg(r.state) AS states, array_agg(r.problem) AS problems
+              INTO answers FROM pawl_saga._report(results, worker) r;
+            EXIT;
+        EXCEPTION WHEN SQLSTATE 'PW005' THEN
+            IF look = 3 THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
+    RETURN QUERY SELECT a.* FROM unnest(answers.flows, answers.nodes, answers.oks, answers.states, answers.problems) a;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
@@ -168,9 +207,7 @@ DECLARE
     detail text;
     code text;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     done := 0;
     WHILE done < batch LOOP
         reports := '{}';

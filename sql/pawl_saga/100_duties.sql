@@ -10,9 +10,7 @@ AS $function$
 DECLARE
     due record;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     done := 0;
     FOR due IN
         SELECT f.flow_uuid, array_agg(r.node ORDER BY r.node) AS nodes
@@ -43,9 +41,7 @@ DECLARE
     late_flows uuid[];
     late_nodes integer[];
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     PERFORM FROM pawl_saga.flows f
       WHERE f.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t WHERE t.timeout_at <= clock_timestamp() ORDER BY t.timeout_at LIMIT batch) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
     SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO late_flows, late_nodes
@@ -75,9 +71,7 @@ AS $function$
 DECLARE
     due record;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     done := 0;
     FOR due IN
         SELECT f.flow_uuid, array_agg(t.node ORDER BY t.node) AS nodes

@@ -232,9 +232,7 @@ DECLARE
     job record;
     said text;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     done := 0;
     -- a suspended flow keeps its job: back on the board, the next call would take it and undo what the operator said
     FOR job IN

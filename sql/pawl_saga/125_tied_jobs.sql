@@ -45,9 +45,7 @@ DECLARE
     gone integer[];
     job record;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl_saga._check_batch(batch);
     done := 0;
     -- the jobs first and then the locks: a session whose job is seen here had its lock before
     SELECT array_agg(DISTINCT j.session_lock) INTO gone FROM pawl_saga.jobs j WHERE j.session_lock IS NOT NULL;

@@ -82,6 +82,16 @@ CREATE TABLE pawl.pruned_log (
     pruned_by text NOT NULL DEFAULT CURRENT_USER
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
+CREATE TABLE pawl.log_upkeep (
+    log regclass NOT NULL PRIMARY KEY,
+    keep interval,
+    only_terminal boolean NOT NULL DEFAULT true,
+    period text COLLATE "C",
+    ahead integer NOT NULL DEFAULT 3,
+    declared_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    declared_by text NOT NULL DEFAULT CURRENT_USER
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.log_upkeep', '');
 
 -- what extensions define and attach comes back with them, not with a dump
 CREATE FUNCTION pawl._creating_extension() RETURNS name

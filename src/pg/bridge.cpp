@@ -8,6 +8,8 @@
 
 namespace pawl::pg {
 
+void (*on_failure)(int sqlstate) noexcept = nullptr;
+
 namespace {
 
 // What is known of an exception once it has been caught, in plain memory: nothing may allocate inside a handler (an exception
@@ -50,6 +52,9 @@ void keep_definition_error(Image& image, const core::Error& error) noexcept {
                     error.where.column);
     }
 }
+
+// Of class PW.
+bool is_ours(int sqlstate) { return ERRCODE_TO_CATEGORY(sqlstate) == ERRCODE_TO_CATEGORY(sqlstate::no_such_transition); }
 
 // True when the body returned; false when it threw, and then the image says what.
 bool run(Implementation implementation, FunctionCallInfo fcinfo, Datum& result, Image& image) noexcept {
@@ -106,6 +111,7 @@ Datum guarded(Implementation implementation, FunctionCallInfo fcinfo) {
     error_context_stack = context_stack;
     MemoryContextSwitchTo(memory);
     if (image.raised != nullptr) ReThrowError(image.raised);
+    if (on_failure != nullptr && is_ours(image.sqlstate)) on_failure(image.sqlstate);
     ereport(ERROR, (errcode(image.sqlstate), errmsg("%s", image.message), image.detail[0] ? errdetail("%s", image.detail) : 0,
                     image.hint[0] ? errhint("%s", image.hint) : 0));
 }

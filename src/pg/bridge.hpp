@@ -56,6 +56,9 @@ auto call(F&& body) -> std::invoke_result_t<F&> {
     }
 }
 
+// Told of every Failure, and of every definition error, that leaves C++ code; null: nobody.
+extern void (*on_failure)(int sqlstate) noexcept;
+
 using Implementation = Datum (*)(FunctionCallInfo);
 
 // Runs the C++ body of a SQL-callable function; whatever it throws is reported as a PostgreSQL error after the last C++

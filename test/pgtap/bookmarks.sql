@@ -146,6 +146,20 @@ reset session_replication_role;
 do $$ declare done bigint := 0; begin while done = 0 and clock_timestamp() < now() + interval '1 min' loop select r.done into done from pawl.reap('job') r; end loop; end $$;
 select is((select count(*) from job where owner = 'v'), 0::bigint, 'a lease that was set back is found when the head is looked at again');
 
+-- leases that would still run: what is dead lies between now and the one that lives
+insert into job (id, place, queue) select g, g, 'e' from generate_series(60001, 99000) g;
+select count(*) from generate_series(1, 4) g, pawl.claim(null::job, processor => 'h', queue => 'e', batch => 10000 - g, lease => '1 hour') \g /dev/null
+select count(*) from pawl.claim(null::job, processor => 'h', queue => 'b', lease => '2 hours') \g /dev/null
+set session_replication_role = replica;
+update job set state = 'done', owner = null, lease = null where owner = 'h' and queue = 'e';
+reset session_replication_role;
+select touched($$select * from pawl.reap('job')$$) as head \gset
+select touched($$select * from pawl.reap('job')$$) as second \gset
+select touched($$select * from pawl.reap('job')$$) as third \gset
+\echo # pages: head :head, then :second, :third
+select ok(:head > 256, 'leases that nobody has any more lie before the next one');
+select ok(least(:second, :third) < :head / 5, 'they are not read over again');
+
 -- Claims --------------------------------------------------------------------------------------------------------------------------------
 insert into job (id, place, queue) select g, g, 'c' from generate_series(100001, 150100) g;
 select count(*) from generate_series(1, 5) g, pawl.claim(null::job, processor => 'u', queue => 'c', batch => 10000 + g * 0) \g /dev/null

@@ -118,6 +118,51 @@ update pawl_dag.steps set next_retry_at = clock_timestamp() - interval '1 second
 select is((select done from pawl.fire_due('pawl_dag.steps')), 1::bigint, 'the wait is over');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'and the second attempt does it');
+-- claims with all that a worker needs, and the round trip that moves tasks on before
+select pawl_dag.start_task('diamond', '{"of": "claims"}') as task \gset
+select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c')), 0::bigint, 'nobody has enqueued anything');
+select is_rows($$select name, handler, fence, attempts, context, parents from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', orchestrate => 100)$$,
+    $$values ('a', 'a', 1, 1, '{"of": "claims"}', '{}')$$, 'the same call enqueues and claims');
+select from pawl_dag.report((select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence, 'result', '{"from": "a"}'::jsonb)) from pawl_dag.steps
+    where task_uuid = :'task' and state = 'in_progress'), 'c0000000-0000-7000-8000-00000000000c');
+select is_rows(format($$select name, parents, correlation_id = (select t.correlation_id from pawl_dag.tasks t where t.task_uuid = %L) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c',
+    batch => 5, lease => '1 hour', orchestrate => 100)$$, :'task'),
+    $$values ('b', '{"a": {"state": "complete", "result": {"from": "a"}}}', true), ('c', '{"a": {"state": "complete", "result": {"from": "a"}}}', true)$$, 'with what their parents brought');
+select ok(bool_and(lease_until > now() + '50 min' and worker_uuid = 'c0000000-0000-7000-8000-00000000000c' and last_attempted_at is not null), 'for so long')
+  from pawl_dag.steps where task_uuid = :'task' and state = 'in_progress';
+select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', 'elsewhere', 5, orchestrate => 100)), 0::bigint, 'of one namespace');
+select throws_ok($$select pawl_dag.claim(null)$$, 'PW004', null, 'by somebody');
+select throws_ok($$select pawl_dag.claim('x', orchestrate => 0)$$, '22023', null, 'as many tasks as an orchestrator takes');
+select pawl_dag.cancel_task(:'task') \g /dev/null
+create temporary table stepless (state text);
+create trigger wrong after update on stepless for each row execute function pawl_dag._step_entered();
+insert into stepless values ('in_progress');
+select throws_ok($$update stepless set state = 'x'$$, '39P01', null, 'what a step remembers is told by a trigger before its update');
+
+-- a lease that ends after the report has looked at it: the trigger holds the report up until then
+select pawl_dag.start_task('diamond') as task \gset
+select from pawl_dag.orchestrate();
+select from pawl_dag.report((select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence, 'result', 1))
+    from pawl.claim(null::pawl_dag.steps, 'Start', 'b0000000-0000-7000-8000-00000000000b', queue => 'default')), 'b0000000-0000-7000-8000-00000000000b');
+select from pawl_dag.orchestrate();
+create temporary table held as select task_uuid, step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start', 'b0000000-0000-7000-8000-00000000000b', '200 ms', queue => 'default');
+insert into held select task_uuid, step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start', 'b0000000-0000-7000-8000-00000000000b', '1 hour', queue => 'default');
+create function held_up() returns trigger language plpgsql as $$
+begin
+    while exists (select from pawl_dag.steps where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '5 s') loop
+    end loop;
+    return null;
+end $$;
+create trigger held_up before update on pawl_dag.steps for each statement execute function held_up();
+select is_rows(format('select left(step_uuid::text, 0), ok, state, left(problem, 5) from pawl_dag.report(%L, %L)', (select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid,
+    'fence', fence, 'result', 1)) from held), 'b0000000-0000-7000-8000-00000000000b'),
+    $$values ('', false, 'in_progress', 'PW005'), ('', true, 'enqueued_for_orchestration', null)$$, 'a step whose lease ends in the middle of a report is lost, and the other is reported');
+drop trigger held_up on pawl_dag.steps;
+select is((select string_agg(state, ',' order by state) from pawl_dag.steps s join held h using (task_uuid, step_uuid)), 'enqueued_for_orchestration,in_progress', 'as the rows say');
+select is(current_setting('pawl.processor', true), '', 'whoever reported is forgotten');
+select is((select done from pawl.reap('pawl_dag.steps')), 1::bigint, 'what was lost is taken back');
+select is((select count(*) from pawl_dag.step_result_audit where task_uuid = :'task'), 2::bigint, 'and no result was audited for it');
+select pawl_dag.cancel_task(:'task') \g /dev/null
 select throws_ok($$select pawl_dag.report('{}', 'x')$$, '22023', null, 'a report is an array');
 select throws_ok($$select pawl_dag.report('[]')$$, 'PW004', null, 'of somebody');
 

@@ -97,6 +97,19 @@ select results_eq($$select sort_key, from_state, to_state, event from t_transiti
 select is((select state from t where id = 41), 'b', 'in the table, too');
 drop trigger goes_on on t_transitions;
 
+-- What the owner demands of every entry.
+create table strict (id int primary key, state text not null);
+select pawl.enforce('strict', 'state', 'm', history => true) \g /dev/null
+alter table strict_transitions alter processor set not null;
+select throws_ok($$insert into strict values (1, 'a')$$, '23502', null, 'an entry without what the log requires is refused');
+set pawl.processor = 'p';
+insert into strict values (1, 'a'), (2, 'a');
+alter table strict_transitions add check (event is distinct from 'go' or subject_id = 1);
+select lives_ok($$update strict set state = 'b' where id = 1$$, 'what a CHECK of the log allows');
+select throws_ok($$update strict set state = 'b' where id = 2$$, '23514', null, 'what it does not');
+reset pawl.processor;
+select throws_ok($$update strict set state = 'a' where id = 1$$, '23502', null, 'both at once');
+
 -- Constraints that are triggers.
 alter table t_transitions add constraint once unique (subject_id, sort_key, to_state) deferrable initially deferred;
 create table known (state text primary key);

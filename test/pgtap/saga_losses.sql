@@ -74,6 +74,25 @@ select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' orde
           'one has failed, the other is not wanted any more');
 select is((select count(*) from take(5, 'w13') where flow_uuid = :'f' and state = 'REVERTING'), 2::bigint, 'both are reverted');
 
+-- a lease that ends after the report has looked at it: the trigger holds the report up until then
+select pawl_saga.define('{"flow": "unordered", "name": "patience", "children": [{"task": "short"}, {"task": "long"}, {"task": "bad"}]}') \g /dev/null
+select pawl_saga.start('patience') as f \gset
+create temporary table held as select name, flow_uuid, node, fence from pawl_saga.claim('w14', 'default', 1, '200 ms');
+insert into held select name, flow_uuid, node, fence from pawl_saga.claim('w14', 'default', 2, '1 hour');
+create function held_up() returns trigger language plpgsql as $$
+begin
+    while exists (select from pawl_saga.tasks where lease_until > clock_timestamp() and lease_until < clock_timestamp() + interval '5 s') loop
+    end loop;
+    return null;
+end $$;
+create trigger held_up before update on pawl_saga.tasks for each statement execute function held_up();
+select is((select string_agg(concat_ws(' ', h.name, r.ok, r.state, left(r.problem, 5)), ', ' order by h.node) from pawl_saga.report((select jsonb_agg(jsonb_build_object('flow_uuid', flow_uuid, 'node', node, 'fence', fence)
+    || case name when 'bad' then '{"failure": {"message": "no"}}' else '{"result": 1}' end::jsonb order by node) from held), 'w14') r join held h using (flow_uuid, node)),
+    'short f RUNNING PW005, long t SUCCESS, bad t FAILURE', 'that task is lost, and the others are reported');
+drop trigger held_up on pawl_saga.tasks;
+select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'f'), 'short RUNNING REVERT, long SUCCESS REVERT, bad FAILURE REVERT',
+          'what was decided is decided once');
+
 -- a worker who gives up what he has is not lost
 select pawl_saga.start('deadly') as f \gset
 select name from take(1, 'w10') \gset

@@ -124,4 +124,6 @@ select is_empty($$select l.flow_uuid, l.node from (select x.*, lag(x.to_state) o
 select is_empty($$select f.flow_uuid from pawl_saga.flows f where f.state = 'SUCCESS' and exists (select from pawl_saga.atoms a where a.flow_uuid = f.flow_uuid and a.state not in ('SUCCESS', 'IGNORE'))
     or f.state = 'REVERTED' and exists (select from pawl_saga.atoms a where a.flow_uuid = f.flow_uuid and (a.state not in ('SUCCESS', 'PENDING', 'REVERTED', 'IGNORE') or a.state = 'SUCCESS' and a.intention <> 'EXECUTE'))$$,
     'every end is one that its atoms allow');
+select is_empty($$select a.flow_uuid, a.name from pawl_saga.atoms a where a.intention is distinct from coalesce((select i.to_intention from pawl_saga.intentions i
+    where i.flow_uuid = a.flow_uuid and i.node = a.node order by i.change_uuid desc limit 1), 'EXECUTE')$$, 'what each atom intends is the last that its record says');
 select * from finish();

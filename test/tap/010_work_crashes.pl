@@ -53,23 +53,10 @@ sub in_order
 	return;
 }
 
-sub killed_standing
+sub killed
 {
 	my ($what, $statement, $place) = @_;
-	my $before = one($node, $rows);
-	my $gate = $node->background_psql('postgres', on_error_stop => 0);
-	$gate->query('select pg_advisory_lock(1)');
-	my $session = $node->background_psql('postgres', on_error_stop => 0);
-	my $pid = $session->query('select pg_backend_pid()');
-	$session->query_until(qr/started/, "\\echo started\nset test.stop = '$place'; begin; $statement; commit;\n");
-	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
-		or die "$what did not come to $place";
-	is(kill('KILL', $pid), 1, "$what: killed in $place");
-	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ }, 'the postmaster to notice');
-	wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
-	eval { $session->quit };
-	eval { $gate->quit };
-	is(one($node, $rows), $before, "$what in $place: all is as it was before");
+	killed_standing($node, $rows, $what, $statement, $place);
 	sound($node, "$what in $place");
 	return;
 }
@@ -78,9 +65,9 @@ my %statement = (
 	claim => "select count(*) from pawl.claim(null::job, processor => 'w3', batch => 5)",
 	complete => "select count(*) from pawl.fire_many('job', array[1, 2, 3, 4], 'finish', processor => 'w1', tokens => array[1, 1, 1, 1])",
 	reap => "select * from pawl.reap('job', 5)");
-killed_standing('claim', $statement{claim}, $_) for qw(guard before_row after_row after_statement at_commit);
-killed_standing('complete', $statement{complete}, $_) for qw(before_row at_commit);
-killed_standing('reap', $statement{reap}, $_) for qw(guard after_row at_commit);
+killed('claim', $statement{claim}, $_) for qw(guard before_row after_row after_statement at_commit);
+killed('complete', $statement{complete}, $_) for qw(before_row at_commit);
+killed('reap', $statement{reap}, $_) for qw(guard after_row at_commit);
 is(one($node, $statement{claim}), 5, 'afterwards: rows are claimed');
 is(one($node, $statement{complete}), 4, 'afterwards: completed');
 is(one($node, 'select done from pawl.reap(\'job\')'), 10, 'afterwards: reaped');

@@ -37,8 +37,8 @@ my $daemon = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-forma
 my @workers = map { begin_program($node, 'example_worker', 'default', 4, 0.001, 600) } 1 .. 2;
 wait_until(sub { $daemon->{harness}->pump_nb; $daemon->{err} =~ /"port":(\d+)/ }, 'the port of pawld');
 my ($port) = $daemon->{err} =~ /"port":(\d+)/;
-wait_until(sub { (http_get($port, '/healthz'))[0] == 200 }, 'a healthy pawld');
-pass('/healthz says ok');
+wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'a pawld that is ready');
+pass('/readyz says ok');
 
 sub results { return one($node, "select count(*) from pawl_dag.step_transitions where to_state = 'enqueued_for_orchestration'") }
 wait_until(sub { results() >= 20 }, 'the first results');
@@ -48,11 +48,12 @@ push @workers, begin_program($node, 'example_worker', 'default', 4, 0.001, 600);
 wait_until(sub { results() >= $at_kill + 20 }, 'results after the kill');
 
 $node->stop('immediate');
-wait_until(sub { (http_get($port, '/healthz'))[0] == 503 }, 'pawld noticing that the database is gone');
-pass('/healthz says no while the database is down');
+wait_until(sub { (http_get($port, '/readyz'))[0] == 503 }, 'pawld noticing that the database is gone');
+pass('/readyz says no while the database is down');
+is((http_get($port, '/healthz'))[0], 200, 'but it is alive');
 $node->start;
 ok(all_ended($node, 'diamond'), 'every task ends, with one worker killed and the database gone for a while');
-wait_until(sub { (http_get($port, '/healthz'))[0] == 200 }, 'pawld healthy again');
+wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'pawld ready again');
 
 is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete', 'all complete');
 is(one($node, "select count(*) from pawl_dag.steps where result is null"), '0', 'every step has a result');

@@ -45,7 +45,7 @@ select pawl_saga.post('one', 'posted');
 select pawl_saga.claim_job(pawl_saga.post('two'), 'conductor');
 SQL
 my $picture = join ' union all ', map { "select '$_', count(*), md5(string_agg(t::text, '|' order by t::text)) from pawl_saga.$_ t" }
-  qw(definitions nodes edges votes parameters flows runs tasks retries junctions attempts signals jobs flow_transitions_log task_transitions_log retry_transitions_log job_transitions_log);
+  qw(definitions nodes edges votes parameters flows runs tasks retries junctions attempts intentions signals jobs flow_transitions_log task_transitions_log retry_transitions_log job_transitions_log);
 my $original = one($node, $picture);
 is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.flows)),
 	'backing off RUNNING, broken FAILURE, leased RUNNING, suspended SUSPENDED, waiting RUNNING', 'flows in several states');
@@ -112,8 +112,8 @@ my ($out, $err) = ('', '');
 IPC::Run::run(['psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('page'), '-f', "$dir/page.sql"], '>', \$out, '2>', \$err);
 unlike($err, qr/ERROR|FATAL/, 'all of them can be pasted') or diag($err);
 is(one($node, q(select string_agg(coalesce(inputs ->> 'town', name) || ' ' || state, ', ' order by created_at) from pawl_saga.flows), 'page'),
-	'Rome SUCCESS, Oslo REVERTED, letter RUNNING, order RUNNING, hard REVERTED, Rome SUCCESS', 'and they end as the page says');
-is(one($node, q(select string_agg(what || ' ' || n, ', ' order by what) from (select what, count(*) n from bookings where not cancelled group by what) b), 'page'), 'car 2, flight 2, hotel 2, letter 1', 'no booking of what was reverted stands');
+	'Rome SUCCESS, Oslo REVERTED, letter RUNNING, order RUNNING, hard REVERTED, Bonn SUCCESS, Rome SUCCESS', 'and they end as the page says');
+is(one($node, q(select string_agg(what || ' ' || n, ', ' order by what) from (select what, count(*) n from bookings where not cancelled group by what) b), 'page'), 'car 3, flight 3, hotel 3, letter 1', 'no booking of what was reverted stands');
 my $reference = slurp_file("$FindBin::Bin/../../docs/reference.md");
 my ($section) = $reference =~ /^(## Sagas.*?)^## /ms;
 my $missing = join "\n", grep { $section !~ /\b\Q$_\E\(/ } split /\n/,

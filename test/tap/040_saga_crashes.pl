@@ -36,23 +36,10 @@ select pawl_saga.start('f');
 SQL
 my $rows = q(select rows, records, signals, attempts from everything);
 
-sub killed_standing
+sub killed
 {
 	my ($what, $statement, $place) = @_;
-	my $before = one($node, $rows);
-	my $gate = $node->background_psql('postgres', on_error_stop => 0);
-	$gate->query('select pg_advisory_lock(1)');
-	my $session = $node->background_psql('postgres', on_error_stop => 0);
-	my $pid = $session->query('select pg_backend_pid()');
-	$session->query_until(qr/started/, "\\echo started\nset test.stop = '$place'; begin; $statement; commit;\n");
-	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
-		or die "$what did not come to $place";
-	is(kill('KILL', $pid), 1, "$what: killed in $place");
-	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ }, 'the postmaster to notice');
-	wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
-	eval { $session->quit };
-	eval { $gate->quit };
-	is(one($node, $rows), $before, "$what in $place: all is as it was before");
+	killed_standing($node, $rows, $what, $statement, $place);
 	is(one($node, 'select count(*) from pawl_saga.verify()'), 0, "$what in $place: and in order");
 	return;
 }
@@ -60,21 +47,21 @@ sub killed_standing
 # Each step is killed in places where it has done some of its work, and then done.
 my $claim = q(select count(*) from pawl_saga.claim('w'));
 my $signal = q(select pawl_saga.signal(flow_uuid, 'go', '1') from pawl_saga.flows);
-killed_standing('claim', $claim, $_) for ('tasks a_before', 'tasks z_after', 'tasks at_commit');
+killed('claim', $claim, $_) for ('tasks a_before', 'tasks z_after', 'tasks at_commit');
 is(one($node, $claim), 1, 'claimed');
-killed_standing('report', q(select report(1, 'ok')), $_) for ('tasks z_after', 'tasks at_commit');
+killed('report', q(select report(1, 'ok')), $_) for ('tasks z_after', 'tasks at_commit');
 is(one($node, q(select report(1, 'ok'))), 't', 'reported');
 is(one($node, $claim), 1, 'the next one');
-killed_standing('decision', q(select report(1, 'failure')), $_) for ('tasks z_after', 'retries z_after', 'tasks at_commit');
+killed('decision', q(select report(1, 'failure')), $_) for ('tasks z_after', 'retries z_after', 'tasks at_commit');
 is(one($node, q(select report(1, 'failure'))), 't', 'it fails');
 is(one($node, $claim), 1, 'and is reverted');
 is(one($node, q(select report(1, 'ok'))), 't', 'reverted');
 is(one($node, $claim), 1, 'the first one too');
-killed_standing('retry', q(select report(1, 'ok')), $_) for ('tasks z_after', 'retries z_after', 'tasks at_commit');
+killed('retry', q(select report(1, 'ok')), $_) for ('tasks z_after', 'retries z_after', 'tasks at_commit');
 is(one($node, q(select report(1, 'ok'))), 't', 'it is tried again');
 is(one($node, q(select string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.atoms)), 'again SUCCESS, a PENDING, b PENDING, c PENDING', 'all from the beginning');
 for (1 .. 2) { one($node, $claim); one($node, q(select report(1, 'ok'))) }
-killed_standing('signal', $signal, $_) for ('tasks a_before', 'tasks z_after', 'flows z_after', 'tasks at_commit');
+killed('signal', $signal, $_) for ('tasks a_before', 'tasks z_after', 'flows z_after', 'tasks at_commit');
 one($node, $signal);
 is(one($node, q(select state from pawl_saga.flows)), 'SUCCESS', 'a flow that was killed in every step succeeds');
 sound($node, 'after the kills');

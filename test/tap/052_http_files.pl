@@ -13,6 +13,7 @@ my $node = api_cluster('files', qw(pawl_bulk));
 $node->safe_psql('postgres', q{
 	select pawl_bulk.define('{"name": "devices", "row_id": "imei", "is_retryable": true, "track_row_data": true, "max_input_bytes": 0, "row": {"required": ["imei"], "properties": {"imei": {"maxLength": 6}}},
 	    "metadata": {"required": ["carrier"]}, "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}');
+	select pawl_bulk.define('{"name": "numbered", "row_id": "a", "steps": [{"name": "load", "kind": "sync", "handler": "nobody"}]}');
 	select pawl_bulk.define('{"name": "many", "track_row_data": true, "max_input_bytes": 0, "steps": [{"name": "load", "kind": "sync", "handler": "nobody"}]}');
 });
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
@@ -88,6 +89,21 @@ subtest 'a validation' => sub {
 	is(scalar @{ ask('POST', '/api/bulks/validate', form(operationName => 'devices', file => ['d.csv', $csv]))->{json}{metadata_errors} }, 1, 'what the metadata lack');
 	is(ask('POST', '/api/bulks/validate', form(operationName => 'devices', metadata => $metadata, file => ['d.csv', "imei\n1\n"]))->{json}{valid}, JSON::PP::true, 'or that it is');
 	is(one($node, 'select count(*) from pawl_bulk.operations'), $count, 'and keeps nothing');
+};
+
+subtest 'filters of a long list' => sub {
+	my $file = "a\n" . join("\n", 1 .. 12_000) . "\n";
+	my $id = ask('POST', '/api/bulks', form(operationName => 'numbered', file => ['n.csv', $file]))->{json}{operation};
+	$node->poll_query_until('postgres', "select count(*) = 12000 from pawl_bulk.latest_records where operation = '$id'") or die;
+	my ($pages, $cursor, @found) = (0, '');
+	do
+	{
+		my $page = ask('GET', "/api/bulks/$id/rows?rowId=11999$cursor", token => $operator)->{json};
+		push @found, map { $_->{row_number} } @{ $page->{items} };
+		$cursor = $page->{next} ? "&cursor=$page->{next}" : undef;
+	} while (++$pages < 10 && $cursor);
+	is("@found in $pages pages", '11999 in 3 pages', 'look at so many rows a page, and go on where they stopped');
+	is(scalar @{ ask('GET', "/api/bulks/$id/rows?limit=7&state=NoState", token => $operator)->{json}{items} }, 0, 'or find nothing');
 };
 
 subtest 'a large file' => sub {

@@ -34,6 +34,14 @@ subtest 'an idempotency key' => sub {
 	is(ask('POST', '/v1/tasks', token => $operator, headers => { 'Idempotency-Key' => 'k1' }, body => { name => 'order', priority => 3 })->{status}, 422, 'is refused with another request');
 	is(ask('POST', '/v1/tasks', token => $operator, headers => { 'Idempotency-Key' => 'k2' }, body => { name => 'none' })->{status}, 404, 'of a request that fails');
 	is(one($node, "select count(*) from pawl_api.answers where key = 'k2'"), 0, 'is not kept');
+	$node->safe_psql('postgres', 'create role mallory login in role pawl_operator');
+	my $forged = "select set_config('pawl_api.token', (select token::text from pawl_api.tokens where person = 'otto'), false)";
+	for my $call (q{pawl_api.once('k3', 'start_task', '{}', '{"name": "order"}')}, q{pawl_api._first_answer('k3', 'start_task', '')}, q{pawl_api._keep_answer('k1', '{"task_uuid": null}')})
+	{
+		my ($status, undef, $error) = $node->psql('postgres', "$forged; set session authorization mallory; select $call", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+		like($error, qr/42501: idempotency keys belong to requests/, "is not for who has SQL of his own: $call");
+	}
+	is(one($node, 'select count(*) from pawl_api.answers'), 1, 'and nothing was kept');
 	is(one($node, "select pawl_api.prune_answers('0 s')"), 1, 'keys are pruned');
 };
 
@@ -47,6 +55,10 @@ subtest 'pages' => sub {
 		$cursor = $page->{next};
 	} while (defined $cursor && @seen < 50);
 	is(join(' ', @seen), one($node, "select string_agg(task_uuid::text, ' ' order by task_uuid desc) from pawl_dag.tasks"), 'show every task once, newest first');
+	my $key = one($node, 'select identity_key from pawl_dag.tasks order by task_uuid offset 2 limit 1');
+	my $named = ask('GET', "/v1/tasks?identity_key=$key", token => $operator)->{json};
+	is_deeply([ map({ $_->{identity_key} } @{ $named->{items} }), $named->{next} ], [ $key, undef ], 'a task is found by its key');
+	is_deeply(ask('GET', "/v1/tasks?identity_key=$key&state=complete", token => $operator)->{json}, { items => [], next => undef }, 'if the other filters let it');
 	is(ask('GET', "/v1/tasks?$_", token => $operator)->{status}, 400, "?$_ is refused") for qw(cursor=nonsense cursor=WyJ4Il0 limit=0 limit=501 limit=x unknown=1 limit=1&limit=2);
 	is(ask('GET', '/v1/tasks/nonsense', token => $operator)->{status}, 400, 'a task that is no uuid, too');
 };

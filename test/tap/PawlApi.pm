@@ -37,7 +37,7 @@ sub begin_api
 	my $run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator', @more);
 	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 }, 'the API: ' . $run->{err});
 	$http = HTTP::Tiny->new(keep_alive => 0, timeout => 60);
-	wait_until(sub { ask('GET', '/healthz')->{status} == 200 }, 'the daemon to be alive');
+	wait_until(sub { ask('GET', '/readyz')->{status} == 200 }, 'the daemon to be ready');
 	return { run => $run, port => $port };
 }
 

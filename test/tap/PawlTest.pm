@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_cluster one sqlstate_of refused accepted sound no_crash fixture wait_until);
+our @EXPORT = qw(new_cluster one sqlstate_of refused accepted sound no_crash fixture wait_until killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
@@ -127,6 +127,29 @@ sub wait_until
 		wait_until(sub { eval { $answer = $poll->(@asked); 1 } || ($@ =~ /Broken pipe/ ? 0 : die $@) }, "an answer to $asked[2]");
 		return $answer;
 	};
+}
+
+# A session runs a statement in a transaction and is killed where a trigger of the test stands still (setting test.stop, advisory lock 1):
+# what the query shows is as it was before.
+sub killed_standing
+{
+	my ($node, $picture, $what, $statement, $place) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 2;
+	my $before = one($node, $picture);
+	my $gate = $node->background_psql('postgres', on_error_stop => 0);
+	$gate->query('select pg_advisory_lock(1)');
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	my $pid = $session->query('select pg_backend_pid()');
+	$session->query_until(qr/started/, "\\echo started\nset test.stop = '$place'; begin; $statement; commit;\n");
+	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where pid = $pid and locktype = 'advisory' and not granted")
+		or die "$what did not come to $place";
+	is(kill('KILL', $pid), 1, "$what: killed in $place");
+	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ }, 'the postmaster to notice');
+	wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the recovery');
+	eval { $session->quit };
+	eval { $gate->quit };
+	is(one($node, $picture), $before, "$what in $place: all is as it was before");
+	return;
 }
 
 1;

@@ -4,7 +4,7 @@
 //     const pawl::StopOnSignals signals([&] { conductor.stop(); });
 //     conductor.run();
 //
-// It owns jobs by a lease: who dies loses them to the next one, while the flows, which are rows, go on.
+// It owns jobs by a lease, or as long as its session lasts: who dies loses them to the next one, while the flows, which are rows, go on.
 #pragma once
 
 #include <chrono>
@@ -43,6 +43,7 @@ struct ConductorSettings {
     int jobs = 100;                                  // in hand at once
     std::optional<std::uint64_t> most = std::nullopt;  // ends when it has seen so many to their end; default: never
     std::chrono::milliseconds lease{60'000};         // extended at every third of it
+    bool tied = false;                               // jobs belong to the session instead (pawl_saga.tie_job); never behind a pooler of transactions
     std::chrono::milliseconds shortest_poll{5};      // the wait between two looks grows from this ...
     std::chrono::milliseconds longest_poll{500};     // ... to this
     bool wake = true;                                // be notified of jobs; off behind a pooler of transactions

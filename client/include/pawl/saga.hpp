@@ -114,6 +114,7 @@ public:
     Task& priority(int higher_is_earlier);
     Task& timeout(std::chrono::milliseconds of_execute);
     Task& revert_timeout(std::chrono::milliseconds of_revert);
+    Task& max_losses(int workers);  // how many workers may die with it before it counts as failed; 20
     Task& description(const std::string& text);
     Task& with(const std::string& key, nlohmann::json given);  // what has no function here
 

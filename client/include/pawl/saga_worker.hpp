@@ -66,7 +66,7 @@ private:
     }
 };
 
-// Returns the result. What it throws is the task's failure: its type is that of pawl::Failure, "permanent" of pawl::PermanentFailure, and
+// Returns the result. What it throws, unless it was told to stop, is the task's failure: its type is that of pawl::Failure, "permanent" of pawl::PermanentFailure, and
 // the SQLSTATE is that of pawl::Error; retry controllers can have answers of their own to these.
 using SagaHandler = std::function<nlohmann::json(const SagaTask&)>;
 

@@ -40,11 +40,12 @@ struct Job {
     nlohmann::json options;   // handler_options of the step
     std::string correlation_id;
 
-    // Asks to stop when the work is no longer ours (cancelled, taken over) or the worker's grace has run out.
+    // Asks to stop when the work is no longer ours (cancelled, taken over, the lease could not be extended) or the worker's grace has run out.
     std::stop_token stop;
 };
 
-// Returns the result. An exception is a failure that may be tried again, unless it is one of the two below.
+// Returns the result. An exception is a failure that may be tried again, unless it is one of those below. Whoever was told to stop and
+// throws has not failed: nothing is reported but a PermanentFailure, and the work goes back.
 using Handler = std::function<nlohmann::json(const Job&)>;
 
 // Thrown by a handler: no retry will mend this.

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import { download, get, post, type Page } from "../api";
 import { bulkEffect } from "../effects";
 import { count, duration } from "../format";
@@ -5,7 +6,7 @@ import { useLive, useMay } from "../live";
 import { link } from "../router";
 import type { BulkDetail, Eligibility, ErrorGroup } from "../types";
 import { useAsk } from "../ui/dialog";
-import { Ago, Bar, Card, Facts, Head, Json, Num, Show, State, Table } from "../ui/parts";
+import { Ago, Bar, Card, Facts, Head, Json, Num, Show, State, Table, Trouble } from "../ui/parts";
 import { BulkRows } from "./bulkrows";
 import { BulkRowCard, BulkSignals } from "./bulkrow";
 
@@ -41,6 +42,8 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
     const act = (b: BulkDetail, action: "cancel" | "pause" | "resume" | "retry", verb: string, body: unknown = {}) => ask({
         title: `${verb} ${b.definition}?`, verb: `${verb} the operation`, effect: bulkEffect(b, action), danger: action === "cancel", act: () => post(`${path}/${action}`, body),
     });
+    const [trouble, setTrouble] = useState<unknown>(null);
+    const hand = (query: string, name: string) => download(`${path}/export?mode=report&format=csv${query}`, name).then(() => setTrouble(null), setTrouble);
     const name = `${bulk.data?.definition ?? "operation"}-${operation.slice(-8)}`;
     return (
         <Show of={bulk}>{(b) => (
@@ -50,9 +53,10 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                     {may && bulkEffect(b, "resume").allowed && <button class="primary" onClick={() => act(b, "resume", "Resume")}>Resume…</button>}
                     {may && bulkEffect(b, "pause").allowed && <button onClick={() => act(b, "pause", "Pause")}>Pause…</button>}
                     {may && bulkEffect(b, "cancel").allowed && <button class="danger" onClick={() => act(b, "cancel", "Cancel")}>Cancel…</button>}
-                    <button onClick={() => void download(path + "/export?mode=report&format=csv", name + ".csv")}>Export CSV</button>
-                    {b.failed_rows > 0 && <button onClick={() => void download(path + "/export?mode=report&format=csv&state=Failed", name + "-failed.csv")}>Export failed</button>}
+                    <button onClick={() => void hand("", name + ".csv")}>Export CSV</button>
+                    {b.failed_rows > 0 && <button onClick={() => void hand("&state=Failed", name + "-failed.csv")}>Export failed</button>}
                 </Head>
+                {trouble !== null && <Trouble error={trouble} />}
                 <div class="cards">
                     <Status b={b} />
                     <Card title="Steps">

@@ -1,5 +1,5 @@
 // The steps of a workflow, or the atoms of a flow, as boxes and lines.
-import { useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { box, draw, type Edge, type Node } from "../dag";
 import { spoken, tone } from "../format";
 
@@ -11,6 +11,13 @@ export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; 
     // where things stand depends on the structure alone, so that nothing jumps when a state changes
     const structure = nodes.map((n) => n.id).join() + "|" + edges.map((e) => e.from + ">" + e.to).join();
     const picture = useMemo(() => draw(nodes, edges), [structure]);
+    // a wide level makes it high: one begins to look where it begins, and not in its upper corner
+    const frame = useRef<HTMLDivElement>(null);
+    useLayoutEffect(() => {
+        const left = Math.min(...picture.nodes.map((n) => n.x));
+        const first = picture.nodes.filter((n) => n.x === left).map((n) => n.y);
+        if (frame.current && first.length > 0) frame.current.scrollTop = (Math.min(...first) + Math.max(...first) + box.height - frame.current.clientHeight) / 2;
+    }, [structure]);
     const now = new Map(nodes.map((n) => [n.id, n]));
     const press = (id: string) => (e: KeyboardEvent) => {
         if (e.key === "Enter" || e.key === " ") {
@@ -19,7 +26,7 @@ export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; 
         }
     };
     return (
-        <div class="graph" tabIndex={choose ? undefined : 0}>
+        <div class="graph" ref={frame} tabIndex={choose ? undefined : 0}>
             <svg width={picture.width} height={picture.height} viewBox={`0 0 ${picture.width} ${picture.height}`} role="group" aria-label={label}>
                 {picture.lines.map((l) => <path key={l.from + l.to} class={`line ${l.from === chosen || l.to === chosen ? "lit" : ""}`} d={l.path} />)}
                 {picture.nodes.map(({ id, x, y }) => {

@@ -38,10 +38,11 @@ TEST(SagaBuilder, ATaskWithEverything) {
                                 .priority(5)
                                 .timeout(1500ms)
                                 .revert_timeout(2s)
+                                .max_losses(3)
                                 .description("money");
     EXPECT_EQ(task.json(), json::parse(R"({"task": "pay", "requires": ["trip", "amount"], "optional": ["voucher"], "rebind": {"card": "traveller_card"},
         "inject": {"currency": "EUR"}, "provides": ["receipt", "balance"], "execute": "charge", "revert": "refund", "queue": "money", "priority": 5,
-        "timeout_seconds": 1.5, "revert_timeout_seconds": 2.0, "description": "money"})"));
+        "timeout_seconds": 1.5, "revert_timeout_seconds": 2.0, "max_losses": 3, "description": "money"})"));
     EXPECT_EQ(saga::task("a").wait_for("said").timeout(1s).json(), json::parse(R"({"task": "a", "signal": "said", "timeout_seconds": 1.0})"));
     EXPECT_EQ(saga::task("a").wait(1500ms).json(), json::parse(R"({"task": "a", "wait_seconds": 1.5})"));
     EXPECT_EQ(saga::task("a").provides("x").json()["provides"], "x");

@@ -1,0 +1,61 @@
+// May throw and may ereport: what a workflow step remembers of the state that it enters. Every claim asks for it, hence not in PL/pgSQL.
+#include "pg/arguments.hpp"
+
+extern "C" {
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "utils/timestamp.h"
+}
+
+namespace pawl {
+
+namespace {
+
+// Ereports.
+bool is_text(HeapTuple row, TupleDesc descriptor, const char* column, std::string_view expected) {
+    bool null;
+    const Datum value = SPI_getbinval(row, descriptor, SPI_fnumber(descriptor, column), &null);
+    return !null && pg::view(DatumGetTextPP(value)) == expected;
+}
+
+struct Changes {
+    int n = 0;
+    int columns[3];
+    Datum values[3];
+    bool nulls[3];
+
+    void set(TupleDesc descriptor, const char* column, Datum value, bool null = false) {
+        columns[n] = SPI_fnumber(descriptor, column);
+        values[n] = value;
+        nulls[n++] = null;
+    }
+};
+
+// What a step remembers of the state that it enters.
+HeapTuple entered(const TriggerData& trigger) {
+    TupleDesc descriptor = RelationGetDescr(trigger.tg_relation);
+    HeapTuple row = trigger.tg_newtuple;
+    Changes changes;
+    if (is_text(row, descriptor, "state", "in_progress")) {
+        changes.set(descriptor, "last_attempted_at", TimestampTzGetDatum(GetCurrentTimestamp()));
+        changes.set(descriptor, "permanent", BoolGetDatum(false));
+        changes.set(descriptor, "backoff_request", static_cast<Datum>(0), true);
+    } else if (is_text(row, descriptor, "state", "enqueued_as_error_for_orchestration") ||
+               heap_attisnull(row, SPI_fnumber(descriptor, "last_failure_at"), descriptor)) {
+        changes.set(descriptor, "last_failure_at", TimestampTzGetDatum(GetCurrentTimestamp()));
+    }
+    if (changes.n == 0) return row;
+    return heap_modify_tuple_by_cols(row, descriptor, changes.n, changes.columns, changes.values, changes.nulls);
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_dag_step_entered) {
+    const auto* trigger = CALLED_AS_TRIGGER(fcinfo) ? reinterpret_cast<const TriggerData*>(fcinfo->context) : nullptr;
+    if (trigger == nullptr || !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
+        !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "step_entered is a trigger BEFORE UPDATE FOR EACH ROW");
+    return pg::call([&] { return PointerGetDatum(entered(*trigger)); });
+}
+
+}  // namespace pawl

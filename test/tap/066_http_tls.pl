@@ -1,0 +1,111 @@
+# TLS: a certificate of our own authority, clients who show theirs instead of a token, and those who show a wrong one.
+use strict;
+use warnings;
+use FindBin;
+use IO::Socket::INET;
+use IPC::Run;
+use JSON::PP;
+use lib $FindBin::Bin;
+use PawlApi;
+use PawlPrograms;
+use PawlTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = api_cluster('tls', qw(pawl_dag));
+define_template($node, '{"name": "order", "identity_strategy": "always_unique", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
+my $folder = PostgreSQL::Test::Utils::tempdir;
+my @key = qw(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes);
+
+sub openssl { my (@arguments) = @_; my ($out, $err) = ('', ''); IPC::Run::run([ 'openssl', @arguments ], '>', \$out, '2>', \$err) or die "openssl @arguments: $err"; return $out }
+sub authority { my ($name) = @_; openssl('req', '-x509', @key, '-days', 1, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out', "$folder/$name.pem"); return }
+
+# A certificate that an authority has signed.
+sub certificate
+{
+	my ($name, $by, $days, @more) = @_;
+	openssl('req', @key, '-subj', "/CN=$name", '-keyout', "$folder/$name.key", '-out', "$folder/$name.csr");
+	openssl('x509', '-req', '-in', "$folder/$name.csr", '-CA', "$folder/$by.pem", '-CAkey', "$folder/$by.key", '-CAcreateserial', '-days', $days, '-out', "$folder/$name.pem", @more);
+	return;
+}
+
+sub fingerprint { my ($name) = @_; return openssl('x509', '-noout', '-fingerprint', '-sha256', '-in', "$folder/$name.pem") =~ /=(\S+)/ ? $1 : die }
+
+sub accept_cert
+{
+	my ($name, $role, $scopes, $more) = @_;
+	return $node->safe_psql('postgres', sprintf(q{select pawl_api.accept_certificate('%s', '%s', '%s', '%s'%s)}, fingerprint($name), $role, $name, $scopes, $more // ''));
+}
+
+authority($_) for qw(ours clients strangers);
+append_to_file("$folder/names", "subjectAltName = IP:127.0.0.1\n");
+certificate('server', 'ours', 1, '-extfile', "$folder/names");
+certificate($_, 'clients', 1) for qw(robot watcher unknown late);
+certificate('expired', 'clients', -1);
+certificate('foreign', 'strangers', 1);
+my $robot = accept_cert('robot', 'pawl_operator', '{read,operate}');
+accept_cert('watcher', 'pawl_reader', '{read}');
+accept_cert('late', 'pawl_reader', '{read}', q{, '-1 second'});
+accept_cert($_, 'pawl_operator', '{read,operate}') for qw(expired foreign);
+
+my $run = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator', '--sql-workers', '0',
+	'--api-certificate', "$folder/server.pem", '--api-key', "$folder/server.key", '--api-client-ca', "$folder/clients.pem");
+my $port;
+wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($port = $1) : 0 }, 'the API: ' . $run->{err});
+
+# Asks with curl. shows: whose certificate. Gives the status, 0 where there was none, and the body.
+sub https
+{
+	my ($path, %how) = @_;
+	my @shown = $how{shows} ? ('--cert', "$folder/$how{shows}.pem", '--key', "$folder/$how{shows}.key") : ();
+	my @token = $how{token} ? ('-H', "Authorization: Bearer $how{token}") : ();
+	my @body = $how{body} ? ('-H', 'Content-Type: application/json', '-d', encode_json($how{body})) : ();
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'curl', '-sS', '--cacert', "$folder/" . ($how{trusts} // 'ours') . '.pem', @shown, @token, @body, @{ $how{more} // [] }, '-w', '\n%{http_code}', "https://127.0.0.1:$port$path" ], '>', \$out, '2>', \$err);
+	my ($body, $status) = $out =~ /^(.*)\n(\d+)$/s;
+	return { status => $status + 0, body => $body, json => scalar(eval { decode_json($body) }), err => $err };
+}
+
+is(https('/healthz')->{status}, 200, 'who trusts the authority is spoken to');
+is(https('/healthz', trusts => 'strangers')->{status}, 0, 'who does not trust it ends the connection');
+is(https('/healthz', more => [ '--tls-max', '1.1', '--ciphers', 'ALL:@SECLEVEL=0' ])->{status}, 0, 'TLS 1.1 is too old');
+is(https('/healthz', more => [ '--tls-max', '1.2' ])->{status}, 200, 'TLS 1.2 is not');
+like(https('/healthz', more => ['-i'])->{body}, qr/^strict-transport-security: max-age=31536000/im, 'browsers are told to stay with TLS');
+like(https('/healthz', more => ['-v'])->{err}, qr/SSL connection using TLSv1\.3/, 'TLS 1.3 is what is spoken');
+
+subtest 'client certificates' => sub {
+	is(https('/v1/tasks')->{status}, 401, 'none: a token is needed');
+	my $reader = make_token($node, 'pawl_reader', 'rita', '{read}');
+	is(https('/v1/tasks', token => $reader)->{status}, 200, 'which goes as well');
+	my $session = https('/v1/session', shows => 'robot');
+	is("$session->{json}{role} $session->{json}{person}", 'pawl_operator robot', 'the right one is its role and person') or diag($session->{body}, $session->{err});
+	my $made = https('/v1/tasks', shows => 'robot', body => { name => 'order' });
+	is($made->{status}, 201, 'and operates');
+	is(one($node, "select processor || ' ' || actor from pawl_dag.task_transitions where task_uuid = '$made->{json}{task_uuid}' and sort_key = 1"), 'robot pawl_operator', 'the log names it');
+	is(https('/v1/tasks', shows => 'watcher')->{status}, 200, 'a reader\'s reads');
+	is(https('/v1/tasks', shows => 'watcher', body => { name => 'order' })->{json}{sqlstate}, '42501', 'and does not operate');
+	my $unknown = https('/v1/tasks', shows => 'unknown');
+	is("$unknown->{status} $unknown->{json}{sqlstate}", '401 28000', 'one that nobody has accepted is nobody\'s');
+	is(https('/v1/tasks', shows => 'late')->{status}, 401, 'nor is one that was accepted for a time that is over');
+	is(https('/v1/tasks', shows => 'unknown', token => $reader)->{status}, 200, 'beside a token it does not matter');
+	is(https('/v1/tasks', shows => 'robot', token => 'pawl_wrong')->{status}, 401, 'a wrong token is not mended by a right certificate');
+	is(https('/healthz', shows => 'expired')->{status}, 0, 'an expired one is refused by TLS, accepted or not');
+	is(https('/healthz', shows => 'foreign')->{status}, 0, 'and so is one of another authority');
+	$node->safe_psql('postgres', "select pawl_api.revoke_token('$robot')");
+	is(https('/v1/tasks', shows => 'robot')->{status}, 401, 'one that was revoked is nobody\'s from the next request on');
+};
+
+subtest 'no TLS' => sub {
+	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 10) or die $!;
+	print $socket "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+	my $answer = do { local $/; <$socket> } // '';
+	unlike($answer, qr/^HTTP/, 'plain HTTP is not answered');
+	is(https('/healthz')->{status}, 200, 'and harms nobody');
+};
+
+is(end_program($run, 'TERM'), 0, 'the daemon ends');
+my $without = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-certificate', "$folder/server.pem", '--api-key', "$folder/robot.key");
+isnt(end_program($without), 0, 'a key of another certificate is refused at the start');
+like($without->{err}, qr/key/, 'by name');
+no_crash($node);
+done_testing();

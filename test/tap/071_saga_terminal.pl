@@ -1,0 +1,70 @@
+# `pawl saga follow` on a terminal: moves scroll by above a bar that is written over, and its last word stays.
+use strict;
+use warnings;
+use utf8;
+use Encode qw(decode_utf8);
+use FindBin;
+use lib $FindBin::Bin;
+use IO::Pty;
+use PawlTest;
+use PawlPrograms;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', <<'SQL');
+create extension pawl_saga;
+create function step(how jsonb) returns void language plpgsql as $$
+begin
+    perform from pawl_saga.claim('w', 'default', 1) c, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) || how), 'w');
+end $$;
+select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task": "flight"}, {"task": "hotel"}]}');
+SQL
+my $flow = one($node, q(select pawl_saga.start('trip')));
+
+# The program on a terminal of its own, and what came over the wire so far.
+my $terminal = IO::Pty->new;
+my $user = one($node, 'select current_user');
+my $pid = fork // die "no fork: $!";
+if (!$pid)
+{
+	$terminal->make_slave_controlling_terminal;
+	my $slave = $terminal->slave;
+	open STDIN, '<&', $slave;
+	open STDOUT, '>&', $slave;
+	open STDERR, '>&', $slave;
+	delete $ENV{NO_COLOR};
+	@ENV{qw(PGHOST PGPORT PGDATABASE PGUSER TERM)} = ($node->host, $node->port, 'postgres', $user, 'xterm');
+	exec program('pawl'), 'saga', 'follow', $flow or POSIX::_exit(127);
+}
+$terminal->close_slave;
+END { local $?; kill 'KILL', $pid if $pid }
+$terminal->blocking(0);
+my $seen = '';
+sub seen
+{
+	my ($text) = @_;
+	wait_until(sub { sysread $terminal, $seen, 4096, length $seen; $seen =~ $text }, "the terminal shows $text");
+	return;
+}
+seen(qr{ 0/2  RUNNING});
+$node->safe_psql('postgres', q(select step('{"result": 1}')));
+seen(qr{ 1/2  RUNNING});
+$node->safe_psql('postgres', q(select step('{"failure": {"message": "full"}}')));
+seen(qr{hotel.*FAILURE.* \d/2  RUNNING}s);
+$node->safe_psql('postgres', q(select step('{}') from generate_series(1, 2)));
+seen(qr{ \d/2  REVERTED\r\n});
+waitpid $pid, 0;
+is($? >> 8, 1, 'follow ends with 1 for a flow that was reverted');
+$pid = 0;
+
+$seen = decode_utf8($seen);
+# What a terminal shows in the end: a carriage return begins the line anew, the sequence after it wipes it.
+my $screen = join "\n", map { s/.*\r//sr } split /\n/, $seen =~ s/\r\n/\n/gr =~ s/\r\033\[K/\r/gr;
+$screen =~ s/\033\[[0-9;]*m//g;
+like($screen, qr{\A(?:\d\d:\d\d:\d\d\.\d{3}  . [a-z]+  [A-Z_]+ → [A-Z_]+\n)+\[[#.]{40}\] \d/2  REVERTED\z}, 'moves, and one bar below them') or diag($seen);
+is(join(', ', map { s/^\S+  . (\S+)  \S+ → (\S+)$/$1 $2/r } grep { /→/ } split /\n/, $screen),
+	'trip RUNNING, flight RUNNING, flight SUCCESS, hotel RUNNING, hotel FAILURE, hotel REVERTING, hotel REVERTED, flight REVERTING, flight REVERTED, trip REVERTED',
+	'each move once, in the order in which they were made') or diag($seen);
+like($seen, qr/\033\[\d+m✗ hotel/, 'in colours');
+cmp_ok(scalar(() = $seen =~ /\r\033\[K/g), '>=', 4, 'the bar was written over');
+done_testing();

@@ -1,0 +1,128 @@
+# An accident at each statement of worker, conductor and daemon of flows: the connection is cut before the server hears of it or after it has done it,
+# the program is killed, the backend is, the whole server is; others go on meanwhile. Then every job is done, every trip is made or undone,
+# no result counts twice. PAWL_LONG=1: every accident everywhere.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use FaultProxy;
+use PawlTest;
+use PawlPrograms;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_cluster('main', conf => 'max_connections = 80');
+$node->safe_psql('postgres', 'create extension pawl_saga');
+$node->safe_psql('postgres', fixture('../../examples/travel/setup.sql'));
+my $trip = begin_program($node, 'example_trip');
+is(end_program($trip), 0, 'the structure');
+one($node, "select pawl_saga.define('" . $trip->{out} =~ s/'/''/gr . "')");
+# A third of the trips finds its hotel full and tries again, another one is undone in the end; some revert for a season, some after all attempts.
+$node->safe_psql('postgres', q{insert into fates select n, 'hotel', 'book', 1, case n % 6 when 1 then 'SOLD0' else 'FULL0' end from generate_series(1, 2000) n where n % 3 > 0});
+
+# The server may be on its way back, and an answer may be lost: the id of the job tells that it is there.
+my $trips = 0;
+sub begin_trip
+{
+	++$trips;
+	wait_until(sub { (eval { $node->psql('postgres', "insert into pawl_saga.jobs (job_uuid, board, name, flow, inputs) values (md5('$trips')::uuid, 'trips', '$trips', 'trip', '{\"trip\": $trips}') on conflict do nothing",
+		on_error_die => 0, stderr => \my $err) } // 1) == 0 }, 'a job that is posted');
+	return;
+}
+sub all_done
+{
+	my $open;
+	return wait_until(sub { (eval { $node->psql('postgres', q{select count(*) from pawl_saga.jobs where state <> 'COMPLETE'}, stdout => \$open, stderr => \my $err, on_error_die => 0) } // 1) == 0 && $open eq '0' }, 'all jobs to end');
+}
+
+my %program = (example_travel => [ 5, 450 ], example_conductor => [ 450, 3 ], pawld => [ '--longest-poll-ms', 50 ]);
+my %telling = (example_travel => qr/pawl_saga\.|pawl\.heartbeat/, example_conductor => qr/pawl_saga\.|pawl\.(?:claim|heartbeat)/, pawld => qr/run_sql_tasks|begin_attempts|pawl\.reap/);
+my %gravest = (example_travel => qr/pawl_saga\.(?:claim|report)/, example_conductor => qr/pawl\.claim|start|consume/, pawld => qr/run_sql_tasks|begin_attempts/);
+sub begin_through
+{
+	my ($proxy, $name) = @_;
+	local $PawlPrograms::through = $proxy->through;
+	return begin_program($node, $name, @{ $program{$name} });
+}
+sub server_dies
+{
+	$node->kill9;
+	wait_until(sub { !-e $node->data_dir . '/postmaster.pid' || !kill 0, (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] }, 'the end of the server');
+	$node->start;
+	return;
+}
+
+my %reached;
+sub accidents
+{
+	my ($proxy, $run, $name, $when, $what, @texts) = @_;
+	for my $text (@texts)
+	{
+		$proxy->arm([ $text, $when, $what eq 'program' ? $$run->{pid} : $what eq 'server' ? 'cut' : $what ]);
+		begin_trip();
+		for my $round (1 .. 200)
+		{
+			last if $proxy->fired;
+			$$run->{harness}->pump_nb;
+			# some statements are sent in a new session only, others only when there is more to do
+			$proxy->cut_all if $round % 40 == 20;
+			begin_trip() if $round % 20 == 0;
+			select undef, undef, undef, 0.02;
+		}
+		my $happened = $proxy->fired;
+		$reached{$name}{$text}++ if $happened;
+		server_dies() if $happened && $what eq 'server';
+		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
+		next unless $what eq 'program';
+		eval { $$run->{harness}->kill_kill } unless $happened;
+		eval { $$run->{harness}->finish };
+		$$run = begin_through($proxy, $name);
+	}
+	$proxy->arm();
+	return;
+}
+
+my $socket = $node->host . '/.s.PGSQL.' . $node->port;
+for my $name (qw(example_travel example_conductor pawld))
+{
+	my @helpers = map { begin_program($node, $_, @{ $program{$_} }) } sort keys %program;
+	my $proxy = FaultProxy->new($socket);
+	my $run = begin_through($proxy, $name);
+	begin_trip() for 1 .. 4;
+	ok(all_done(), "$name works through a proxy");
+	end_program($_, 'TERM') for grep { $_->{name} eq $name } @helpers;
+	@helpers = grep { $_->{name} ne $name } @helpers;
+	begin_trip() for 1 .. 6;
+	ok(all_done(), 'and alone');
+	my @statements = $proxy->statements;
+	diag("$name sends:\n" . join("\n", @statements)) if $ENV{PAWL_LONG};
+	my @telling = grep { $_ =~ $telling{$name} } @statements;
+	cmp_ok(scalar @telling, '>=', 3, "the statements of $name are known");
+	@telling = @statements if $ENV{PAWL_LONG};
+	accidents($proxy, \$run, $name, $_, 'cut', @telling) for qw(before after);
+	is(join("\n", grep { !$reached{$name}{$_} } @telling), '', "an accident at each statement of $name");
+	@telling = grep { $_ =~ $gravest{$name} } @telling unless $ENV{PAWL_LONG};
+	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
+	accidents($proxy, \$run, $name, 'after', 'backend', @telling);
+	accidents($proxy, \$run, $name, 'after', 'server', @telling);
+	ok(all_done(), "every job is done, after accidents at $name");
+	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $run, @helpers;
+	$proxy->end;
+}
+
+note("$trips trips");
+my $flows = q{(select (f.inputs ->> 'trip')::int as trip, f.* from pawl_saga.flows f)};
+is(one($node, "select count(*) || ' ' || count(distinct trip) from $flows f"), "$trips $trips", 'each job has one flow, whatever happened');
+is(one($node, q{select count(*) from pawl_saga.flows where state not in ('SUCCESS', 'REVERTED')}), 0, 'which was made or undone');
+is(one($node, "select count(*) from $flows t where state = 'SUCCESS' and 3 <> (select count(*) from bookings b where b.trip = t.trip and cancelled_at is null)"), 0, 'what was made has its three bookings');
+is(one($node, "select count(*) from $flows t where state = 'REVERTED' and exists (select from bookings b where b.trip = t.trip and cancelled_at is null)"), 0, 'of what was undone nothing is left');
+is(one($node, "select count(*) from $flows t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), 0, 'who travels has a ticket');
+cmp_ok(one($node, q{select count(*) from pawl_saga.flows where state = 'REVERTED'}), '>', 0, 'some were undone');
+is(one($node, q{select count(*) from (select from pawl_saga.task_transitions where to_state in ('SUCCESS', 'FAILURE') group by flow_uuid, node
+	having count(*) > (select count(*) from pawl_saga.task_transitions r where (r.flow_uuid, r.node) = (task_transitions.flow_uuid, task_transitions.node) and r.to_state = 'RUNNING')) x}), 0, 'no result without its own beginning');
+is(one($node, q{select count(*) from (select flow_uuid, node, sort_key, from_state, lag(to_state) over (partition by flow_uuid, node order by sort_key) as before from pawl_saga.task_transitions) x where before is distinct from from_state}), 0,
+	'the logs have no gap');
+is(one($node, q{select count(*) from pawl_saga.job_transitions where to_state = 'COMPLETE'}), $trips, 'every job was consumed once');
+is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'the flows are sound');
+sound($node, 'after all accidents');
+done_testing();
