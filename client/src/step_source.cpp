@@ -20,7 +20,7 @@ constexpr const char* recover_statement =
 // A statement of its own: that of the claim may be older than the results of the parents.
 constexpr const char* context_statement =
     "SELECT i.step_uuid, i.context, i.correlation_id,"
-    "       (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value))"
+    "       (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value)), i.traceparent, i.tracestate"
     "  FROM pawl_dag.step_inputs($1::uuid[], $2::uuid[]) i";
 
 constexpr const char* report_statement =
@@ -82,7 +82,7 @@ public:
         const auto note = [&](const pqxx::result& rows) {
             for (const auto& row : rows) counted.insert(row[0].as<std::string>());
         };
-        note(sql::run_alone(connection, report_statement, processor_, json_text(given)));
+        note(run_traced(connection, results.front().work->job.trace, report_statement, processor_, json_text(given)));
         if (in_doubt && counted.size() < results.size())
             note(sql::run_alone(connection, counted_statement, sql::text_array(tasks), sql::text_array(steps), sql::text_array(fences)));
         return counted;
@@ -130,6 +130,7 @@ private:
             job.context = json::parse(row[1].c_str());
             job.correlation_id = row[2].as<std::string>();
             job.inputs = json::parse(row[3].c_str());
+            if (!row[4].is_null()) job.trace = Trace{row[4].as<std::string>(), row[5].is_null() ? "" : row[5].as<std::string>()}.child();
         }
         return made;
     }

@@ -1,7 +1,7 @@
 -- What workers say: with pawl.claim one of the few calls that they need.
 
 CREATE FUNCTION pawl_dag.step_inputs(tasks uuid[], steps uuid[])
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -13,7 +13,7 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}'), t.correlation_id
+    SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}'), t.correlation_id, t.traceparent, t.tracestate
       FROM unnest(tasks, steps) x(task, step)
       JOIN pawl_dag.steps s ON s.task_uuid = x.task AND s.step_uuid = x.step
       JOIN pawl_dag.tasks t ON t.task_uuid = s.task_uuid
@@ -26,7 +26,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.step_inputs(uuid[], uuid[]) IS
-'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result. Of a mapped parent the result is the array of its results, in order; its state is complete when all are';
+'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result. Of a mapped parent the result is the array of its results, in order; its state is complete when all are. traceparent, tracestate: of the trace in which the task began, null for none';
 
 -- Seconds, or a date as HTTP writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval
