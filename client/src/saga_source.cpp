@@ -7,8 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* claim_statement = 
-    "SELECT c.*, f.traceparent, f.tracestate FROM pawl_saga.claim($1, $2, $3::integer, $4::interval) c JOIN pawl_saga.flows f USING (flow_uuid)";
+constexpr const char* claim_statement = "SELECT c.* FROM pawl_saga.claim($1, $2, $3::integer, $4::interval) c";
 
 // The columns of pawl_saga.claim, of what is ours already.
 constexpr const char* recover_statement =
