@@ -1,9 +1,10 @@
-// May ereport; owns nothing. See context.hpp.
+// May ereport; owns nothing (the SQL function may throw). See context.hpp.
 #include <cerrno>
 
 #include "context.hpp"
 
-#include "pg/bridge.hpp"
+#include "core/trace.hpp"
+#include "pg/arguments.hpp"
 
 namespace pawl {
 
@@ -21,6 +22,8 @@ char* correlation_value = nullptr;
 char* metadata_value = nullptr;
 char* token_value = nullptr;
 char* delay_value = nullptr;
+char* traceparent_value = nullptr;
+char* tracestate_value = nullptr;
 
 // The attribution handed out last, and what it was made from.
 Attribution* attribution = nullptr;
@@ -50,6 +53,33 @@ bool check_token(char** value, void**, GucSource) {
     if (errno == 0 && *end == '\0') return true;
     GUC_check_errmsg("pawl.token is not a whole number");
     return false;
+}
+
+bool check_traceparent(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0' || core::is_traceparent(*value)) return true;
+    GUC_check_errdetail("A W3C traceparent is 00-<32 hexadecimal digits>-<16>-<2>, in small letters, neither id all zeros.");
+    return false;
+}
+
+bool check_tracestate(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0' || core::is_tracestate(*value)) return true;
+    GUC_check_errdetail("A W3C tracestate is a list of at most 32 key=value.");
+    return false;
+}
+
+// What the log keeps of the trace; null: none.
+Jsonb* trace_setting() {
+    if (traceparent_value == nullptr || *traceparent_value == '\0') return nullptr;
+    StringInfoData json;
+    initStringInfo(&json);
+    appendStringInfoString(&json, "{\"traceparent\": ");
+    escape_json(&json, traceparent_value);
+    if (tracestate_value != nullptr && *tracestate_value != '\0') {
+        appendStringInfoString(&json, ", \"tracestate\": ");
+        escape_json(&json, tracestate_value);
+    }
+    appendStringInfoChar(&json, '}');
+    return parse_json(json.data);
 }
 
 Interval* parse_interval(const char* value) {
@@ -115,10 +145,18 @@ Attribution* current_attribution(MemoryContext context) {
     made->processor = text_or_null(processor_value);
     made->correlation_id = text_or_null(correlation_value);
     if (metadata_value != nullptr && *metadata_value != '\0') made->metadata = parse_json(metadata_value);
+    made->trace = trace_setting();
+    made->metadata = with_trace(made->trace, made->metadata);
     MemoryContextSwitchTo(caller);
     attribution = made;
     attribution_role = role;
     return made;
+}
+
+Jsonb* with_trace(Jsonb* trace, Jsonb* metadata) {
+    if (trace == nullptr || metadata == nullptr) return metadata == nullptr ? trace : metadata;
+    if (!JB_ROOT_IS_OBJECT(metadata)) return metadata;
+    return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(trace), JsonbPGetDatum(metadata)));
 }
 
 void forget_attribution() noexcept { attribution = nullptr; }
@@ -139,11 +177,32 @@ void define_settings() {
                         "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
                         "the same cap. Empty: the backoff of the binding.",
                         &delay_value, check_delay);
+    define_text_setting("pawl.traceparent", "The W3C trace context that moves belong to: recorded in the metadata of every transition.",
+                        "00-<trace id>-<parent id>-<flags>. Empty: none.", &traceparent_value, check_traceparent);
+    define_text_setting("pawl.tracestate", "The W3C tracestate that goes with pawl.traceparent.", "A list of key=value. Empty: none.",
+                        &tracestate_value, check_tracestate);
     DefineCustomBoolVariable("pawl.restoring", "Lets a dump be loaded into tables that extensions have enforced already.",
                              "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
                              "pawl.verify tells afterwards whether what came in is sound.",
                              &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("pawl");
+}
+
+// Whether a client's headers are a trace context; a wrong tracestate is dropped, the rest holds. Null where there is none.
+PAWL_FUNCTION(pawl_trace_of) {
+    const std::string_view parent = pg::view(pg::text_argument(fcinfo, 0));
+    const std::size_t blank = parent.find(' ');
+    const std::string_view id = parent.substr(0, blank);
+    const std::string_view state = blank == std::string_view::npos ? std::string_view() : parent.substr(blank + 1);
+    if (!core::is_traceparent(id)) {
+        fcinfo->isnull = true;
+        return static_cast<Datum>(0);
+    }
+    const bool whole = core::is_tracestate(state);
+    return pg::call([&] {
+        Datum values[] = {PointerGetDatum(pg::make_text(id)), PointerGetDatum(pg::make_text(whole ? state : std::string_view()))};
+        return PointerGetDatum(construct_array(values, 2, TEXTOID, -1, false, TYPALIGN_INT));
+    });
 }
 
 }  // namespace pawl

@@ -10,8 +10,12 @@ struct Attribution {
     text* processor;
     text* actor;
     text* correlation_id;
-    Jsonb* metadata;
+    Jsonb* metadata;  // with the trace
+    Jsonb* trace;     // {"traceparent": ..., "tracestate": ...}
 };
+
+// The metadata with the trace joined to it: it goes before what the caller says himself, and only into objects.
+Jsonb* with_trace(Jsonb* trace, Jsonb* metadata);
 
 struct Hop;
 

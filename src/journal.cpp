@@ -337,7 +337,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
     if (intent != nullptr) {
         if (intent->processor != nullptr) hop->processor = copied(intent->processor);
         if (intent->correlation_id != nullptr) hop->correlation_id = copied(intent->correlation_id);
-        if (intent->with_metadata) hop->metadata = copied(intent->metadata);
+        if (intent->with_metadata) hop->metadata = with_trace(who.trace, copied(intent->metadata));
     }
     if (verdict.processor != nullptr && verdict.processor != hop->processor) hop->processor = copied(const_cast<text*>(verdict.processor));
     if (verdict.remark != nullptr) hop->metadata = with_remark(hop->metadata, verdict.remark);

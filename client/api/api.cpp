@@ -8,6 +8,7 @@
 
 #include "auth.hpp"
 #include "connection.hpp"
+#include "core/trace.hpp"
 #include "console.hpp"
 #include "feed.hpp"
 #include "listen.hpp"
@@ -32,10 +33,15 @@ void protect(httplib::Response& response, bool tls) {
 
 bool has_body(const httplib::Request& request) { return request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE"; }
 
-// The trace of a W3C traceparent, else what the client calls the request: the correlation id of what it does.
+// A W3C trace context, its two headers with a blank between; else what the client calls the request: the correlation id of what it does.
 std::string trace_of(const httplib::Request& request) {
     const std::string parent = request.get_header_value("traceparent");
-    if (parent.size() >= 55 && parent[2] == '-' && parent[35] == '-' && parent.find_first_not_of("0123456789abcdef-") == std::string::npos) return parent.substr(3, 32);
+    // a header that is there twice is none
+    if (core::is_traceparent(parent) && request.get_header_value_count("traceparent") == 1) {
+        std::string states;
+        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i) states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
+        return parent + (core::is_tracestate(states) ? " " + states : "");
+    }
     const std::string id = request.get_header_value("X-Request-Id");
     return is_utf8(id) ? id.substr(0, 100) : "";
 }

@@ -14,8 +14,9 @@ constexpr const char* recover_statement =
     "SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END AS action,"
     "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.fence,"
     "       pawl_saga.arguments(t.flow_uuid, t.node) AS arguments, t.result, t.failure,"
-    "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures"
-    "  FROM pawl_saga.tasks t WHERE t.worker = $1 AND t.state IN ('RUNNING', 'REVERTING') AND t.lease_until > clock_timestamp()";
+    "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures, f.traceparent, f.tracestate"
+    "  FROM pawl_saga.tasks t JOIN pawl_saga.flows f USING (flow_uuid)"
+    " WHERE t.worker = $1 AND t.state IN ('RUNNING', 'REVERTING') AND t.lease_until > clock_timestamp()";
 
 std::string key_of(const std::string& flow, int node) { return flow + " " + std::to_string(node); }
 
@@ -34,6 +35,8 @@ std::vector<Job> jobs(const pqxx::result& rows) {
         job.context = value_of(row["arguments"]);
         job.inputs = {{"result", value_of(row["result"])}, {"failure", value_of(row["failure"])}, {"failures", value_of(row["failures"])}};
         job.options = {{"node", node}, {"action", row["action"].as<std::string>()}};
+        if (!row["traceparent"].is_null())
+            job.trace = Trace{row["traceparent"].as<std::string>(), row["tracestate"].is_null() ? "" : row["tracestate"].as<std::string>()}.child();
         made.push_back(std::move(job));
     }
     return made;
@@ -63,7 +66,7 @@ public:
             given.push_back(std::move(said));
         }
         std::set<std::string> counted;
-        for (const auto& row : sql::run_alone(connection, "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
+        for (const auto& row : run_traced(connection, results.front().work->job.trace, "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
             counted.insert(key_of(row[0].as<std::string>(), row[1].as<int>()));
         return counted;
     }

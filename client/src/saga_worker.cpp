@@ -24,6 +24,7 @@ SagaTask task_of(const Job& job) {
     task.result = job.inputs.at("result");
     task.failure = job.inputs.at("failure");
     task.failures = job.inputs.at("failures");
+    task.trace = job.trace;
     task.stop = job.stop;
     return task;
 }

@@ -10,13 +10,15 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* claim_statement =
-    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts, c.context, c.parents, c.correlation_id"
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
+    "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
     "  FROM pawl_dag.claim($1, $2, $3::integer, $4::interval, $5::integer) c";
 
 constexpr const char* tasks_at_once = "100";
 
 constexpr const char* recover_statement =
-    "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context, i.parents, i.correlation_id"
+    "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts,"
+    "       i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate"
     "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[s.task_uuid], ARRAY[s.step_uuid]) i"
     " WHERE s.worker_uuid = $1::uuid AND s.state = 'in_progress' AND s.lease_until > clock_timestamp()";
 
@@ -50,6 +52,7 @@ std::vector<Job> jobs(const pqxx::result& rows) {
         const json parents = json::parse(row[8].c_str());
         for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
         job.correlation_id = row[9].as<std::string>();
+        if (!row[10].is_null()) job.trace = Trace{row[10].as<std::string>(), row[11].is_null() ? "" : row[11].as<std::string>()}.child();
         made.push_back(std::move(job));
     }
     return made;
@@ -76,7 +79,8 @@ public:
         json given = json::array();
         for (const Finished& one : results) given.push_back(said_of(one));
         std::set<std::string> counted;
-        for (const auto& row : sql::run_alone(connection, "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
+        for (const auto& row : run_traced(connection, results.front().work->job.trace,
+                                          "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
             counted.insert(row[0].as<std::string>());
         return counted;
     }

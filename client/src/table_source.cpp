@@ -63,7 +63,7 @@ public:
                 if (results.size() == 1) notes = one.value;
             }
             if (keys.empty()) continue;
-            for (const auto& row : sql::run_alone(connection,
+            for (const auto& row : run_traced(connection, results.front().work->job.trace,
                                                   "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
                                                   " tokens => $5::bigint[], metadata => $6::jsonb) f",
                                                   table_.relation, sql::text_array(keys), event_of(outcome), processor_,
@@ -115,6 +115,9 @@ private:
             job.key = job.name = row[1].as<std::string>();
             job.token = job.context.at(token_).get<std::int64_t>();
             job.attempt = attempts_.empty() ? 1 : job.context.at(attempts_).get<int>();
+            if (table_.traceparent_column)
+                if (const auto parent = job.context.find(*table_.traceparent_column); parent != job.context.end() && parent->is_string())
+                    job.trace = Trace{parent->get<std::string>(), ""}.child();
             made.push_back(std::move(job));
         }
         return made;

@@ -10,6 +10,7 @@
 #include <pawl/worker.hpp>
 
 #include "hand.hpp"
+#include "sql.hpp"
 
 namespace pawl {
 
@@ -28,7 +29,7 @@ public:
     // What is ours already: after a loss of the connection nobody knows what the last claim did.
     virtual std::vector<Job> recover(pqxx::connection& connection) = 0;
 
-    // Reports results in one statement; returns the keys whose results count. `in_doubt`: an earlier report of the same may have
+    // Reports results in one transaction, which belongs to the trace of the first; returns the keys whose results count. `in_doubt`: an earlier report of the same may have
     // been committed.
     virtual std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) = 0;
 
@@ -47,6 +48,19 @@ public:
 std::unique_ptr<WorkSource> make_step_source(const WorkerSettings& settings, const std::string& processor);
 std::unique_ptr<WorkSource> make_table_source(const WorkerSettings& settings, const std::string& processor);
 std::unique_ptr<WorkSource> make_saga_source(const WorkerSettings& settings, const std::string& processor);
+
+// One statement in a transaction that belongs to the trace, if there is one. (Defined here, as it takes any arguments.)
+template <typename... Arguments>
+pqxx::result run_traced(pqxx::connection& connection, const Trace& trace, const std::string& statement, const Arguments&... arguments) {
+    if (trace.empty()) return sql::run_alone(connection, statement, arguments...);
+    return sql::translated([&] {
+        pqxx::work transaction(connection);
+        set_trace(transaction, trace);
+        pqxx::result result = sql::run(transaction, statement, arguments...);
+        sql::commit(transaction);
+        return result;
+    });
+}
 
 // As text that is JSON whatever the handler put into it.
 std::string json_text(const nlohmann::json& value);

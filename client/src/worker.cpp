@@ -179,6 +179,15 @@ void Worker::Impl::report_batch(const std::vector<Finished>& batch) {
     }
 }
 
+// What is reported together: all that belongs to no trace; of the others each by itself, for a transaction belongs to one span.
+std::vector<Finished> take_part(std::vector<Finished>& batch) {
+    const auto traced = std::stable_partition(batch.begin(), batch.end(), [](const Finished& one) { return one.work->job.trace.empty(); });
+    const auto end = traced == batch.begin() ? batch.begin() + 1 : traced;
+    std::vector<Finished> part(std::make_move_iterator(batch.begin()), std::make_move_iterator(end));
+    batch.erase(batch.begin(), end);
+    return part;
+}
+
 bool Worker::Impl::report() {
     std::vector<Finished> batch = hand.finished();
     const auto stopped = std::stable_partition(batch.begin(), batch.end(), [](const Finished& one) { return one.outcome != Outcome::given_back; });
@@ -188,12 +197,16 @@ bool Worker::Impl::report() {
         batch.erase(stopped, batch.end());
     }
     if (batch.empty()) return false;
-    try {
-        report_batch(batch);
-    } catch (const Error&) {
-        in_doubt = true;
-        hand.put_back(std::move(batch));
-        throw;
+    while (!batch.empty()) {
+        const std::vector<Finished> part = take_part(batch);
+        try {
+            report_batch(part);
+        } catch (const Error&) {
+            in_doubt = true;
+            hand.put_back(part);
+            hand.put_back(std::move(batch));
+            throw;
+        }
     }
     return true;
 }

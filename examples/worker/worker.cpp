@@ -29,7 +29,9 @@ int main(int argc, char** argv) try {
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
         if (stopped.wait_for(lock, job.stop, asked, [&] { return job.stop.stop_requested(); })) throw std::runtime_error("stopped");
-        return nlohmann::json{{"slept", asked.count()}, {"inputs", job.inputs.size()}, {"attempt", job.attempt}};
+        nlohmann::json result = {{"slept", asked.count()}, {"inputs", job.inputs.size()}, {"attempt", job.attempt}};
+        if (!job.trace.empty()) result["traceparent"] = job.trace.traceparent;
+        return result;
     });
     const pawl::StopOnSignals signals(worker);
     std::fprintf(stderr, "processor %s\n", worker.processor().c_str());

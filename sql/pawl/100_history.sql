@@ -92,11 +92,18 @@ COMMENT ON FUNCTION pawl.state_at(regclass, anycompatible, timestamptz, name) IS
 'the state a row was in at a time; null before it was there and after it was deleted. 55000: the table keeps no log';
 
 CREATE FUNCTION pawl.set_context(processor text DEFAULT NULL, event text DEFAULT NULL, correlation_id text DEFAULT NULL,
-    metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL) RETURNS void
+    metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL, traceparent text DEFAULT NULL, tracestate text DEFAULT NULL)
+RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    IF traceparent IS NOT NULL THEN
+        -- a state belongs to its parent
+        PERFORM set_config('pawl.traceparent', traceparent, true), set_config('pawl.tracestate', coalesce(tracestate, ''), true);
+    ELSIF tracestate IS NOT NULL THEN
+        PERFORM set_config('pawl.tracestate', tracestate, true);
+    END IF;
     IF token IS NOT NULL THEN
         PERFORM set_config('pawl.token', token::text, true);
     END IF;
@@ -117,5 +124,18 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb, bigint, interval) IS
-'says for the rest of the transaction who moves rows, by which event, in which connection, with what remarks, with which fencing token, and how long a retry is to wait; what is not given stays, an empty text (metadata: a JSON null) takes it back';
+COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb, bigint, interval, text, text) IS
+'says for the rest of the transaction who moves rows, by which event, in which connection, with what remarks, with which fencing token, how long a retry is to wait, and in which W3C trace; what is not given stays (but a tracestate where a traceparent is), an empty text (metadata: a JSON null) takes it back. 22023: that is no traceparent, or no tracestate';
+
+CREATE FUNCTION pawl.child_span(traceparent text) RETURNS text
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT format('00-%s-%s-%s', p.context[2], substr(replace(gen_random_uuid()::text, '-', ''), 1, 16), p.context[4])
+      FROM (SELECT string_to_array(traceparent, '-')) p(context) WHERE pawl._trace_of(traceparent) IS NOT NULL
+$function$;
+COMMENT ON FUNCTION pawl.child_span(text) IS 'a traceparent of the same trace with a new span; null: that was no traceparent';
+
+CREATE FUNCTION pawl._trace_of(headers text) RETURNS text[]
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_trace_of';
+COMMENT ON FUNCTION pawl._trace_of(text) IS 'internal: traceparent and tracestate, which is empty where it is none, from both with a blank between; null: that is no traceparent';

@@ -31,13 +31,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
 DECLARE
     who record;
+    context pg_catalog.text[] := pawl._trace_of(trace);
 BEGIN
     SELECT * INTO who FROM pawl_api._login(kind, digest, scope);
     PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
             pg_catalog.set_config('pawl_api.token', who.token::pg_catalog.text, true), pg_catalog.set_config('pawl_api.person', who.person, true),
             pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(who.scopes, ','), true),
             pg_catalog.set_config('pawl_api.expires_at', coalesce(who.expires_at::pg_catalog.text, ''), true),
-            pg_catalog.set_config('pawl.correlation_id', coalesce(trace, ''), true);
+            pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''), true),
+            pg_catalog.set_config('pawl.traceparent', coalesce(context[1], ''), true), pg_catalog.set_config('pawl.tracestate', coalesce(context[2], ''), true);
     IF scope OPERATOR(pg_catalog.=) 'read' THEN
         PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
     END IF;
@@ -45,7 +47,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
-'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: kept as pawl.correlation_id. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
+'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: a W3C traceparent, with its tracestate behind a blank, whose trace id is kept as pawl.correlation_id; or any other text that is. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
 
 -- A setting can be set by anybody; it counts in sessions of those who begin requests, and their token's role has no SQL of its own there.
 CREATE FUNCTION pawl_api._token_of_request() RETURNS uuid

@@ -8,6 +8,9 @@ CREATE TABLE pawl_bulk.operations (
     status text COLLATE "C" NOT NULL DEFAULT 'Pending',
     metadata jsonb NOT NULL DEFAULT '{}',
     created_by text NOT NULL DEFAULT SESSION_USER CHECK (pg_catalog.length(created_by) <= 100),
+    -- the trace in which it was asked for
+    traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
+    tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     source text,
     file_name text CHECK (pg_catalog.length(file_name) <= 200),
     format text COLLATE "C" NOT NULL DEFAULT 'ndjson' CHECK (format = ANY ('{csv,ndjson,json}')),

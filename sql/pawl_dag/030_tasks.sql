@@ -19,6 +19,9 @@ CREATE TABLE pawl_dag.tasks (
     identity_key text COLLATE "C" NOT NULL,
     correlation_id uuid NOT NULL DEFAULT pawl.uuid_v7(),
     parent_correlation_id uuid,
+    -- the trace in which it began; its steps go on with it
+    traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
+    tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     failure_policy text NOT NULL DEFAULT 'block',
     -- kept by pawl
     processor_uuid uuid,

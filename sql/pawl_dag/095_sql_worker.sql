@@ -28,6 +28,10 @@ AS $function$
 DECLARE
     worker constant text := pawl.uuid_v7()::text;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
+    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
+    span text;
+    span_state text;
     step pawl_dag.steps;
     context jsonb;
     inputs jsonb;
@@ -43,12 +47,13 @@ BEGIN
     FOR step IN SELECT c.* FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, '1 day', batch, 'sql:') c LOOP
         SELECT i.context, (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value)),
                EXISTS (SELECT FROM pawl_dag.tasks t JOIN pawl_dag.template_steps x ON x.template_uuid = t.template_uuid
-                        WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler)
-          INTO context, inputs, named FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
+                        WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler), pawl.child_span(i.traceparent), i.tracestate
+          INTO context, inputs, named, span, span_state FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
         IF step.map_of IS NOT NULL THEN
             inputs := inputs || jsonb_build_object('item', step.handler_options -> 'item', 'index', step.map_index);
         END IF;
         problem := NULL;
+        PERFORM set_config('pawl.traceparent', coalesce(span, ''), true), set_config('pawl.tracestate', coalesce(span_state, ''), true);
         BEGIN
             -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
             IF NOT named THEN
@@ -73,10 +78,10 @@ BEGIN
             UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = problem, permanent = code IN ('42883', '42501')
              WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid;
         END IF;
-        PERFORM set_config('pawl.processor', caller, true);
+        PERFORM set_config('pawl.processor', caller, true), set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
         done := done + 1;
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.run_sql_steps(integer) IS
-'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them in this transaction. Returns how many it ran. A function that fails is undone alone, and its error is the step''s. Its search_path is pg_catalog, unless it sets its own. Only functions that the task''s template names are run; of a mapped step, inputs also has "item" and "index"';
+'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them in this transaction. Returns how many it ran. A function that fails is undone alone, and its error is the step''s. Its search_path is pg_catalog, unless it sets its own. Only functions that the task''s template names are run; of a mapped step, inputs also has "item" and "index". Where the task belongs to a trace, pawl.traceparent is the step''s own span in it';

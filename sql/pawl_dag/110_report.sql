@@ -1,7 +1,7 @@
 -- What workers say: with pawl.claim one of the few calls that they need.
 
 CREATE VIEW pawl_dag._inputs AS
-SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents, t.correlation_id
+SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents, t.correlation_id, t.traceparent, t.tracestate
   FROM pawl_dag.steps s
   JOIN pawl_dag.tasks t ON t.task_uuid = s.task_uuid
  CROSS JOIN LATERAL (
@@ -13,7 +13,7 @@ SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents
 COMMENT ON VIEW pawl_dag._inputs IS 'internal: what steps work on; to be asked by the whole key';
 
 CREATE FUNCTION pawl_dag.step_inputs(tasks uuid[], steps uuid[])
-RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid)
+RETURNS TABLE (task_uuid uuid, step_uuid uuid, context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -28,12 +28,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.step_inputs(uuid[], uuid[]) IS
-'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result. Of a mapped parent the result is the array of its results, in order; its state is complete when all are';
+'what steps work on, for the i-th task and the i-th step: the context of the task, and for each parent by name {"state", "result"}; a parent that was resolved by hand has no result. Of a mapped parent the result is the array of its results, in order; its state is complete when all are. traceparent, tracestate: of the trace in which the task began, null for none';
 
 -- A statement of its own: that of the claim may be older than the results of the parents.
 CREATE FUNCTION pawl_dag._claimed(taken pawl_dag.steps[])
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint, attempts integer,
-               context jsonb, parents jsonb, correlation_id uuid)
+               context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -45,7 +45,7 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context, i.parents, i.correlation_id
+        SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts, i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate
           FROM unnest(taken) WITH ORDINALITY s JOIN pawl_dag._inputs i ON i.task_uuid = s.task_uuid AND i.step_uuid = s.step_uuid ORDER BY s.ordinality;
 END
 $function$;
@@ -54,7 +54,7 @@ COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS 'internal: steps that
 -- Plans are kept, so what is called here must find no settings but its own.
 CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL, orchestrate integer DEFAULT NULL)
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint, attempts integer,
-               context jsonb, parents jsonb, correlation_id uuid)
+               context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''

@@ -9,6 +9,9 @@ CREATE TABLE pawl_saga.flows (
     never_resolve boolean NOT NULL DEFAULT false,
     inputs jsonb NOT NULL DEFAULT '{}',
     correlation_id uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    -- the trace in which it began; its tasks go on with it
+    traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
+    tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     run integer NOT NULL DEFAULT 0,
     undoing boolean NOT NULL DEFAULT false,
     broken boolean NOT NULL DEFAULT false,

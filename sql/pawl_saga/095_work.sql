@@ -35,7 +35,8 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._settle_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
 
 CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL)
-RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb)
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
+               traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -81,12 +82,13 @@ BEGIN
            t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
                                        WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
                          THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
-           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END
-      FROM unnest(lost || reverts || executes) t;
+           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, w.traceparent, w.tracestate
+      FROM unnest(lost || reverts || executes) t
+     CROSS JOIN LATERAL (SELECT f.traceparent, f.tracestate FROM pawl_saga.flows f WHERE f.flow_uuid = t.flow_uuid OFFSET 0) w;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
-'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom. pawl.claim takes rows as well';
+'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom; the trace in which the flow began. pawl.claim takes rows as well';
 
 -- One look at what is reported, and the moves that follow.
 CREATE FUNCTION pawl_saga._report(results jsonb, worker text)

@@ -5,6 +5,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use Exposition;
+use HTTP::Tiny;
 use JSON::PP;
 use PawlPrograms;
 use PawlTest;
@@ -117,6 +118,37 @@ for my $query (map { $_->{expr} } map { @{ $_->{targets} // [] } } @{ $dashboard
 is("@strange", '', 'the dashboard asks for nothing that is not told');
 is_deeply([ grep { !$drawn{$_} } sort keys %$seen ], [], 'and draws everything');
 
+# a trace: from a header over HTTP to the task, to the handler of a worker, and back into the log
+my $api_port = $run->{err} =~ /serving the API port=(\d+)/ ? $1 : 0;
+define_template($node, '{"name": "traced", "steps": [{"name": "s", "handler": "sleep"}, {"name": "t", "handler": "sleep", "dependencies": ["s"]}]}');
+$node->safe_psql('postgres', 'grant pawl_operator to pawl_authenticator');
+my $token = $node->safe_psql('postgres', "select pawl_api.create_token('pawl_operator', 'otto', '{read,operate}')");
+my $begun = 0;
+sub begin_task
+{
+	my ($parent, @states) = @_;
+	my $answer = HTTP::Tiny->new->request('POST', "http://127.0.0.1:$api_port/v1/tasks", { content => '{"name": "traced", "context": {"n": ' . ++$begun . '}}', headers => { 'Content-Type' => 'application/json',
+		Authorization => "Bearer $token", traceparent => $parent, @states ? (tracestate => \@states) : () } });
+	is($answer->{status}, 201, 'a task begins over HTTP') or diag($answer->{content});
+	return decode_json($answer->{content})->{task_uuid};
+}
+my $trace = '0af7651916cd43dd8448eb211c80319c';
+my $task = begin_task("00-$trace-b7ad6b7169203331-01", 'rojo=1', 'congo=2');
+my $other = begin_task('00-XYZ-b7ad6b7169203331-01');
+my $half = begin_task("00-$trace-b7ad6b7169203331-00", 'A=1');
+is(one($node, "select traceparent || ' ' || tracestate || ' ' || (select correlation_id from pawl_dag.task_transitions l where l.task_uuid = t.task_uuid and sort_key = 1) from pawl_dag.tasks t where task_uuid = '$task'"),
+	"00-$trace-b7ad6b7169203331-01 rojo=1,congo=2 $trace", 'it belongs to the trace of the request');
+is(one($node, "select coalesce(traceparent, 'none') from pawl_dag.tasks where task_uuid = '$other'"), 'none', 'a header that is wrong is none');
+is(one($node, "select traceparent || coalesce(tracestate, ' no state') from pawl_dag.tasks where task_uuid = '$half'"), "00-$trace-b7ad6b7169203331-00 no state", 'a wrong state is dropped, the parent holds');
+my $worker = begin_program($node, 'example_worker', 'default', 2, 0, 60000);
+ok(all_ended($node, 'traced'), 'a worker runs them');
+is(end_program($worker, 'TERM'), 0, 'and ends');
+is(one($node, "select count(distinct result ->> 'traceparent') from pawl_dag.steps where task_uuid = '$task' and result ->> 'traceparent' ~ '^00-$trace-[0-9a-f]{16}-01\$'"), 2,
+	'each handler had a span of its own, that of the step which another made ready too');
+is(one($node, "select count(*) from pawl_dag.steps s join pawl_dag.step_transitions l using (task_uuid, step_uuid) where s.task_uuid = '$task' and l.to_state = 'enqueued_for_orchestration'
+	and l.metadata ->> 'traceparent' = s.result ->> 'traceparent' and l.metadata ->> 'tracestate' = 'rojo=1,congo=2'"), 2, 'and its report is in that span');
+is(one($node, "select count(*) from pawl_dag.steps where task_uuid = '$other' and result ? 'traceparent'"), 0, 'where there is no trace none is made');
+
 # a version that does not fit
 $node->safe_psql('postgres', "update pg_extension set extversion = '0.0.1' where extname = 'pawl_dag'");
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
@@ -134,7 +166,7 @@ answers('/readyz', 200);
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('begin; lock table pawl_dag.tasks in access exclusive mode');
 answers('/healthz', 503);
-like((http_get($port, '/healthz'))[1], qr/lane scheduling has not turned for \d+ s: it is at (?:orchestrate|gauges)$/, '/healthz says which duty is stuck');
+like((http_get($port, '/healthz'))[1], qr/lane scheduling has not turned for \d+ s: it is at \w[\w .]*$/, '/healthz says which duty is stuck');
 $run->{harness}->signal('TERM');
 wait_until(sub { (http_get($port, '/readyz'))[1] =~ /draining/ }, 'the drain');
 pass('/readyz says no in a drain');

@@ -10,4 +10,5 @@
 #include <pawl/saga.hpp>
 #include <pawl/saga_worker.hpp>
 #include <pawl/tasks.hpp>
+#include <pawl/trace.hpp>
 #include <pawl/worker.hpp>

@@ -34,6 +34,7 @@ struct SagaTask {
     nlohmann::json result;       // to be reverted: what execute returned, null where it failed
     nlohmann::json failure;      // to be reverted: how it failed, null where it did not
     nlohmann::json failures;     // to be reverted: what failed in this flow, by atom
+    Trace trace;                 // the handler's span in the trace in which the flow began
 
     // Asks to stop when the task is no longer ours, or the worker's grace has run out.
     std::stop_token stop;

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include <pawl/connection.hpp>
+#include <pawl/trace.hpp>
 
 namespace pawl {
 
@@ -39,6 +40,9 @@ struct Job {
     nlohmann::json inputs;    // results of the steps this one waited for, by their names
     nlohmann::json options;   // handler_options of the step
     std::string correlation_id;
+
+    // The handler's span in the trace in which the task began, for what it asks of others; the report of its result belongs to it.
+    Trace trace;
 
     // Asks to stop when the work is no longer ours (cancelled, taken over, the lease could not be extended) or the worker's grace has run out.
     std::stop_token stop;
@@ -82,6 +86,7 @@ struct JobTable {
     std::optional<std::string> permanent_failure_event = std::nullopt;  // default: failure_event
     std::optional<std::string> claim_event = std::nullopt;              // default: the binding's only one
     std::string handler = "job";                                        // the handler that runs all of its rows
+    std::optional<std::string> traceparent_column = std::nullopt;       // of the row, if it has one
 };
 
 struct WorkerSettings {
