@@ -147,7 +147,7 @@ select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pa
 select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and prosecdef and has_function_privilege('pawl_test_user', oid, 'execute')$$,
                 'nor any SECURITY DEFINER function');
 select set_eq($$select proname from pg_proc where pronamespace = 'pawl'::regnamespace and proname !~ '^_' and prorettype <> 'trigger'::regtype and has_function_privilege('pawl_test_user', oid, 'execute')$$,
-              array['abandon', 'audit_of', 'available', 'backoff', 'channel', 'check', 'claim', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many', 'heartbeat', 'history', 'pause', 'prune_audit', 'prune_log', 'reap', 'resume', 'set_context', 'state_at', 'states', 'transitions', 'uuid_v7'], 'what PUBLIC may call');
+              array['abandon', 'audit_of', 'available', 'backoff', 'channel', 'check', 'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many', 'heartbeat', 'history', 'pause', 'prune_audit', 'prune_log', 'reap', 'resume', 'set_context', 'state_at', 'states', 'transitions', 'uuid_v7'], 'what PUBLIC may call');
 select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's' and proname not in ('_raise', 'uuid_v7')$$, 'what writes is not parallel safe');
 select ok(not has_schema_privilege('pawl_test_user', 'pawl', 'create'), 'nobody creates in schema pawl');
 -- Into pawl.paused everybody may INSERT, and a trigger judges: only that lets the owner of a table pause it without a right to LOCK.
