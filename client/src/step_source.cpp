@@ -13,6 +13,10 @@ constexpr const char* claim_statement =
     "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts"
     "  FROM pawl.claim(null::pawl_dag.steps, 'Start', $1, $2::interval, $3::integer, $4) c";
 
+constexpr const char* claim_told_statement =
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts"
+    "  FROM pawl.claim_keys(null::pawl_dag.steps, $4::text[], 'Start', $1, $2::interval, $3) c";
+
 constexpr const char* recover_statement =
     "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts"
     "  FROM pawl_dag.steps c WHERE c.worker_uuid = $1::uuid AND c.state = 'in_progress'";
@@ -56,6 +60,10 @@ public:
 
     std::vector<Job> claim(pqxx::connection& connection, int batch) override {
         return jobs(connection, sql::run_alone(connection, claim_statement, processor_, lease_, batch, queue_));
+    }
+
+    std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
+        return jobs(connection, sql::run_alone(connection, claim_told_statement, processor_, lease_, queue_, sql::keys_array(keys)));
     }
 
     std::vector<Job> recover(pqxx::connection& connection) override {
@@ -102,6 +110,8 @@ public:
     }
 
     const std::string& relation() const noexcept override { return relation_; }
+
+    Channel channel() const override { return {relation_, queue_}; }
 
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<StepSource>(*this); }
 

@@ -9,6 +9,7 @@
 
 #include <pawl/worker.hpp>
 
+#include "broker.hpp"
 #include "hand.hpp"
 
 namespace pawl {
@@ -24,6 +25,11 @@ public:
 
     virtual std::vector<Job> claim(pqxx::connection& connection, int batch) = 0;
 
+    // The rows that messages name, as far as they can be taken. Who has more to look at than a row takes as many of the next ones.
+    virtual std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) {
+        return claim(connection, static_cast<int>(keys.size()));
+    }
+
     // What is ours already: after a loss of the connection nobody knows what the last claim did.
     virtual std::vector<Job> recover(pqxx::connection& connection) = 0;
 
@@ -38,6 +44,9 @@ public:
     virtual bool follow_up(pqxx::connection&) { return false; }
 
     virtual const std::string& relation() const noexcept = 0;
+
+    // Where messages of this work go; known when it is prepared.
+    virtual Channel channel() const = 0;
 
     // One for another thread and connection.
     virtual std::unique_ptr<WorkSource> copy() const = 0;

@@ -1,0 +1,89 @@
+// May throw. Queues of messages between pawld, which says what became claimable, and workers. A message names a row and is a hint: what
+// it is worth, the claim decides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <pqxx/pqxx>
+
+#include <pawl/connection.hpp>
+#include <pawl/messages.hpp>
+
+namespace pawl {
+
+// Where messages of a queue of a table go.
+struct Channel {
+    std::string relation;  // with its schema, quoted where needed
+    std::optional<std::string> queue = std::nullopt;
+};
+
+using RowKey = std::vector<std::string>;  // the key columns as texts
+
+struct Message {
+    Channel channel;
+    RowKey key;
+};
+
+struct Delivery {
+    std::uint64_t tag = 0;
+    std::string body;
+};
+
+// The broker, or what leads to it, is not there.
+class BrokerLost : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+// pawld's end.
+class Outlet {
+public:
+    virtual ~Outlet() = default;
+
+    // Before any row is read.
+    virtual void connect() = 0;
+
+    // Comes back when the broker is responsible for the messages. Returns how many had no queue to go to: no worker has ever asked for
+    // one, so nobody misses them.
+    virtual std::size_t publish(pqxx::transaction_base& transaction, const std::vector<Message>& messages) = 0;
+
+    // Now and then, while there is nothing to publish.
+    virtual void tend() = 0;
+};
+
+// A worker's end. For one thread.
+class Subscription {
+public:
+    virtual ~Subscription() = default;
+
+    // What there is, without waiting for more.
+    virtual std::vector<Delivery> receive(int most) = 0;
+
+    virtual void acknowledge(const std::vector<std::uint64_t>& tags) = 0;
+
+    // What nobody can read must not come again.
+    virtual void refuse(std::uint64_t tag) = 0;
+
+    // Readable when there may be more; -1: it must be asked.
+    virtual int socket() const noexcept = 0;
+};
+
+std::unique_ptr<Outlet> make_outlet(const MessageSettings& settings);
+std::unique_ptr<Subscription> subscribe(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel, int prefetch);
+
+// What the queue is called: "pawl.pawl_dag.steps.billing" with RabbitMQ; with PGMQ, whose names are short and plain, a readable part and
+// a hash of it.
+std::string rabbitmq_name(const Channel& channel);
+std::string pgmq_name(const Channel& channel);
+
+std::string body_of(const Message& message);
+
+// The key, if the message is one for this channel.
+std::optional<RowKey> key_in(const std::string& body, const Channel& channel);
+
+}  // namespace pawl
