@@ -60,11 +60,13 @@ void Publisher::find_consumer() {
                                      "SELECT c.relations = ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1) FROM pawl.consumers c WHERE c.consumer = $1",
                                      settings_.publisher, tables);
     if (!same.empty() && !same[0][0].is_null() && same[0][0].as<bool>()) return;
-    pqxx::work transaction(*connection_);
-    if (!same.empty()) sql::run(transaction, "SELECT pawl.drop_consumer($1)", settings_.publisher);
-    sql::run(transaction, "SELECT pawl.create_consumer($1, relations => ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1))",
-             settings_.publisher, tables);
-    sql::commit(transaction);
+    sql::translated([&] {
+        pqxx::work transaction(*connection_);
+        if (!same.empty()) sql::run(transaction, "SELECT pawl.drop_consumer($1)", settings_.publisher);
+        sql::run(transaction, "SELECT pawl.create_consumer($1, relations => ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1))",
+                 settings_.publisher, tables);
+        transaction.commit();
+    });
     log_.info("consumer made", {{"consumer", settings_.publisher}, {"tables", settings_.publish}});
 }
 
@@ -87,11 +89,14 @@ void Publisher::connect_again() {
 // What is read counts as read when the broker has confirmed, and not before: what fails in between is said again.
 bool Publisher::publish() {
     const auto began = std::chrono::steady_clock::now();
-    pqxx::work transaction(*connection_);
     std::vector<Message> messages;
-    for (const auto& row : sql::run(transaction, read_statement, settings_.publisher, settings_.batch)) messages.push_back(message_of(row));
-    const std::size_t homeless = messages.empty() ? 0 : outlet_->publish(transaction, messages);
-    sql::commit(transaction);
+    std::size_t homeless = 0;
+    sql::translated([&] {
+        pqxx::work transaction(*connection_);
+        for (const auto& row : sql::run(transaction, read_statement, settings_.publisher, settings_.batch)) messages.push_back(message_of(row));
+        if (!messages.empty()) homeless = outlet_->publish(transaction, messages);
+        transaction.commit();
+    });
     broker_again_.found();
     metrics_.ran("publish", static_cast<std::int64_t>(messages.size()), std::chrono::steady_clock::now() - began);
     if (messages.empty()) return false;
@@ -129,7 +134,7 @@ void Publisher::run() {
         } catch (const TryAgain& problem) {
             log_.debug("publishing will be tried again", {{"problem", problem.what()}});
             wake_up_.wait(-1, settings_.shortest_poll);
-        } catch (const Error& problem) {
+        } catch (const std::exception& problem) {
             // whatever it is, a new session is the way out
             connection_.reset();
             if (!dynamic_cast<const ConnectionLost*>(&problem)) metrics_.failed("publish");

@@ -55,11 +55,13 @@ CONF
 		RABBITMQ_MNESIA_BASE => "$folder/data",
 		RABBITMQ_LOG_BASE => "$folder/log",
 		RABBITMQ_DIST_PORT => $self->{distribution},
-		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none',
-		RABBITMQ_CTL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1}',
+		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false +S 1:1 +sbwt none',
+		RABBITMQ_CTL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false',
 		ERL_EPMD_ADDRESS => '127.0.0.1',
 		ERL_EPMD_PORT => $self->{epmd_port} };
 	$self->{epmd} = $self->begin('epmd', '-address', '127.0.0.1', '-port', $self->{epmd_port});
+	# a broker that finds none would begin one that outlives it
+	wait_until(sub { listens($self->{epmd_port}) }, 'epmd');
 	return $self;
 }
 
@@ -100,13 +102,15 @@ sub ended
 	return;
 }
 
+sub listens { my ($port) = @_; return defined IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 5) }
+
 sub start
 {
 	my ($self) = @_;
 	$self->{server} = $self->begin("$bin/rabbitmq-server");
 	my $listens = sub {
 		eval { $self->{server}{harness}->pump_nb; 1 } or die "the broker ends: $self->{server}{said}";
-		return defined IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{tls_port}, Timeout => 5);
+		return listens($self->{tls_port});
 	};
 	eval { wait_until($listens, 'the broker'); 1 } or die "no broker: $@\n$self->{server}{said}\n" . join "\n", map { slurp_file($_) } glob("$self->{folder}/log/*.log");
 	($self->{pid}) = children($self->{server}{pid});
