@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,20 +13,9 @@
 #include <pawl/connection.hpp>
 #include <pawl/messages.hpp>
 
+#include "broker_names.hpp"
+
 namespace pawl {
-
-// Where messages of a queue of a table go.
-struct Channel {
-    std::string relation;  // with its schema, quoted where needed
-    std::optional<std::string> queue = std::nullopt;
-};
-
-using RowKey = std::vector<std::string>;  // the key columns as texts
-
-struct Message {
-    Channel channel;
-    RowKey key;
-};
 
 struct Delivery {
     std::uint64_t tag = 0;
@@ -75,15 +63,5 @@ public:
 
 std::unique_ptr<Outlet> make_outlet(const MessageSettings& settings);
 std::unique_ptr<Subscription> subscribe(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel, int prefetch);
-
-// What the queue is called: "pawl.pawl_dag.steps.billing" with RabbitMQ; with PGMQ, whose names are short and plain, a readable part and
-// a hash of it.
-std::string rabbitmq_name(const Channel& channel);
-std::string pgmq_name(const Channel& channel);
-
-std::string body_of(const Message& message);
-
-// The key, if the message is one for this channel.
-std::optional<RowKey> key_in(const std::string& body, const Channel& channel);
 
 }  // namespace pawl

@@ -1,10 +1,10 @@
-// May throw (out of memory). Names of queues and the text of messages. Knows neither broker nor database.
+// May throw (out of memory). See broker_names.hpp.
+#include "broker_names.hpp"
+
 #include <cstdint>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
-
-#include "broker.hpp"
 
 namespace pawl {
 namespace {

@@ -45,7 +45,11 @@ public:
         : queue_(pgmq_name(channel)), hidden_(static_cast<int>(settings.hidden.count())), connection_(pawl::connect(database)) {
         if (names_in(sql::run_alone(*connection_, queues_statement)).contains(queue_)) return;
         // two that make it at once: the second finds it made, or tries again
-        sql::run_alone(*connection_, "SELECT pgmq.create($1)", queue_);
+        try {
+            sql::run_alone(*connection_, "SELECT pgmq.create($1)", queue_);
+        } catch (const Error& problem) {
+            throw BrokerLost("queue " + queue_ + " cannot be made: " + problem.what());
+        }
     }
 
     std::vector<Delivery> receive(int most) override {
