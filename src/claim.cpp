@@ -1,4 +1,4 @@
-// May throw and may ereport: pawl.claim, which takes the next rows for a processor.
+// May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes those that are named.
 #include "pg/sqlstate.hpp"
 #include "bookmark.hpp"
 #include "work.hpp"
@@ -17,14 +17,15 @@ struct Request {
     const Interval* lease;
     int batch;
     text* queue;  // null: the table has no queues
+    const Datum* keys;  // of the rows that are named, one array a key column
 };
 
-Target open_claimed(FunctionCallInfo fcinfo) {
+Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
     const Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
     const Oid relation = pg::call([&] { return OidIsValid(type) ? get_typ_typrelid(type) : InvalidOid; });
     if (!OidIsValid(relation))
         throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {}, "SELECT * FROM pawl.claim(null::jobs, ...);");
-    const Target target = open_work(relation, pg::name_argument(fcinfo, 6));
+    const Target target = open_work(relation, pg::name_argument(fcinfo, column_argument));
     if (target.attachment->root != relation)
         throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "rows are claimed from the table that the lifecycle is attached to", {},
                           "SELECT * FROM pawl.claim(null::" + std::string(target.table) + ", ...);");
@@ -38,11 +39,11 @@ std::string quoted_list(const Names& names) {
 }
 
 // The event given, or the only one that claims.
-text* claim_event(FunctionCallInfo fcinfo, const Target& target) {
+text* claim_event(FunctionCallInfo fcinfo, int argument, const Target& target) {
     const Names& claims = target.attachment->managed->claim_events;
     if (claims.n == 0) no_such_work(target, "no claims", "claim");
-    if (!PG_ARGISNULL(1)) {
-        text* event = pg::text_argument(fcinfo, 1);
+    if (!PG_ARGISNULL(argument)) {
+        text* event = pg::text_argument(fcinfo, argument);
         if (claims.contain(view(event))) return event;
         const bool known = target.attachment->machine->machine->knows_event(view(event));
         throw pg::Failure(known ? ERRCODE_INVALID_PARAMETER_VALUE : sqlstate::unknown_object,
@@ -55,9 +56,9 @@ text* claim_event(FunctionCallInfo fcinfo, const Target& target) {
     return pg::call([&] { return cstring_to_text(claims.items[0]); });
 }
 
-text* queue_argument(FunctionCallInfo fcinfo, const Target& target) {
+text* queue_argument(FunctionCallInfo fcinfo, int argument, const Target& target) {
     const bool has_queues = target.attachment->managed->queue.kept();
-    if (PG_ARGISNULL(5) == !has_queues) return has_queues ? pg::text_argument(fcinfo, 5) : nullptr;
+    if (PG_ARGISNULL(argument) == !has_queues) return has_queues ? pg::text_argument(fcinfo, argument) : nullptr;
     if (has_queues)
         throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "queue must be named",
                           "The work of " + std::string(target.table) + " lies in queues.",
@@ -107,20 +108,42 @@ void append_not_paused(StringInfo out, const Request& request, Parameters& param
                      parameters.n - 2, parameters.n - 1, parameters.n);
 }
 
+// What makes a row claimable, whatever its place in the order.
+void append_claimable(StringInfo out, const Request& request, Parameters& parameters) {
+    const Attachment& attachment = *request.target.attachment;
+    const Managed& managed = *attachment.managed;
+    appendStringInfo(out, "WHERE %s", state_condition(attachment, arrow_claims, request.event));
+    if (managed.due.kept()) appendStringInfo(out, " AND %s IS NULL", column_name(managed.due));
+    if (request.queue != nullptr) {
+        parameters.add(managed.queue.type, queue_value(request));
+        appendStringInfo(out, " AND %s", column_equals(managed.queue, parameters.n));
+    }
+}
+
+// Of the rows that are named those that are claimable and that nobody else is moving, each once, in the order of their keys.
+Batch pick_named(const Request& request) {
+    const Attachment& attachment = *request.target.attachment;
+    StringInfoData clauses;
+    initStringInfo(&clauses);
+    Parameters parameters = {};
+    for (int i = 0; i < attachment.nkeys; ++i) parameters.add(get_array_type(attachment.keys[i].type), request.keys[i]);
+    appendStringInfoString(&clauses, "JOIN (SELECT DISTINCT ");
+    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&clauses, "%sk%d", i > 0 ? ", " : "", i);
+    appendStringInfo(&clauses, " FROM %s) AS k ON %s ", unnested_keys(attachment, 1), key_join(attachment));
+    append_claimable(&clauses, request, parameters);
+    append_not_paused(&clauses, request, parameters);
+    appendStringInfo(&clauses, " ORDER BY %s FOR NO KEY UPDATE OF %s SKIP LOCKED", order_by_key(attachment), row_alias);
+    return pick_rows(request.target, clauses.data, parameters, Order::sorted);
+}
+
 // The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the ranges behind the
 // bookmark.
 Batch pick_range(const Request& request, const Bookmark* bookmark, int level, int most, int skip = 0) {
     const Attachment& attachment = *request.target.attachment;
-    const Managed& managed = *attachment.managed;
     StringInfoData clauses;
     initStringInfo(&clauses);
     Parameters parameters = {};
-    appendStringInfo(&clauses, "WHERE %s", state_condition(attachment, arrow_claims, request.event));
-    if (managed.due.kept()) appendStringInfo(&clauses, " AND %s IS NULL", column_name(managed.due));
-    if (request.queue != nullptr) {
-        parameters.add(managed.queue.type, queue_value(request));
-        appendStringInfo(&clauses, " AND %s", column_equals(managed.queue, parameters.n));
-    }
+    append_claimable(&clauses, request, parameters);
     if (bookmark != nullptr) append_behind(&clauses, attachment, *bookmark, level, parameters);
     append_not_paused(&clauses, request, parameters);
     append_order(&clauses, attachment);
@@ -196,23 +219,15 @@ Picked pick_and_decide(const Request& request, Intent& intent) {
     return picked;
 }
 
-}  // namespace
-
-PAWL_FUNCTION(pawl_claim) {
-    Request request = {};
-    request.target = open_claimed(fcinfo);
-    request.event = claim_event(fcinfo, request.target);
-    request.processor = processor_argument(fcinfo, 2);
-    request.lease = lease_argument(fcinfo, 3);
-    request.batch = batch_argument(fcinfo, 4);
-    request.queue = queue_argument(fcinfo, request.target);
-
+// Takes the rows that `pick` finds, and returns them.
+template <Picked (*pick)(const Request&, Intent&)>
+Datum take(FunctionCallInfo fcinfo, const Request& request) {
     Intent intent = work_intent(request.target, request.processor);
     intent.lease = request.lease;
     const Picked picked = pg::call([&] {
         pg::materialize(fcinfo);
         SPI_connect();
-        return pick_and_decide(request, intent);
+        return pick(request, intent);
     });
     IntentScope scope(intent);
     pg::call([&] {
@@ -224,6 +239,42 @@ PAWL_FUNCTION(pawl_claim) {
         close_target(request.target);
     });
     return static_cast<Datum>(0);
+}
+
+Picked pick_and_decide_named(const Request& request, Intent& intent) { return decide(request, pick_named(request), intent); }
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_claim) {
+    Request request = {};
+    request.target = open_claimed(fcinfo, 6);
+    request.event = claim_event(fcinfo, 1, request.target);
+    request.processor = processor_argument(fcinfo, 2);
+    request.lease = lease_argument(fcinfo, 3);
+    request.batch = batch_argument(fcinfo, 4);
+    request.queue = queue_argument(fcinfo, 5, request.target);
+    return take<pick_and_decide>(fcinfo, request);
+}
+
+PAWL_FUNCTION(pawl_claim_keys) {
+    Request request = {};
+    pg::require(fcinfo, 1, "keys");
+    request.target = open_claimed(fcinfo, 6);
+    request.event = claim_event(fcinfo, 2, request.target);
+    request.processor = processor_argument(fcinfo, 3);
+    request.lease = lease_argument(fcinfo, 4);
+    request.queue = queue_argument(fcinfo, 5, request.target);
+    request.keys = read_keys(*request.target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &request.batch);
+    if (request.batch > most_rows)
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {}, "name fewer rows at a time");
+    if (request.batch == 0) {
+        pg::call([&] {
+            pg::materialize(fcinfo);
+            close_target(request.target);
+        });
+        return static_cast<Datum>(0);
+    }
+    return take<pick_and_decide_named>(fcinfo, request);
 }
 
 }  // namespace pawl

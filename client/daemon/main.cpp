@@ -17,6 +17,7 @@
 #include "http.hpp"
 #include "lane.hpp"
 #include "notify.hpp"
+#include "publisher.hpp"
 
 namespace {
 
@@ -51,6 +52,11 @@ Settings settings_of(const Options& options) {
     if (!options.config.empty()) read_toml(settings, slurp(options.config), options.config);
     read_environment(settings, [](const char* name) -> const char* { return std::getenv(name); });
     for (const auto& [name, value] : options.flags) set(settings, name, value);
+    try {
+        pawl::check(settings.messages);
+    } catch (const pawl::Error& problem) {
+        throw SettingsError(problem.what());
+    }
     return settings;
 }
 
@@ -103,12 +109,15 @@ void run(const Settings& settings, const Log& log) {
         lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
     std::vector<std::unique_ptr<Board>> boards;
     for (const std::string& name : settings.boards) boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
+    std::optional<Publisher> publisher;
+    if (settings.messages.any()) publisher.emplace(settings, log, metrics);
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");
         metrics.drain();
         for (const auto& lane : lanes) lane->stop();
         for (const auto& board : boards) board->stop();
+        if (publisher) publisher->stop();
     });
     const auto patience = settings.stuck_after + settings.longest_poll;
     std::optional<pawl::api::Api> api;  // its numbers are asked for by what follows, so it ends later
@@ -128,6 +137,7 @@ void run(const Settings& settings, const Log& log) {
     std::vector<std::jthread> threads;
     for (const auto& lane : lanes) threads.emplace_back([&lane] { lane->run(); });
     for (const auto& board : boards) threads.emplace_back([&board] { board->run(); });
+    if (publisher) threads.emplace_back([&publisher] { publisher->run(); });
     threads.clear();  // waits for them
     log.info("ended");
 }

@@ -108,6 +108,11 @@ const std::map<std::string, std::string>& setting_names() {
         {"log_level", "debug, info, warn or error"},
         {"boards", "job boards of pawl_saga to be a conductor of, comma separated"},
         {"board_lease_ms", "for how long the jobs of boards are taken; extended at every third of it"},
+        {"provider", "who tells workers that there is work: database, pgmq or rabbitmq; with the latter two pawld publishes messages"},
+        {"broker", "of rabbitmq: amqp://user:password@host:5672/vhost, or amqps://"},
+        {"broker_ca", "PEM file of the authorities that an amqps broker is checked against; empty: the system's"},
+        {"publish", "tables whose claimable rows are published, comma separated"},
+        {"publisher", "consumer of the outbox by which they are read"},
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
     };
     return names;
@@ -162,6 +167,16 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.boards = list_of(value);
     else if (name == "board_lease_ms")
         settings.board_lease = std::chrono::milliseconds(whole_number(name, value, 100, 86'400'000));
+    else if (name == "provider")
+        settings.messages.provider = one_of(name, value, {"database", "pgmq", "rabbitmq"});
+    else if (name == "broker")
+        settings.messages.broker = value;
+    else if (name == "broker_ca")
+        settings.messages.broker_ca = value;
+    else if (name == "publish")
+        settings.publish = list_of(value);
+    else if (name == "publisher")
+        settings.publisher = value;
     else if (name == "skip")
         settings.skip = list_of(value);
     else {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <pawl/messages.hpp>
+
 namespace pawl::daemon {
 
 class SettingsError : public std::runtime_error {
@@ -46,6 +48,9 @@ struct Settings {
     std::string log_level = "info";              // debug, info, warn or error
     std::set<std::string> boards;                // job boards to be a conductor of, by lease
     std::chrono::milliseconds board_lease{60'000};  // for how long their jobs are taken; extended at every third of it
+    MessageSettings messages;                    // who tells workers of work: the database, or messages that pawld publishes
+    std::set<std::string> publish{"pawl_dag.steps"};  // the tables whose claimable rows it publishes
+    std::string publisher = "publisher";         // the consumer by which it reads the outbox; any number of daemons share one
     std::set<std::string> skip;                  // duties that are left to others
     std::vector<OwnDuty> duties;
 };

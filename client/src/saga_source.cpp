@@ -81,6 +81,8 @@ public:
 
     const std::string& relation() const noexcept override { return relation_; }
 
+    Channel channel() const override { return {relation_, queue_}; }
+
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<SagaSource>(*this); }
 
 private:

@@ -40,6 +40,7 @@ WorkerSettings worker_settings(const SagaWorkerSettings& given) {
     settings.shortest_poll = given.shortest_poll;
     settings.longest_poll = given.longest_poll;
     settings.wake = given.wake;
+    settings.messages = given.messages;
     settings.orchestrate = false;
     if (given.on_dropped) settings.on_dropped = [told = given.on_dropped](const Job& job) { told(task_of(job)); };
     settings.on_message = given.on_message;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <pqxx/pqxx>
 
@@ -71,6 +72,14 @@ std::string text_array(const Texts& texts) {
         literal += '"';
     }
     return literal + "}";
+}
+
+// Keys of rows: of several columns each is an array as well.
+template <typename Keys>
+std::string keys_array(const Keys& keys) {
+    std::vector<std::string> texts;
+    for (const auto& key : keys) texts.push_back(key.size() == 1 ? key[0] : text_array(key));
+    return text_array(texts);
 }
 
 }  // namespace pawl::sql

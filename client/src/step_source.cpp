@@ -16,6 +16,11 @@ constexpr const char* claim_statement =
 
 constexpr const char* tasks_at_once = "100";
 
+constexpr const char* claim_told_statement =
+    "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
+    "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
+    "  FROM pawl_dag.claim($1, $2, lease => $3::interval, keys => $4::text[]) c";
+
 constexpr const char* recover_statement =
     "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts,"
     "       i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate"
@@ -72,6 +77,10 @@ public:
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_, orchestrate_ && move_on ? tasks_at_once : nullptr));
     }
 
+    std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
+        return jobs(sql::run_alone(connection, claim_told_statement, processor_, queue_, lease_, sql::keys_array(keys)));
+    }
+
     std::vector<Job> recover(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, recover_statement, processor_)); }
 
     // A report that is there already is answered with ok, so doubt needs nothing.
@@ -99,6 +108,8 @@ public:
     }
 
     const std::string& relation() const noexcept override { return relation_; }
+
+    Channel channel() const override { return {relation_, queue_}; }
 
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<StepSource>(*this); }
 

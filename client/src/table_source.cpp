@@ -20,7 +20,8 @@ public:
             connection,
             "SELECT $1::regclass::text, b.key_columns[1], cardinality(b.key_columns), b.owner_column, b.token_column, b.attempts_column,"
             "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), quote_ident(b.token_column), b.queue_column IS NOT NULL,"
-            "       quote_ident(b.lease_column)"
+            "       quote_ident(b.lease_column),"
+            "       (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = b.relation)"
             "  FROM pawl.binding b WHERE b.relation = $1::regclass AND b.claim_events <> '{}'",
             table_.relation);
         if (found.size() != 1 || found[0][2].as<int>() != 1 || found[0][3].is_null() || found[0][4].is_null())
@@ -35,6 +36,7 @@ public:
         quoted_token_ = row[8].as<std::string>();
         has_queue_ = row[9].as<bool>();
         quoted_lease_ = row[10].is_null() ? "" : row[10].as<std::string>();
+        channel_ = {row[11].as<std::string>(), has_queue_ ? std::optional(queue_) : std::nullopt};
     }
 
     std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
@@ -42,6 +44,13 @@ public:
                                    "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim(null::" + quoted_table_ +
                                        ", $1, $2, $3::interval, $4::integer, $5) c",
                                    sql::or_null(table_.claim_event), processor_, lease_, batch, has_queue_ ? queue_.c_str() : nullptr));
+    }
+
+    std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
+        return jobs(sql::run_alone(connection,
+                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim_keys(null::" + quoted_table_ +
+                                       ", $1::text[], $2, $3, $4::interval, $5) c",
+                                   sql::keys_array(keys), sql::or_null(table_.claim_event), processor_, lease_, has_queue_ ? queue_.c_str() : nullptr));
     }
 
     std::vector<Job> recover(pqxx::connection& connection) override {
@@ -86,6 +95,8 @@ public:
 
     const std::string& relation() const noexcept override { return table_.relation; }
 
+    Channel channel() const override { return channel_; }
+
     std::unique_ptr<WorkSource> copy() const override { return std::make_unique<TableSource>(*this); }
 
 private:
@@ -128,6 +139,7 @@ private:
     std::string quoted_table_, quoted_key_, quoted_owner_, quoted_token_, quoted_lease_;
     std::string key_, token_, attempts_;
     bool has_queue_ = false;
+    Channel channel_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <pawl/worker.hpp>
 
+#include "broker.hpp"
 #include "hand.hpp"
 #include "sql.hpp"
 
@@ -26,6 +27,11 @@ public:
     // move_on: what depends on results first, in the same round trip, where somebody must.
     virtual std::vector<Job> claim(pqxx::connection& connection, int batch, bool move_on) = 0;
 
+    // The rows that messages name, as far as they can be taken. Who has more to look at than a row takes as many of the next ones.
+    virtual std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) {
+        return claim(connection, static_cast<int>(keys.size()), false);
+    }
+
     // What is ours already: after a loss of the connection nobody knows what the last claim did.
     virtual std::vector<Job> recover(pqxx::connection& connection) = 0;
 
@@ -40,6 +46,9 @@ public:
     virtual bool follow_up(pqxx::connection&) { return false; }
 
     virtual const std::string& relation() const noexcept = 0;
+
+    // Where messages of this work go; known when it is prepared.
+    virtual Channel channel() const = 0;
 
     // One for another thread and connection.
     virtual std::unique_ptr<WorkSource> copy() const = 0;

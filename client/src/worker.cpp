@@ -8,6 +8,7 @@
 
 #include "hand.hpp"
 #include "heart.hpp"
+#include "inbox.hpp"
 #include "pace.hpp"
 #include "passing.hpp"
 #include "sleeper.hpp"
@@ -16,6 +17,8 @@
 
 namespace pawl {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // What one turn says of the next: there is more to do, what was claimed is being worked on, or there was nothing.
 enum class Next { at_once, soon, later };
@@ -29,6 +32,7 @@ struct Worker::Impl {
           source(make_source(settings, processor)),
           hand(wake_up),
           pace(settings.shortest_poll, settings.longest_poll) {
+        check(settings.messages);
         settings.threads = std::max(settings.threads, 1);
         if (settings.batch <= 0) settings.batch = 2 * settings.threads;
         settings.batch = std::min(settings.batch, 10'000);
@@ -43,7 +47,10 @@ struct Worker::Impl {
     void report_batch(const std::vector<Finished>& batch);
     std::set<std::string> report_each(const std::vector<Finished>& batch);
     Next claim(bool move_on);
+    std::size_t claim_told(int room, bool& full);
+    bool may_poll();
     void look_for_ours();
+    void rest();
     void drain();
     void abandon();
     void say(const std::string& message);
@@ -57,6 +64,7 @@ struct Worker::Impl {
     Pace pace;
     std::atomic<bool> stopping{false};
     std::unique_ptr<pqxx::connection> connection;
+    Clock::time_point next_poll{};
     Sleeper sleeper;
     bool was_connected = false;
     bool in_doubt = false;
@@ -64,6 +72,7 @@ struct Worker::Impl {
     std::mutex saying;
     mutable std::mutex counting;
     WorkerCounts counts;
+    std::unique_ptr<Inbox> inbox;  // only where messages tell of work; its thread uses the rest
 };
 
 void Worker::Impl::say(const std::string& message) {
@@ -118,6 +127,9 @@ bool Worker::Impl::connect_again() {
     if (connection) return true;
     connection = connect(settings.connection);
     source->prepare(*connection);
+    if (settings.messages.any() && !inbox && !stopping)
+        inbox = std::make_unique<Inbox>(settings.messages, settings.connection, source->channel(), settings.batch, wake_up,
+                                        [this](const std::string& message) { say(message); });
     if (was_connected) {
         // who drains gives all of it back
         if (!stopping) look_for_ours();
@@ -130,7 +142,7 @@ bool Worker::Impl::connect_again() {
 }
 
 void Worker::Impl::look_for_ours() {
-    const auto asked = std::chrono::steady_clock::now();
+    const auto asked = Clock::now();
     const std::size_t found = hand.add(source->recover(*connection), asked);
     gave_back = false;
     const std::lock_guard lock(counting);
@@ -219,11 +231,45 @@ Next Worker::Impl::claim(bool move_on) {
         if (move_on) source->follow_up(*connection);
         return Next::later;
     }
-    const auto asked = std::chrono::steady_clock::now();
-    const std::size_t added = hand.add(source->claim(*connection, room, move_on), asked);
+    bool full = false;
+    const std::size_t told = inbox ? claim_told(room, full) : 0;
+    const bool polls = static_cast<int>(told) < room && may_poll();
+    if (move_on && !polls) source->follow_up(*connection);
+    const auto asked = Clock::now();
+    const std::size_t found = polls ? hand.add(source->claim(*connection, room - static_cast<int>(told), move_on), asked) : 0;
+    const std::size_t added = told + found;
+    // the next poll is a while away, unless this one has not seen the end
+    if (polls && static_cast<int>(added) < room) next_poll = Clock::now() + settings.messages.fallback_poll;
     const std::lock_guard lock(counting);
     counts.claimed += added;
+    counts.told += told;
+    if (full) return Next::at_once;
     return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
+}
+
+// A message is acknowledged when the claim is committed, whatever it brought: a row that others have needs no second word.
+// `full`: there may be more messages.
+std::size_t Worker::Impl::claim_told(int room, bool& full) {
+    std::vector<Told> told = inbox->take(static_cast<std::size_t>(room));
+    full = told.size() == static_cast<std::size_t>(room);
+    if (told.empty()) return 0;
+    std::vector<RowKey> keys;
+    for (const Told& one : told) keys.push_back(one.key);
+    try {
+        const auto asked = Clock::now();
+        const std::size_t added = hand.add(source->claim_told(*connection, keys), asked);
+        inbox->settle(told);
+        return added;
+    } catch (const Error&) {
+        inbox->put_back(std::move(told));
+        throw;
+    }
+}
+
+// While messages come, work is looked for now and then only; and at once when they have begun to come, for what was said before.
+bool Worker::Impl::may_poll() {
+    if (!inbox || !inbox->connected()) return true;
+    return inbox->just_connected() || Clock::now() >= next_poll;
 }
 
 Next Worker::Impl::turn() {
@@ -279,6 +325,18 @@ void Worker::Impl::drain() {
     }
 }
 
+void Worker::Impl::rest() {
+    auto nap = pace.next();
+    if (inbox && inbox->connected()) {
+        nap = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next_poll - Clock::now()), std::chrono::milliseconds(1), settings.messages.fallback_poll);
+    } else {
+        // going to sleep is a transaction too: not for the first nap
+        if (settings.wake && nap > sleeper.patience(settings.shortest_poll) && sleeper.doze(*connection, source->relation())) return;
+        pace.idle();
+    }
+    if (wake_up.wait(connection->sock(), nap) && sleeper.woken(*connection)) pace.found();
+}
+
 void Worker::Impl::run() {
     Heart heart(settings, *source, hand, [this](const std::string& message) { say(message); });
     std::vector<std::jthread> pool;
@@ -291,9 +349,7 @@ void Worker::Impl::run() {
                 sleeper.found();
             }
             if (next == Next::at_once) continue;
-            // going to sleep is a transaction too: not for the first nap
-            if (settings.wake && pace.next() > sleeper.patience(settings.shortest_poll) && sleeper.doze(*connection, source->relation())) continue;
-            if (wake_up.wait(connection->sock(), pace.idle()) && sleeper.woken(*connection)) pace.found();
+            rest();
         } catch (const Error& problem) {
             const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;
             if (!lost && !passes(problem)) throw;
@@ -305,6 +361,8 @@ void Worker::Impl::run() {
             wake_up.wait(-1, std::max(pace.idle(), std::chrono::milliseconds(50)));
         }
     }
+    // what was not taken goes to others
+    inbox.reset();
     drain();
 }
 

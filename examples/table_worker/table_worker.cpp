@@ -12,6 +12,7 @@ int main() try {
         .table = pawl::JobTable{.relation = "jobs", .success_event = "finish", .failure_event = "fail", .permanent_failure_event = "give_up"},
         .threads = 4,
         .batch = 20,
+        .messages = pawl::messages_from_environment(),
     });
     worker.on("job", [](const pawl::Job& job) -> nlohmann::json {
         const int number = job.context.at("payload").at("n").get<int>();  // the whole row is the context

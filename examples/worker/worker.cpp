@@ -2,6 +2,8 @@
 // did. The scale is the task's own ("scale" in its context), or the one given here.
 //
 //     worker [namespace] [threads] [scale] [lease in ms] [batch] [grace in ms]        the database is libpq's: PGHOST, PGDATABASE, ...
+//
+// PAWL_PROVIDER=rabbitmq PAWL_BROKER=amqp://... has messages tell it of work.
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +21,7 @@ int main(int argc, char** argv) try {
         .batch = argc > 5 ? std::atoi(argv[5]) : 0,
         .lease = std::chrono::milliseconds(argc > 4 ? std::atoi(argv[4]) : 60'000),
         .grace = std::chrono::milliseconds(argc > 6 ? std::atoi(argv[6]) : 30'000),
+        .messages = pawl::messages_from_environment(),
         .on_dropped = [](const pawl::Job& job) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", job.name.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });
@@ -37,9 +40,9 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "processor %s\n", worker.processor().c_str());
     worker.run();
     const pawl::WorkerCounts counts = worker.counts();
-    std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),
+    std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back, %llu by message\n", static_cast<unsigned long long>(counts.succeeded),
                 static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped),
-                static_cast<unsigned long long>(counts.abandoned));
+                static_cast<unsigned long long>(counts.abandoned), static_cast<unsigned long long>(counts.told));
     return 0;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "worker: %s\n", error.what());

@@ -42,6 +42,7 @@ CREATE TABLE pawl.binding (
     wake boolean NOT NULL DEFAULT false,
     managed_attnums smallint[],
     extension name,
+    events_since timestamptz,
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
@@ -53,6 +54,7 @@ COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, 
 COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
 COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_… where the log has a column of that name itself';
+COMMENT ON COLUMN pawl.binding.events_since IS 'when events were last switched on or off by pawl.set_events; null: as they were at first';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
 COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';

@@ -6,6 +6,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PAT
 COMMENT ON FUNCTION pawl.claim(anyelement, text, text, interval, integer, text, name) IS
 'takes the next rows of a table for a processor and returns them as they then are, in claim order: select * from pawl.claim(null::jobs, batch => 100). Rows that others are taking are passed over. event: one of the binding''s claim events; processor: default pawl.processor; lease: default the binding''s lease_time; batch: 1 to 10,000; queue: needed where the table has queues. None are returned while the queue is paused. 22004: no processor or queue named; 22023: not a claim event; 55000: the lifecycle has no claims';
 
+CREATE FUNCTION pawl.claim_keys(target anyelement, keys "any", event text DEFAULT NULL, processor text DEFAULT NULL, lease interval DEFAULT NULL,
+    queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_claim_keys';
+COMMENT ON FUNCTION pawl.claim_keys(anyelement, "any", text, text, interval, text, name) IS
+'takes rows that are named, as pawl.claim takes the next ones: select * from pawl.claim_keys(null::jobs, array[1, 2, 3]); for somebody who was told of them by a message. Returned are those that could be taken, in the order of their keys; a row that is taken already, is not claimable, lies in another queue, waits, is paused or locked by others, or is not there, is passed over, so who is told twice takes once. keys: at most 10,000, as in pawl.fire_many; the other arguments, and errors, are those of pawl.claim';
+
 CREATE FUNCTION pawl.heartbeat(relation regclass, processor text DEFAULT NULL, lease interval DEFAULT NULL, state_column name DEFAULT NULL)
 RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_heartbeat';

@@ -99,7 +99,7 @@ BEGIN
                     format('select pawl.enforce(%L, state_column, machine, events => true)', wanted));
             END IF;
             PERFORM pawl._raise('55000', format('the lifecycles of table %s have no events', wanted), NULL,
-                format('select pawl.release(%1$L), then pawl.enforce(%1$L, state_column, machine, events => true)', wanted));
+                format('select pawl.set_events(%L, true)', wanted));
         END IF;
         roots := roots || root;
     END LOOP;

@@ -19,7 +19,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    since timestamptz := greatest(bound.enforced_at, pawl._events_pruned_at());
+    since timestamptz := greatest(coalesce(bound.events_since, bound.enforced_at), pawl._events_pruned_at());
     cut timestamptz := coalesce((SELECT p.horizon FROM pawl.pruned_log p WHERE p.log = bound.history), '-infinity');
     reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user);
     truncated boolean;

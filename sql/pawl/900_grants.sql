@@ -30,6 +30,7 @@ GRANT EXECUTE ON FUNCTION
         text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name, text),
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
+    pawl.set_events(regclass, boolean, name),
     pawl.audit(regclass, jsonb, name, name[], name),
     pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb)
@@ -40,6 +41,7 @@ GRANT EXECUTE ON FUNCTION
     pawl.create_consumer(text, text, regclass[]),
     pawl.drop_consumer(text),
     pawl.read_events(text, integer),
+    pawl.read_claimable(text, integer),
     pawl.sleep(regclass),
     pawl.awake(regclass)
 TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -60,7 +62,7 @@ BEGIN
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'claim_keys', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
                                  'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log', 'keep_log', 'tend_logs')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)

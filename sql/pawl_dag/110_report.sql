@@ -52,7 +52,8 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._claimed(pawl_dag.steps[]) IS 'internal: steps that were taken, as pawl_dag.claim returns them';
 
 -- Plans are kept, so what is called here must find no settings but its own.
-CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL, orchestrate integer DEFAULT NULL)
+CREATE FUNCTION pawl_dag.claim(processor text, namespace text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL, orchestrate integer DEFAULT NULL,
+                               keys text[] DEFAULT NULL)
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, name text, handler text, handler_options jsonb, fence bigint, attempts integer,
                context jsonb, parents jsonb, correlation_id uuid, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
@@ -67,12 +68,17 @@ BEGIN
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(claim.orchestrate);
     END IF;
+    IF claim.keys IS NOT NULL THEN
+        RETURN QUERY
+            SELECT * FROM pawl_dag._claimed((SELECT array_agg(c) FROM pawl.claim_keys(NULL::pawl_dag.steps, claim.keys, 'Start', claim.processor, claim.lease, claim.namespace) c));
+        RETURN;
+    END IF;
     RETURN QUERY
         SELECT * FROM pawl_dag._claimed((SELECT array_agg(c) FROM pawl.claim(NULL::pawl_dag.steps, 'Start', claim.processor, claim.lease, claim.batch, claim.namespace) c));
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer) IS
-'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', …) takes steps as well. PW004: nobody is named';
+COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
+'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', …) takes steps as well. PW004: nobody is named';
 
 -- Seconds, or a date as HTTP writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval

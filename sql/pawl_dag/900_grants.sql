@@ -23,7 +23,7 @@ REVOKE EXECUTE ON FUNCTION pawl_dag.cancel_tasks(uuid[], text), pawl_dag.cancel_
     pawl_dag.reset_task(uuid, text), pawl_dag.retry_task(uuid, text), pawl_dag.requeue(uuid, text), pawl_dag.cancel_step(uuid, uuid, text, text),
     pawl_dag.resolve_step(uuid, uuid, text), pawl_dag.reset_step(uuid, uuid, text), pawl_dag.complete_step_manually(uuid, uuid, jsonb, text),
     pawl_dag.time_out_tasks(integer) FROM pawl_worker, pawl_reader;
-REVOKE EXECUTE ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer), pawl_dag.report(jsonb, text), pawl_dag.orchestrate(integer), pawl_dag.run_sql_steps(integer),
+REVOKE EXECUTE ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]), pawl_dag.report(jsonb, text), pawl_dag.orchestrate(integer), pawl_dag.run_sql_steps(integer),
     pawl_dag.start_task(text, jsonb, text, text, integer, text, uuid, uuid),
     pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) FROM pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_dag.run_sql_steps(integer) FROM pawl_worker;

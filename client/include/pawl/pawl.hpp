@@ -6,6 +6,7 @@
 #include <pawl/connection.hpp>
 #include <pawl/errors.hpp>
 #include <pawl/flows.hpp>
+#include <pawl/messages.hpp>
 #include <pawl/row_worker.hpp>
 #include <pawl/saga.hpp>
 #include <pawl/saga_worker.hpp>

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include <pawl/connection.hpp>
+#include <pawl/messages.hpp>
 #include <pawl/trace.hpp>
 
 namespace pawl {
@@ -107,6 +108,9 @@ struct WorkerSettings {
     bool wake = true;                                 // be notified of work; off behind a pooler of transactions
     bool orchestrate = true;                          // move tasks on after reporting, without waiting for pawld
 
+    // Who says that there is work: by default the database, by waking or being asked.
+    MessageSettings messages = {};
+
     // Told of each result that was dropped because the work was no longer ours; called on the worker's own thread.
     std::function<void(const Job&)> on_dropped = {};
 
@@ -116,6 +120,7 @@ struct WorkerSettings {
 
 struct WorkerCounts {
     std::uint64_t claimed = 0;
+    std::uint64_t told = 0;  // of these, by messages
     std::uint64_t succeeded = 0;
     std::uint64_t failed = 0;
     std::uint64_t dropped = 0;

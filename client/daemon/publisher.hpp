@@ -1,0 +1,69 @@
+// May throw (the constructor). Tells workers by messages which rows became claimable. It knows of no row twice: how far it has read the
+// database keeps, and moves on only when the broker has confirmed. Any number of daemons may run one: they take turns.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <pqxx/pqxx>
+
+#include "broker.hpp"
+#include "log.hpp"
+#include "metrics.hpp"
+#include "pace.hpp"
+#include "settings.hpp"
+#include "signal_event.hpp"
+#include "sleeper.hpp"
+
+namespace pawl::daemon {
+
+struct PublisherCounts {
+    std::uint64_t published = 0;    // messages that the broker confirmed
+    std::uint64_t homeless = 0;     // of these, for queues that no worker has asked for yet
+    std::uint64_t batches = 0;
+    std::uint64_t failures = 0;     // of the broker; what was read came again
+    std::uint64_t connects = 0;     // to the broker
+    bool connected = false;         // to the broker
+};
+
+class Publisher {
+public:
+    Publisher(const Settings& settings, const Log& log, Metrics& metrics);
+    Publisher(const Publisher&) = delete;
+    Publisher& operator=(const Publisher&) = delete;
+
+    // Until stop().
+    void run();
+    void stop() noexcept;
+
+    PublisherCounts counts() const;
+
+private:
+    void connect_again();
+    void find_consumer();
+    bool publish();
+    void rest();
+    template <typename Change>
+    void count(Change&& change);
+    void lost(const std::string& what, const std::string& why, Pace& pace);
+
+    const Settings& settings_;
+    const Log& log_;
+    Metrics& metrics_;
+    Pace pace_;
+    Pace database_again_;
+    Pace broker_again_;
+    SignalEvent wake_up_;
+    std::atomic<bool> stopping_{false};
+    std::unique_ptr<pqxx::connection> connection_;
+    std::unique_ptr<Outlet> outlet_;
+    bool broker_connected_ = false;
+    Sleeper sleeper_;
+    mutable std::mutex mutex_;
+    PublisherCounts counts_;
+};
+
+}  // namespace pawl::daemon

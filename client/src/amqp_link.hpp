@@ -1,0 +1,58 @@
+// May throw. A connection to a broker with one channel on it, and errors of librabbitmq as exceptions that name the broker but no password.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <amqp.h>
+
+#include "broker.hpp"
+
+namespace pawl {
+
+// A URL taken apart; the parts lie in the text.
+struct BrokerAddress {
+    std::vector<char> text;
+    amqp_connection_info info{};
+
+    explicit BrokerAddress(const std::string& url);  // throws Error
+    std::string name() const;                        // host:port
+};
+
+class AmqpLink {
+public:
+    explicit AmqpLink(const MessageSettings& settings);
+    ~AmqpLink();
+    AmqpLink(const AmqpLink&) = delete;
+    AmqpLink& operator=(const AmqpLink&) = delete;
+
+    amqp_connection_state_t state() const noexcept { return state_.get(); }
+    static constexpr amqp_channel_t channel = 1;
+
+    // A function of librabbitmq returned a status; or its answer is to be asked for.
+    void expect(int status, const char* what);
+    void expect_reply(const char* what);
+    void expect_reply(const amqp_rpc_reply_t& reply, const char* what);
+    [[noreturn]] void lose(const std::string& why);
+
+    int socket() const noexcept { return amqp_get_sockfd(state_.get()); }
+
+private:
+    void open(const MessageSettings& settings);
+    void secure(amqp_socket_t* socket, const MessageSettings& settings);
+
+    struct Destroy {
+        void operator()(amqp_connection_state_t_* state) const noexcept { amqp_destroy_connection(state); }
+    };
+    BrokerAddress address_;
+    std::unique_ptr<amqp_connection_state_t_, Destroy> state_;
+    bool open_ = false;
+};
+
+amqp_bytes_t bytes_of(const std::string& text) noexcept;
+
+// The queue, made if it is not there, and there again when the broker restarts.
+void declare_queue(AmqpLink& link, const std::string& name);
+
+}  // namespace pawl

@@ -1,0 +1,174 @@
+// May throw. See rabbitmq.hpp.
+#include "rabbitmq.hpp"
+
+#include <chrono>
+#include <set>
+
+#include <sys/time.h>
+
+#include <pawl/errors.hpp>
+
+#include "amqp_link.hpp"
+
+namespace pawl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto confirm_time = std::chrono::seconds(10);
+constexpr std::uint8_t persistent = 2;
+constexpr timeval no_time{0, 0};
+
+class RabbitOutlet final : public Outlet {
+public:
+    explicit RabbitOutlet(const MessageSettings& settings) : settings_(settings) {}
+
+    void connect() override {
+        if (link_) return;
+        auto link = std::make_unique<AmqpLink>(settings_);
+        amqp_confirm_select(link->state(), AmqpLink::channel);
+        link->expect_reply("it confirms nothing");
+        link_ = std::move(link);
+        sent_ = 0;
+    }
+
+    std::size_t publish(pqxx::transaction_base&, const std::vector<Message>& messages) override {
+        return guarded([&] {
+            homeless_ = 0;
+            awaited_.clear();
+            for (const Message& message : messages) send(message);
+            const auto deadline = Clock::now() + confirm_time;
+            while (!awaited_.empty()) read_frame(std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()));
+            return homeless_;
+        });
+    }
+
+    // Answers the broker's heartbeats, and hears that it is gone.
+    void tend() override {
+        if (!link_) return;
+        guarded([&] {
+            timeval time = no_time;
+            amqp_frame_t frame;
+            amqp_maybe_release_buffers(link_->state());
+            const int status = amqp_simple_wait_frame_noblock(link_->state(), &frame, &time);
+            if (status == AMQP_STATUS_OK)
+                note(frame);
+            else if (status != AMQP_STATUS_TIMEOUT)
+                link_->expect(status, "the connection is gone");
+            return std::size_t{0};
+        });
+    }
+
+private:
+    // What failed once is not used again: half of a batch may be on its way.
+    template <typename Call>
+    std::size_t guarded(Call&& call) {
+        try {
+            return call();
+        } catch (...) {
+            link_.reset();
+            throw;
+        }
+    }
+
+    void send(const Message& message) {
+        const std::string queue = rabbitmq_name(message.channel);
+        const std::string body = body_of(message);
+        amqp_basic_properties_t properties{};
+        properties._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG;
+        properties.content_type = amqp_cstring_bytes("application/json");
+        properties.delivery_mode = persistent;
+        link_->expect(amqp_basic_publish(link_->state(), AmqpLink::channel, amqp_empty_bytes, bytes_of(queue), 1, 0, &properties, bytes_of(body)),
+                      "cannot publish");
+        awaited_.insert(++sent_);
+    }
+
+    void read_frame(std::chrono::microseconds left) {
+        if (left.count() <= 0) link_->lose("it has not confirmed messages in time");
+        timeval time{static_cast<time_t>(left.count() / 1'000'000), static_cast<suseconds_t>(left.count() % 1'000'000)};
+        amqp_frame_t frame;
+        amqp_maybe_release_buffers(link_->state());
+        link_->expect(amqp_simple_wait_frame_noblock(link_->state(), &frame, &time), "messages are not confirmed");
+        note(frame);
+    }
+
+    // A message that was returned is confirmed as well; its header and body are of no interest.
+    void note(const amqp_frame_t& frame) {
+        if (frame.frame_type != AMQP_FRAME_METHOD) return;
+        const amqp_method_t& method = frame.payload.method;
+        switch (method.id) {
+            case AMQP_BASIC_ACK_METHOD: {
+                const auto* ack = static_cast<const amqp_basic_ack_t*>(method.decoded);
+                if (ack->multiple)
+                    awaited_.erase(awaited_.begin(), awaited_.upper_bound(ack->delivery_tag));
+                else
+                    awaited_.erase(ack->delivery_tag);
+                break;
+            }
+            case AMQP_BASIC_NACK_METHOD: link_->lose("it does not take messages (is a queue full?)");
+            case AMQP_BASIC_RETURN_METHOD: ++homeless_; break;
+            case AMQP_CHANNEL_CLOSE_METHOD:
+            case AMQP_CONNECTION_CLOSE_METHOD: link_->lose("it closed the connection");
+            default: break;
+        }
+    }
+
+    const MessageSettings settings_;
+    std::unique_ptr<AmqpLink> link_;
+    std::uint64_t sent_ = 0;
+    std::set<std::uint64_t> awaited_;
+    std::size_t homeless_ = 0;
+};
+
+class RabbitSubscription final : public Subscription {
+public:
+    RabbitSubscription(const MessageSettings& settings, const Channel& channel, int prefetch) : link_(settings) {
+        const std::string queue = rabbitmq_name(channel);
+        declare_queue(link_, queue);
+        amqp_basic_qos(link_.state(), AmqpLink::channel, 0, static_cast<std::uint16_t>(std::min(prefetch, 65'535)), 0);
+        link_.expect_reply("cannot limit what comes at once");
+        amqp_basic_consume(link_.state(), AmqpLink::channel, bytes_of(queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+        link_.expect_reply("cannot consume");
+    }
+
+    std::vector<Delivery> receive(int most) override {
+        std::vector<Delivery> received;
+        while (static_cast<int>(received.size()) < most) {
+            amqp_envelope_t envelope;
+            timeval time = no_time;
+            amqp_maybe_release_buffers(link_.state());
+            const amqp_rpc_reply_t reply = amqp_consume_message(link_.state(), &envelope, &time, 0);
+            if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT) break;
+            // anything else than a message: the queue was deleted, or the broker says goodbye
+            link_.expect_reply(reply, "the subscription has ended");
+            received.push_back({envelope.delivery_tag, {static_cast<const char*>(envelope.message.body.bytes), envelope.message.body.len}});
+            amqp_destroy_envelope(&envelope);
+        }
+        return received;
+    }
+
+    void acknowledge(const std::vector<std::uint64_t>& tags) override {
+        for (const std::uint64_t tag : tags) link_.expect(amqp_basic_ack(link_.state(), AmqpLink::channel, tag, 0), "cannot acknowledge");
+    }
+
+    void refuse(std::uint64_t tag) override { link_.expect(amqp_basic_reject(link_.state(), AmqpLink::channel, tag, 0), "cannot refuse"); }
+
+    int socket() const noexcept override { return link_.socket(); }
+
+private:
+    AmqpLink link_;
+};
+
+}  // namespace
+
+void check_rabbitmq(const MessageSettings& settings) {
+    if (settings.broker.empty()) throw Error("22023", "queue provider rabbitmq needs a broker: amqp://user:password@host:5672/vhost");
+    BrokerAddress{settings.broker};
+}
+
+std::unique_ptr<Outlet> make_rabbitmq_outlet(const MessageSettings& settings) { return std::make_unique<RabbitOutlet>(settings); }
+
+std::unique_ptr<Subscription> subscribe_rabbitmq(const MessageSettings& settings, const Channel& channel, int prefetch) {
+    return std::make_unique<RabbitSubscription>(settings, channel, prefetch);
+}
+
+}  // namespace pawl

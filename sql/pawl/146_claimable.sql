@@ -1,0 +1,94 @@
+-- For those who tell others by messages what there is to do: events of a lifecycle switched on and off, and from the outbox the rows
+-- that became claimable.
+
+CREATE FUNCTION pawl.set_events(relation regclass, events boolean, state_column name DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding := pawl._binding(relation, state_column);
+BEGIN
+    IF set_events.events IS NULL THEN
+        PERFORM pawl._raise('22004', 'events must not be null');
+    END IF;
+    PERFORM pawl._check_isolation('pawl.set_events');
+    IF NOT pawl._owns(bound.relation) THEN
+        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+    END IF;
+    IF set_events.events AND bound.key_columns = '{}' THEN
+        PERFORM pawl._raise('55000', format('table %s has no key for its events', bound.relation), NULL,
+            'add a primary key, or name columns that identify a row: key => array[…]');
+    END IF;
+    -- no move is under way, so each move from here on has an event, or none
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
+    UPDATE pawl.binding b SET events = set_events.events, events_since = clock_timestamp()
+     WHERE b.relation = bound.relation AND b.state_column = bound.state_column AND b.events <> set_events.events;
+END
+$function$;
+COMMENT ON FUNCTION pawl.set_events(regclass, boolean, name) IS
+'has transitions of a lifecycle that is enforced already go to the outbox from now on, or no longer; waits until nobody is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 55000: the table has no key; 42501: not the owner';
+
+-- Of rows that events name those that are claimable now, by the condition of the claim index.
+CREATE FUNCTION pawl._claimable_of(bound pawl.binding, keys jsonb) RETURNS TABLE (n bigint, queue text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1000
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    columns text;
+    condition text;
+BEGIN
+    SELECT string_agg(format('(k.value ->> %s)::%s AS "pawl~k%1$s"', c.n - 1, format_type(a.atttypid, -1)), ', ' ORDER BY c.n),
+           string_agg(format('t.%I %s e."pawl~k%s"', c.name, pawl._equality(a.atttypid), c.n - 1), ' AND ' ORDER BY c.n)
+      INTO columns, condition
+      FROM unnest(bound.key_columns) WITH ORDINALITY c(name, n)
+      JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name;
+    RETURN QUERY EXECUTE format($query$
+        SELECT e."pawl~n", r.queue
+          FROM (SELECT k.ordinality AS "pawl~n", %s FROM jsonb_array_elements($1) WITH ORDINALITY k OFFSET 0) e
+          CROSS JOIN LATERAL (SELECT %s AS queue FROM %s t WHERE %s AND %s OFFSET 0) r$query$,
+        columns, CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('t.%I::text', bound.queue_column) END, bound.relation, condition,
+        (SELECT w.predicate FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')) USING keys;
+END
+$function$;
+COMMENT ON FUNCTION pawl._claimable_of(pawl.binding, jsonb) IS
+'internal: of rows named by their keys, [["1"], …], those that can be claimed, by their places in the list, and their queues';
+
+CREATE FUNCTION pawl.read_claimable(consumer text, batch integer DEFAULT 1000)
+RETURNS TABLE (relation regclass, state_column text, key text[], queue text, txid xid8, at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 1000
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    events jsonb;
+    read bigint;
+BEGIN
+    -- events that make nothing claimable are no end; but a transaction must have one
+    FOR round IN 1 .. 20 LOOP
+        SELECT count(*), jsonb_agg(jsonb_build_array(e.relation::oid::text, e.state_column, e.key, e.txid, e.at) ORDER BY e.n)
+                             FILTER (WHERE e.to_state = ANY (c.states))
+          INTO read, events
+          FROM pawl.read_events(consumer, batch) WITH ORDINALITY
+                   e(txid, relation, state_column, machine, machine_version, key, sort_key, from_state, to_state, event, processor, actor,
+                     correlation_id, metadata, at, log_id, n)
+          LEFT JOIN (SELECT b.relation, b.state_column, pawl._claimable_states(b.machine, b.version, b.claim_events) AS states
+                       FROM pawl.binding b WHERE b.claim_events <> '{}') c
+            ON c.relation = e.relation AND c.state_column = e.state_column;
+        RETURN QUERY
+            WITH named AS MATERIALIZED (
+                SELECT (v.value ->> 0)::oid AS oid, v.value ->> 1 AS state_column, v.value -> 2 AS key, min(v.ordinality) AS first,
+                       max((v.value ->> 3)::xid8) AS txid, max((v.value ->> 4)::timestamptz) AS at
+                  FROM jsonb_array_elements(events) WITH ORDINALITY v GROUP BY 1, 2, 3),
+            listed AS MATERIALIZED (
+                SELECT n.oid, n.state_column, jsonb_agg(n.key ORDER BY n.first) AS keys, array_agg(n.first ORDER BY n.first) AS firsts FROM named n GROUP BY 1, 2)
+            SELECT b.relation, b.state_column::text, ARRAY(SELECT jsonb_array_elements_text(n.key)), c.queue, n.txid, n.at
+              FROM listed l
+              JOIN pawl.binding b ON b.relation::oid = l.oid AND b.state_column = l.state_column
+              CROSS JOIN LATERAL pawl._claimable_of(b, l.keys) c
+              JOIN named n ON n.oid = l.oid AND n.state_column = l.state_column AND n.first = l.firsts[c.n]
+             ORDER BY n.first;
+        EXIT WHEN FOUND OR read = 0;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl.read_claimable(text, integer) IS
+'the rows that became claimable by the next events of a consumer, each once, in the order of the events; at most batch events are read at a time. Left out is what somebody has taken meanwhile. As with pawl.read_events the consumer moves on with the transaction: rolled back, the rows come again. No rows: nothing is left, or a great many events made nothing claimable. A row whose due time has passed becomes claimable without an event, and comes not. Errors are those of pawl.read_events';

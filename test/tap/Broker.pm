@@ -1,0 +1,157 @@
+# A RabbitMQ of the test's own: on the loopback interface, with its own name, ports, folder and name server (epmd), all of which end with it.
+package Broker;
+
+use strict;
+use warnings;
+use File::Path qw(remove_tree);
+use IO::Socket::INET;
+use IPC::Run;
+use PawlTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $bin = '/usr/lib/rabbitmq/bin';
+my $user = 'pawl';
+my $password = 'never-to-be-told';
+
+# A test that dies leaves nothing behind. What is started as the broker is a script; the broker is its child.
+my %running;
+sub children { my ($pid) = @_; return split ' ', eval { slurp_file("/proc/$pid/task/$pid/children") } // '' }
+END { local $?; CORE::kill 'KILL', map { (children($_), $_) } keys %running if %running }
+
+sub there { return -x "$bin/rabbitmq-server" }
+
+sub new
+{
+	my ($class) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir_short();
+	my %self = (folder => $folder, map { $_ => PostgreSQL::Test::Cluster::get_free_port() } qw(port tls_port distribution epmd_port));
+	my $self = bless \%self, $class;
+	$self->make_certificates;
+	append_to_file("$folder/rabbitmq.conf", <<"CONF");
+listeners.tcp.1 = 127.0.0.1:$self->{port}
+listeners.ssl.1 = 127.0.0.1:$self->{tls_port}
+ssl_options.cacertfile = $folder/authority.pem
+ssl_options.certfile = $folder/server.pem
+ssl_options.keyfile = $folder/server.key
+ssl_options.verify = verify_none
+default_vhost = work
+default_user = $user
+default_pass = $password
+vm_memory_high_watermark.absolute = 256MB
+disk_free_limit.absolute = 10MB
+log.file.level = warning
+log.console = false
+CONF
+	append_to_file("$folder/plugins", "[].\n");
+	$self->{environment} = {
+		HOME => $folder,
+		PATH => $ENV{PATH},
+		RABBITMQ_NODENAME => "pawl$$\@localhost",
+		RABBITMQ_CONF_ENV_FILE => "$folder/no-such-file",
+		RABBITMQ_CONFIG_FILE => "$folder/rabbitmq.conf",
+		RABBITMQ_ENABLED_PLUGINS_FILE => "$folder/plugins",
+		RABBITMQ_MNESIA_BASE => "$folder/data",
+		RABBITMQ_LOG_BASE => "$folder/log",
+		RABBITMQ_DIST_PORT => $self->{distribution},
+		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false +S 1:1 +sbwt none',
+		RABBITMQ_CTL_ERL_ARGS => '-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false',
+		ERL_EPMD_ADDRESS => '127.0.0.1',
+		ERL_EPMD_PORT => $self->{epmd_port} };
+	$self->{epmd} = $self->begin('epmd', '-address', '127.0.0.1', '-port', $self->{epmd_port});
+	# a broker that finds none would begin one that outlives it
+	wait_until(sub { listens($self->{epmd_port}) }, 'epmd');
+	return $self;
+}
+
+# An authority, and a server called localhost that it vouches for.
+sub make_certificates
+{
+	my ($self) = @_;
+	my $at = $self->{folder};
+	append_to_file("$at/names", "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
+	for my $command (
+		[qw(req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=pawl-test-authority), '-keyout', "$at/authority.key", '-out', "$at/authority.pem"],
+		[qw(req -newkey rsa:2048 -nodes -subj /CN=localhost), '-keyout', "$at/server.key", '-out', "$at/server.csr"],
+		[qw(x509 -req -days 2 -CAcreateserial), '-CA', "$at/authority.pem", '-CAkey', "$at/authority.key", '-in', "$at/server.csr", '-extfile', "$at/names",
+			'-out', "$at/server.pem"])
+	{
+		my $said = '';
+		IPC::Run::run(['openssl', @$command], '<', \'', '>', \$said, '2>', \$said) or die "openssl: $said";
+	}
+	return;
+}
+
+sub begin
+{
+	my ($self, @command) = @_;
+	local %ENV = %{ $self->{environment} };
+	my %run = (said => '');
+	$run{harness} = IPC::Run::start(\@command, '<', \'', '>', \$run{said}, '2>', \$run{said});
+	$run{pid} = $run{harness}{KIDS}[0]{PID};
+	$running{ $run{pid} } = 1;
+	return \%run;
+}
+
+sub ended
+{
+	my ($run) = @_;
+	eval { $run->{harness}->finish };
+	delete $running{ $run->{pid} };
+	return;
+}
+
+sub listens { my ($port) = @_; return defined IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 5) }
+
+sub start
+{
+	my ($self) = @_;
+	$self->{server} = $self->begin("$bin/rabbitmq-server");
+	my $listens = sub {
+		eval { $self->{server}{harness}->pump_nb; 1 } or die "the broker ends: $self->{server}{said}";
+		return listens($self->{tls_port});
+	};
+	eval { wait_until($listens, 'the broker'); 1 } or die "no broker: $@\n$self->{server}{said}\n" . join "\n", map { slurp_file($_) } glob("$self->{folder}/log/*.log");
+	($self->{pid}) = children($self->{server}{pid});
+	return;
+}
+
+# As by a power cut.
+sub kill
+{
+	my ($self) = @_;
+	CORE::kill 'KILL', $self->{pid};
+	ended($self->{server});
+	return;
+}
+
+# With everything that it had.
+sub forget { my ($self) = @_; remove_tree("$self->{folder}/data"); return }
+
+sub stop
+{
+	my ($self) = @_;
+	$self->{server}{harness}->signal('TERM');
+	ended($self->{server});
+	$self->{epmd}{harness}->signal('KILL');
+	ended($self->{epmd});
+	return;
+}
+
+sub control
+{
+	my ($self, @command) = @_;
+	local %ENV = %{ $self->{environment} };
+	my ($out, $err) = ('', '');
+	IPC::Run::run(["$bin/rabbitmqctl", '--quiet', @command], '<', \'', '>', \$out, '2>', \$err) or die "rabbitmqctl @command: $out$err";
+	chomp $out;
+	return $out;
+}
+
+sub url { my ($self) = @_; return "amqp://$user:$password\@127.0.0.1:$self->{port}/work" }
+sub tls_url { my ($self) = @_; return "amqps://$user:$password\@localhost:$self->{tls_port}/work" }
+sub authority { my ($self) = @_; return "$self->{folder}/authority.pem" }
+sub password { return $password }
+
+1;
