@@ -93,7 +93,7 @@ sub killed
 	my $victim = told_worker($node, \%settings, through => $through->through, lease => 2_000);
 	begin_tasks($node, 1);
 	all_ended($node, 'row');  # so it has said how it claims
-	my ($claim) = grep { /claim_keys/ } $through->statements;
+	my ($claim) = grep { /keys =>/ } $through->statements;
 	$through->arm([ $claim, $when, $victim->{pid} ]);
 	begin_tasks($node, 10);
 	wait_until(sub { $through->fired == 1 }, 'the end of the worker');

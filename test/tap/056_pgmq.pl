@@ -18,6 +18,7 @@ my %settings = (PAWL_PROVIDER => 'pgmq');
 my $daemon = publisher($node, \%settings, alone => 1);
 my $worker = told_worker($node, \%settings, alone => 1);
 log_has($worker, qr/no messages, work is looked for instead: .*pgmq/);
+log_has($daemon, qr/consumer made/);
 begin_tasks($node, 10);
 all_done($node, 'without the extension');
 log_has($daemon, qr/nothing is published.*pgmq/);
@@ -85,7 +86,7 @@ for my $when ('before', 'after')
 	my $victim = told_worker($node, \%settings, through => $through->through, lease => 2_000);
 	begin_tasks($node, 1);
 	all_ended($node, 'row');
-	my ($claim) = grep { /claim_keys/ } $through->statements;
+	my ($claim) = grep { /keys =>/ } $through->statements;
 	$through->arm([ $claim, $when, $victim->{pid} ]);
 	begin_tasks($node, 10);
 	wait_until(sub { $through->fired == 1 }, 'the end of the worker');
