@@ -101,6 +101,19 @@ void tell(const pawl::api::Use& use, Exposition& out) {
     out.sample({}, use.refused);
 }
 
+// Nothing is told of a broker where there is none.
+void tell(const std::optional<Publisher>& publisher, Exposition& out) {
+    const PublisherCounts counts = publisher ? publisher->counts() : PublisherCounts();
+    const auto one = [&](const char* name, const char* type, const char* help, std::uint64_t value) {
+        out.family(name, type, help);
+        if (publisher) out.sample({}, value);
+    };
+    one("pawld_messages_published_total", "counter", "Messages to workers that the broker has confirmed.", counts.published);
+    one("pawld_messages_homeless_total", "counter", "Of these, for queues that no worker has asked for.", counts.homeless);
+    one("pawld_broker_failures_total", "counter", "Connections to the broker that were lost or could not be made.", counts.failures);
+    one("pawld_broker_connected", "gauge", "1 while the publisher has its broker.", counts.connected ? 1 : 0);
+}
+
 void run(const Settings& settings, const Log& log) {
     Metrics metrics;
     std::vector<std::unique_ptr<Lane>> lanes;
@@ -111,6 +124,7 @@ void run(const Settings& settings, const Log& log) {
     for (const std::string& name : settings.boards) boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
     std::optional<Publisher> publisher;
     if (settings.messages.any()) publisher.emplace(settings, log, metrics);
+    metrics.also([&publisher](Exposition& out) { tell(publisher, out); });
     const pawl::StopOnSignals signals([&] {
         notify_systemd("STOPPING=1");
         log.info("draining");

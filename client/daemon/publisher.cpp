@@ -120,6 +120,7 @@ void Publisher::lost(const std::string& what, const std::string& why, Pace& pace
 
 void Publisher::run() {
     while (!stopping_) {
+        metrics_.turned(lane, false);
         try {
             connect_again();
             if (publish())

@@ -5,6 +5,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use Broker;
+use Exposition;
 use FaultProxy;
 use Messages;
 use PawlTest;
@@ -21,10 +22,14 @@ my $queue = 'pawl.pawl_dag.steps.default';
 sub messages { my %of = map { split /\t/ } split /\n/, $broker->control('list_queues', '--vhost', 'work', '--no-table-headers', 'name', 'messages'); return $of{$queue} }
 
 # Told: the worker looks by itself once in an hour.
-my $daemon = publisher($node, \%settings);
+my $daemon = publisher($node, \%settings, flags => [ '--http', '127.0.0.1:0' ]);
+my ($port) = $daemon->{err} =~ /listening port=(\d+)/;
+sub metric { my ($name) = @_; return sample(read_exposition((http_get($port, '/metrics'))[1]), $name) }
 my $worker = told_worker($node, \%settings);
 begin_tasks($node, 40);
 all_done($node, 'by messages');
+wait_until(sub { metric('pawld_messages_published_total') == 120 }, 'the count of messages');
+is(metric('pawld_broker_connected'), 1, 'the publisher has its broker');
 once($node, 'by messages');
 wait_until(sub { messages() == 0 }, 'acknowledgements');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well') or diag($worker->{err});
@@ -35,6 +40,9 @@ begin_tasks($node, 20);
 wait_until(sub { messages() == 20 }, 'messages that wait for a worker');
 $broker->kill;
 log_has($daemon, qr/no broker/);
+is(metric('pawld_broker_connected'), 0, 'and has it no more');
+cmp_ok(metric('pawld_broker_failures_total'), '>', 0, 'which counts');
+is((http_get($port, '/healthz'))[0], 200, 'a daemon without its broker is well');
 $worker = told_worker($node, \%settings, alone => 1);
 log_has($worker, qr/no messages, work is looked for instead: broker 127\.0\.0\.1:\d+: cannot connect/);
 begin_tasks($node, 20);
