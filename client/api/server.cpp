@@ -6,6 +6,7 @@
 #include <functional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -22,29 +23,33 @@ namespace {
 
 thread_local bool refusing = false;  // this connection is one too many
 
+// Later versions of cpp-httplib want to know whether the task was taken; here it always is.
+using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue({}));
+
 // A thread for each connection, kept for the next; where all are taken the connection is refused at once.
 class Threads final : public httplib::TaskQueue {
 public:
     explicit Threads(std::size_t most) : most_(most) {}
 
-    void enqueue(std::function<void()> task) override {
+    Enqueued enqueue(std::function<void()> task) override {
         {
             std::unique_lock lock(mutex_);
             if (waiting_ > tasks_.size()) {
                 tasks_.push_back(std::move(task));
                 lock.unlock();
                 come_.notify_one();
-                return;
+                return static_cast<Enqueued>(true);
             }
             if (threads_.size() < most_) {
                 tasks_.push_back(std::move(task));
                 threads_.emplace_back([this] { work(); });
-                return;
+                return static_cast<Enqueued>(true);
             }
         }
         refusing = true;
         task();
         refusing = false;
+        return static_cast<Enqueued>(true);
     }
 
     void shutdown() override {
@@ -195,6 +200,20 @@ bool Server::process_and_close_socket(socket_t socket) {
     return true;
 }
 
+// Later versions of cpp-httplib ask for the addresses, which earlier ones take from the connection.
+template <typename Base>
+bool Server::answer(Base& base, Connection& connection, bool last, bool& closed) {
+    if constexpr (requires { base.process_request(connection, last, closed, nullptr); }) {
+        return base.process_request(connection, last, closed, nullptr);
+    } else {
+        std::string remote, local;
+        int remote_port = 0, local_port = 0;
+        connection.get_remote_ip_and_port(remote, remote_port);
+        connection.get_local_ip_and_port(local, local_port);
+        return base.process_request(connection, remote, remote_port, local, local_port, last, closed, nullptr);
+    }
+}
+
 void Server::serve(int socket, SSL* ssl) {
     Connection connection(socket, ssl, limits_);
     current_connection = &connection;
@@ -207,7 +226,7 @@ void Server::serve(int socket, SSL* ssl) {
             case Connection::Head::malformed: say(connection, 400, "the request is malformed"), left = 0; break;
         }
         bool closed = false;
-        if (left <= 0 || !process_request(connection, left == 1, closed, nullptr) || closed) break;
+        if (left <= 0 || !answer(*this, connection, left == 1, closed) || closed) break;
     }
     current_connection = nullptr;
 }

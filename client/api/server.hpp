@@ -13,6 +13,8 @@
 
 namespace pawl::api {
 
+class Connection;
+
 struct Tls {
     std::string certificate;  // a chain in PEM; empty: no TLS
     std::string key;
@@ -33,6 +35,8 @@ public:
 private:
     bool process_and_close_socket(socket_t socket) override;
     void serve(int socket, SSL* ssl);
+    template <typename Base>
+    bool answer(Base& base, Connection& connection, bool last, bool& closed);
     bool remember(int socket);
     void forget(int socket);
 
