@@ -39,6 +39,9 @@ BEGIN
             called := to_regprocedure(n.target || '(jsonb)');
             IF called IS NULL THEN
                 problem := format('no function %s(jsonb)', n.target);
+            -- Who runs this may do more than who may write operations, so the function is of somebody whose handlers are run as well.
+            ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
+                problem := format('the owner of function %s is not a member of pawl_admin', called);
             ELSE
                 EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
             END IF;
@@ -56,7 +59,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
-'a duty: delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+'a duty: delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)

@@ -74,6 +74,24 @@ do $$ begin for i in 3 .. 10 loop
 end loop; end $$;
 select is((select concat_ws(' ', state, tries, due is null, ended_at is not null) from pawl_bulk.notices where operation = :'o' and target = 'public.nobody'), 'failed 10 t t', 'given up after the last try');
 
+-- who may write an operation does not have his own functions run with the rights of the duty
+create role notice_submitter;
+create role notice_programmer;
+grant pawl_admin to notice_programmer;
+create function planted(notice jsonb) returns void language sql as $$ insert into public.told values (notice ->> 'key', current_user) $$;
+alter function planted(jsonb) owner to notice_submitter;
+select done_with('good', '[{"channel": "sql", "target": "public.planted", "triggers": ["completion"]}]') as o \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select concat_ws(': ', state, message) from pawl_bulk.notices where operation = :'o'), 'ready: the owner of function public.planted(jsonb) is not a member of pawl_admin', 'whose owner is nobody is not called');
+select is((select count(*) from told where trigger = current_user), 0::bigint, 'so it did nothing');
+alter function planted(jsonb) owner to notice_programmer;
+update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
+select done from pawl.fire_due('pawl_bulk.notices') \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select state from pawl_bulk.notices where operation = :'o'), 'delivered', 'one of pawl_admin is');
+drop function planted(jsonb);
+drop role notice_submitter, notice_programmer;
+
 -- channels that others deliver
 select done_with('good', '{"channel": "mail", "target": "ops@example.org", "triggers": ["completion"]}') as o \gset
 select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'the duty leaves other channels alone');
@@ -117,6 +135,7 @@ select is((select status from pawl_bulk.operations where operation = :'worked'),
 select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
 select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
 select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, payload) select operation, operation, 'mail', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
+select throws_ok($$update pawl_bulk.notices set target = 'public.moody'$$, '42501', null, 'a worker does not say whom to tell');
 set role pawl_reader;
 select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
 select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
