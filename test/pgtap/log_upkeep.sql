@@ -48,6 +48,11 @@ select throws_ok($$select * from pawl.tend_logs(batch => 0)$$, '22023', 'batch m
 select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'it is taken back');
 select is((select count(*) from pawl.log_upkeep), 0::bigint, 'and gone');
 
+-- By hand
+select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions', '-1 s')$$, '23514', null, 'a negative age by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, period) values ('shop.kept_transitions', 'century')$$, '23514', null, 'an unknown period by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, period, ahead) values ('shop.kept_transitions', 'month', 1001)$$, '23514', null, 'too many periods by hand');
+
 -- Partitions of time
 select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 1)$$, 'months');
 create function shop.leaves() returns bigint language sql as $$ select count(*) from pg_inherits where inhparent = 'shop.months_transitions'::regclass $$;
