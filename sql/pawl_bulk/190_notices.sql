@@ -32,7 +32,8 @@ BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
     END IF;
-    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), NULL, batch, 'sql') c);
+    -- all in this transaction: if its session dies nothing is taken, and nobody waits for the lease
+    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
         problem := NULL;
         BEGIN
@@ -91,6 +92,7 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    lost constant text := 'PW005: the notice is lost, or is done already';
     said record;
     n pawl_bulk.notices;
 BEGIN
@@ -108,9 +110,14 @@ BEGIN
         problem := NULL;
         SELECT x.* INTO n FROM pawl_bulk.notices x WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
         IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
-            problem := 'PW005: the notice is lost, or is done already';
+            problem := lost;
         ELSE
-            PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
+            -- a lease may end between the look and the move: that notice is lost, and the others are reported all the same
+            BEGIN
+                PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
+            EXCEPTION WHEN SQLSTATE 'PW005' THEN
+                problem := lost;
+            END;
         END IF;
         ok := problem IS NULL;
         RETURN NEXT;

@@ -92,6 +92,15 @@ select is((select state from pawl_bulk.notices where operation = :'o'), 'deliver
 drop function planted(jsonb);
 drop role notice_submitter, notice_programmer;
 
+-- however long the targets of a batch take, the lease of the duty does not end before them
+create function patient(notice jsonb) returns void language plpgsql as $$
+begin
+    if not exists (select from pawl_bulk.notices n where n.notice = (patient.notice ->> 'key')::uuid and n.lease_until > clock_timestamp() + interval '1 hour') then raise exception 'hurry'; end if;
+end $$;
+select done_with('good', '[{"channel": "sql", "target": "public.patient", "triggers": ["completion"]}]') as o \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select concat_ws(': ', state, message) from pawl_bulk.notices where operation = :'o'), 'delivered', 'a target has time');
+
 -- channels that others deliver
 select done_with('good', '{"channel": "mail", "target": "ops@example.org", "triggers": ["completion"]}') as o \gset
 select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'the duty leaves other channels alone');
@@ -119,6 +128,21 @@ update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select token from pawl_bulk.claim_notices('w3', 'mail') \gset
 select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w3')), true, 'or be delivered');
 select is((select concat_ws(' ', state, tries, coalesce(message, 'fine')) from pawl_bulk.notices where notice = :'notice'), 'delivered 3 fine', 'which is the end');
+-- a lease that ends between the look and the move of a report loses that notice alone
+select done_with('good', '[{"channel": "post", "target": "slow", "triggers": ["completion"]}, {"channel": "post", "target": "quick", "triggers": ["completion"]}]') as o \gset
+create function ends_leases() returns trigger language plpgsql as $$
+begin
+    while old.lease_until > clock_timestamp() loop null; end loop;
+    return new;
+end $$;
+select jsonb_agg(jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token, 'result', 'ok')) as both
+  from (select * from pawl_bulk.claim_notices('w4', 'post')) c \gset
+update pawl_bulk.notices set lease_until = clock_timestamp() + interval '1 s' where operation = :'o' and target = 'slow' and set_config('pawl.processor', 'w4', true) is not null;
+create trigger "!slow" before update on pawl_bulk.notices for each row when (old.state = 'leased' and old.target = 'slow') execute function ends_leases();
+select is((select count(*) from pawl_bulk.report_notices(:'both', 'w4') r where r.problem ~ '^PW005'), 1::bigint, 'one is lost');
+select is((select string_agg(concat_ws(' ', target, state), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'quick delivered, slow leased', 'the other counts');
+drop trigger "!slow" on pawl_bulk.notices;
+drop function ends_leases();
 select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
 select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
 select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
