@@ -115,7 +115,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    last_row := least(through - first_row, batch - 1) + first_row;
+    last_row := least(through - first_row, greatest(batch, 1) - 1) + first_row;
     DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _take_unvalidated.operation AND u.first_row = _take_unvalidated.first_row;
     INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row)
     SELECT _take_unvalidated.operation, last_row + 1, through WHERE last_row < through;
