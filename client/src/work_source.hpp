@@ -35,8 +35,8 @@ public:
     // What is ours already: after a loss of the connection nobody knows what the last claim did.
     virtual std::vector<Job> recover(pqxx::connection& connection) = 0;
 
-    // Reports results in one transaction, which belongs to the trace of the first; returns the keys whose results count. `in_doubt`: an earlier report of the same may have
-    // been committed.
+    // Reports results in one transaction, which belongs to the trace of the first; returns the keys whose results count.
+    // `in_doubt`: an earlier report of the same may have been committed.
     virtual std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) = 0;
 
     // Extends the leases and says what is ours.
