@@ -10,7 +10,7 @@ CREATE FUNCTION pawl.claim_keys(target anyelement, keys "any", event text DEFAUL
     queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS SETOF anyelement
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_claim_keys';
 COMMENT ON FUNCTION pawl.claim_keys(anyelement, "any", text, text, interval, text, name) IS
-'takes rows that are named, as pawl.claim takes the next ones: select * from pawl.claim_keys(null::jobs, array[1, 2, 3]); for somebody who was told of them by a message. Returned are those that could be taken, in the order of their keys; a row that is taken already, is not claimable, lies in another queue, waits, is paused or locked by others, or is not there, is passed over, so who is told twice takes once. keys: at most 10,000, as in pawl.fire_many; the other arguments, and errors, are those of pawl.claim';
+'takes rows that are named, as pawl.claim takes the next ones: select * from pawl.claim_keys(null::jobs, array[1, 2, 3]); for somebody who was told of them by a message. Returned are those that could be taken, in the order of their keys; a row that is taken already, is not claimable, lies in another queue, waits, is paused or locked by others, or is not there, is passed over, so who is told twice takes once. keys: as in pawl.fire_many; the other arguments are those of pawl.claim. 22004: keys is null; 22023: more than 10,000 keys; 42804: they are no array; and the errors of pawl.claim';
 
 CREATE FUNCTION pawl.heartbeat(relation regclass, processor text DEFAULT NULL, lease interval DEFAULT NULL, state_column name DEFAULT NULL)
 RETURNS bigint

@@ -2,10 +2,10 @@
 
 CREATE TABLE pawl.log_upkeep (
     log regclass NOT NULL PRIMARY KEY,
-    keep interval,
+    keep interval CHECK (keep OPERATOR(pg_catalog.>=) '0'),
     only_terminal boolean NOT NULL DEFAULT true,
-    period text COLLATE "C",
-    ahead integer NOT NULL DEFAULT 3,
+    period text COLLATE "C" CHECK (period OPERATOR(pg_catalog.=) ANY ('{hour,day,week,month,quarter,year}')),
+    ahead integer NOT NULL DEFAULT 3 CHECK (ahead OPERATOR(pg_catalog.>=) 0 AND ahead OPERATOR(pg_catalog.<=) 1000),
     declared_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     declared_by text NOT NULL DEFAULT CURRENT_USER
 );
@@ -82,6 +82,9 @@ BEGIN
     IF keep < interval '0' THEN
         PERFORM pawl._raise('22023', 'keep must not be negative');
     END IF;
+    IF ahead NOT BETWEEN 0 AND 1000 THEN
+        PERFORM pawl._raise('22023', 'ahead must be from 0 to 1000');
+    END IF;
     IF period IS NOT NULL THEN
         PERFORM pawl.extend_log(relation, period, ahead, state_column);
     END IF;
@@ -89,7 +92,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.keep_log(regclass, interval, boolean, text, integer, name) IS
-'declares how long entries of a log are kept (null: for ever) and which partitions of time it gets (period, ahead: as pawl.extend_log, which it calls at once); it takes the place of what was declared before, and with neither there is nothing declared any more. pawl.tend_logs, a duty of pawld, does what is declared. 42501: neither owner of the log nor pawl_admin; 22023: a negative age, an unknown period; 55000: the table keeps no log, or one that is not partitioned by time; 22004: ahead or only_terminal is null';
+'declares how long entries of a log are kept (null: for ever) and which partitions of time it gets (period, ahead: as pawl.extend_log, which it calls at once); it takes the place of what was declared before, and with neither there is nothing declared any more. pawl.tend_logs, a duty of pawld, does what is declared. 42501: neither owner of the log nor pawl_admin; 22023: a negative age, an unknown period, ahead is not from 0 to 1000; 55000: the table keeps no log, or one that is not partitioned by time; 22004: ahead or only_terminal is null';
 
 CREATE FUNCTION pawl.tend_logs(relation regclass DEFAULT NULL, batch integer DEFAULT 10000, state_column name DEFAULT NULL, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

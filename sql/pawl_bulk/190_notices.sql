@@ -32,13 +32,17 @@ BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
     END IF;
-    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), NULL, batch, 'sql') c);
+    -- all in this transaction: if its session dies nothing is taken, and nobody waits for the lease
+    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
         problem := NULL;
         BEGIN
             called := to_regprocedure(n.target || '(jsonb)');
             IF called IS NULL THEN
                 problem := format('no function %s(jsonb)', n.target);
+            -- Who runs this may do more than who may write operations, so the function is of somebody whose handlers are run as well.
+            ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
+                problem := format('the owner of function %s is not a member of pawl_admin', called);
             ELSE
                 EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
             END IF;
@@ -56,7 +60,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
-'a duty: delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+'a duty: delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)
@@ -88,6 +92,7 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    lost constant text := 'PW005: the notice is lost, or is done already';
     said record;
     n pawl_bulk.notices;
 BEGIN
@@ -105,9 +110,14 @@ BEGIN
         problem := NULL;
         SELECT x.* INTO n FROM pawl_bulk.notices x WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
         IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
-            problem := 'PW005: the notice is lost, or is done already';
+            problem := lost;
         ELSE
-            PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
+            -- a lease may end between the look and the move: that notice is lost, and the others are reported all the same
+            BEGIN
+                PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
+            EXCEPTION WHEN SQLSTATE 'PW005' THEN
+                problem := lost;
+            END;
         END IF;
         ok := problem IS NULL;
         RETURN NEXT;

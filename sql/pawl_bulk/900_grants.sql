@@ -8,7 +8,8 @@ GRANT INSERT, UPDATE ON pawl_bulk.operations TO pawl_admin, pawl_operator, pawl_
 GRANT DELETE ON pawl_bulk.operations TO pawl_admin;
 GRANT INSERT, DELETE ON pawl_bulk.input TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT ON pawl_bulk.validations TO pawl_admin, pawl_operator, pawl_worker;
-GRANT UPDATE ON pawl_bulk.notices TO pawl_admin, pawl_operator, pawl_worker;
+-- what is told to whom is said once
+GRANT UPDATE (state, message, ended_at, max_tries, tries, worker, lease_until, fence, due) ON pawl_bulk.notices TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, UPDATE ON pawl_bulk.records, pawl_bulk.work TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, UPDATE ON pawl_bulk.signal_keys TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT ON pawl_bulk.signals, pawl_bulk.events TO pawl_admin, pawl_operator, pawl_worker;

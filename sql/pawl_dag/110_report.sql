@@ -1,6 +1,6 @@
 -- What workers say: with pawl.claim one of the few calls that they need.
 
-CREATE VIEW pawl_dag._inputs AS
+CREATE VIEW pawl_dag._inputs WITH (security_invoker = true) AS
 SELECT s.task_uuid, s.step_uuid, t.context, coalesce(p.parents, '{}') AS parents, t.correlation_id, t.traceparent, t.tracestate
   FROM pawl_dag.steps s
   JOIN pawl_dag.tasks t ON t.task_uuid = s.task_uuid

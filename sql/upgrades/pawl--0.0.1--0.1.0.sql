@@ -85,10 +85,10 @@ CREATE TABLE pawl.pruned_log (
 SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
 CREATE TABLE pawl.log_upkeep (
     log regclass NOT NULL PRIMARY KEY,
-    keep interval,
+    keep interval CHECK (keep OPERATOR(pg_catalog.>=) '0'),
     only_terminal boolean NOT NULL DEFAULT true,
-    period text COLLATE "C",
-    ahead integer NOT NULL DEFAULT 3,
+    period text COLLATE "C" CHECK (period OPERATOR(pg_catalog.=) ANY ('{hour,day,week,month,quarter,year}')),
+    ahead integer NOT NULL DEFAULT 3 CHECK (ahead OPERATOR(pg_catalog.>=) 0 AND ahead OPERATOR(pg_catalog.<=) 1000),
     declared_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     declared_by text NOT NULL DEFAULT CURRENT_USER
 );

@@ -74,6 +74,33 @@ do $$ begin for i in 3 .. 10 loop
 end loop; end $$;
 select is((select concat_ws(' ', state, tries, due is null, ended_at is not null) from pawl_bulk.notices where operation = :'o' and target = 'public.nobody'), 'failed 10 t t', 'given up after the last try');
 
+-- who may write an operation does not have his own functions run with the rights of the duty
+create role notice_submitter;
+create role notice_programmer;
+grant pawl_admin to notice_programmer;
+create function planted(notice jsonb) returns void language sql as $$ insert into public.told values (notice ->> 'key', current_user) $$;
+alter function planted(jsonb) owner to notice_submitter;
+select done_with('good', '[{"channel": "sql", "target": "public.planted", "triggers": ["completion"]}]') as o \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select concat_ws(': ', state, message) from pawl_bulk.notices where operation = :'o'), 'ready: the owner of function public.planted(jsonb) is not a member of pawl_admin', 'whose owner is nobody is not called');
+select is((select count(*) from told where trigger = current_user), 0::bigint, 'so it did nothing');
+alter function planted(jsonb) owner to notice_programmer;
+update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
+select done from pawl.fire_due('pawl_bulk.notices') \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select state from pawl_bulk.notices where operation = :'o'), 'delivered', 'one of pawl_admin is');
+drop function planted(jsonb);
+drop role notice_submitter, notice_programmer;
+
+-- however long the targets of a batch take, the lease of the duty does not end before them
+create function patient(notice jsonb) returns void language plpgsql as $$
+begin
+    if not exists (select from pawl_bulk.notices n where n.notice = (patient.notice ->> 'key')::uuid and n.lease_until > clock_timestamp() + interval '1 hour') then raise exception 'hurry'; end if;
+end $$;
+select done_with('good', '[{"channel": "sql", "target": "public.patient", "triggers": ["completion"]}]') as o \gset
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select concat_ws(': ', state, message) from pawl_bulk.notices where operation = :'o'), 'delivered', 'a target has time');
+
 -- channels that others deliver
 select done_with('good', '{"channel": "mail", "target": "ops@example.org", "triggers": ["completion"]}') as o \gset
 select is((select done from pawl_bulk.run_sql_notices()), 0::bigint, 'the duty leaves other channels alone');
@@ -101,6 +128,21 @@ update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select token from pawl_bulk.claim_notices('w3', 'mail') \gset
 select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w3')), true, 'or be delivered');
 select is((select concat_ws(' ', state, tries, coalesce(message, 'fine')) from pawl_bulk.notices where notice = :'notice'), 'delivered 3 fine', 'which is the end');
+-- a lease that ends between the look and the move of a report loses that notice alone
+select done_with('good', '[{"channel": "post", "target": "slow", "triggers": ["completion"]}, {"channel": "post", "target": "quick", "triggers": ["completion"]}]') as o \gset
+create function ends_leases() returns trigger language plpgsql as $$
+begin
+    while old.lease_until > clock_timestamp() loop null; end loop;
+    return new;
+end $$;
+select jsonb_agg(jsonb_build_object('operation', c.operation, 'notice', c.notice, 'token', c.token, 'result', 'ok')) as both
+  from (select * from pawl_bulk.claim_notices('w4', 'post')) c \gset
+update pawl_bulk.notices set lease_until = clock_timestamp() + interval '1 s' where operation = :'o' and target = 'slow' and set_config('pawl.processor', 'w4', true) is not null;
+create trigger "!slow" before update on pawl_bulk.notices for each row when (old.state = 'leased' and old.target = 'slow') execute function ends_leases();
+select is((select count(*) from pawl_bulk.report_notices(:'both', 'w4') r where r.problem ~ '^PW005'), 1::bigint, 'one is lost');
+select is((select string_agg(concat_ws(' ', target, state), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'quick delivered, slow leased', 'the other counts');
+drop trigger "!slow" on pawl_bulk.notices;
+drop function ends_leases();
 select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
 select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
 select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
@@ -117,6 +159,7 @@ select is((select status from pawl_bulk.operations where operation = :'worked'),
 select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
 select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
 select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, payload) select operation, operation, 'mail', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
+select throws_ok($$update pawl_bulk.notices set target = 'public.moody'$$, '42501', null, 'a worker does not say whom to tell');
 set role pawl_reader;
 select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
 select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');

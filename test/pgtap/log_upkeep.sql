@@ -43,10 +43,16 @@ select is((select count(*) from shop.other_transitions), 200::bigint, 'nobody as
 select throws_ok($$select pawl.keep_log('shop.kept', '-1 s')$$, '22023', 'keep must not be negative', 'a negative age');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', null)$$, '22004', 'only_terminal must not be null', 'null');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', ahead => null)$$, '22004', 'ahead must not be null', 'null');
+select throws_ok($$select pawl.keep_log('shop.kept', '1 s', ahead => -1)$$, '22023', 'ahead must be from 0 to 1000', 'fewer than none');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', period => 'month')$$, '55000', null, 'a log that is not partitioned by time');
 select throws_ok($$select * from pawl.tend_logs(batch => 0)$$, '22023', 'batch must be from 1 to 1000000', 'a batch of none');
 select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'it is taken back');
 select is((select count(*) from pawl.log_upkeep), 0::bigint, 'and gone');
+
+-- By hand
+select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions', '-1 s')$$, '23514', null, 'a negative age by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, period) values ('shop.kept_transitions', 'century')$$, '23514', null, 'an unknown period by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, period, ahead) values ('shop.kept_transitions', 'month', 1001)$$, '23514', null, 'too many periods by hand');
 
 -- Partitions of time
 select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 1)$$, 'months');
