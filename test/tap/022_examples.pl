@@ -23,6 +23,16 @@ is(one($node, q{select count(*) from jobs where attempts <> case when (payload -
 my ($succeeded, $failed) = (0, 0);
 for (@jobs) { my @n = $_->{out} =~ /(\d+) succeeded, (\d+) failed, 0 dropped/; $succeeded += $n[0]; $failed += $n[1] }
 is("$succeeded $failed", '54 24', 'the workers counted the same');
+
+# What handlers may do
+my $handlers = begin_program($node, 'example_handlers');
+is(end_program($handlers), 0, 'the handlers example ends well') or diag($handlers->{err});
+is($handlers->{out}, <<'OUT', 'one parcel is sent, one cannot be, one was called off');
+complete {"hand_over":{"price":8.0},"label":{"attempt":2,"label":"1200 g"},"weigh":{"grams":1200,"price":8.0}}
+blocked_by_failures {}
+cancelled {"label":{"attempt":2,"label":"400 g"},"weigh":{"grams":400,"price":4.0}}
+OUT
+$node->safe_psql('postgres', 'delete from pawl_dag.tasks');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 
 # Tasks in the caller's transaction, errors as types
