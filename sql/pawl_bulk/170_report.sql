@@ -110,6 +110,13 @@ AS $function$
       JOIN pawl_bulk.validations v ON v.operation = u.operation AND v.row_number BETWEEN u.first_row AND u.last_row
      WHERE verify.operation IS NULL OR u.operation = verify.operation
     UNION ALL
+    SELECT o.operation, 'rows that nobody validates', format('%s rows from row %s on', count(*), min(i.row_number))
+      FROM pawl_bulk.operations o JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number BETWEEN 1 AND o.validated_through
+     WHERE (verify.operation IS NULL OR o.operation = verify.operation)
+       AND NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = i.operation AND v.row_number = i.row_number)
+       AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = i.operation AND i.row_number BETWEEN u.first_row AND u.last_row)
+     GROUP BY o.operation
+    UNION ALL
     SELECT o.operation, 'active at rest', o.status FROM pawl_bulk.operations o
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND o.completed_at IS NOT NULL
        AND EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = o.operation)
@@ -121,4 +128,4 @@ AS $function$
                           WHERE x.operation = o.operation AND x.type IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled')) e
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND h.n <> e.n
 $function$;
-COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS 'what is wrong with the records of an operation, or of all: counters that differ from a recount, active records without work or the other way round, steps out of order, activity at rest, terminal events missing or repeated. No row: nothing';
+COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS 'what is wrong with the records of an operation, or of all: counters that differ from a recount, active records without work or the other way round, steps out of order, rows that lie in no block to validate and were not, activity at rest, terminal events missing or repeated. No row: nothing';

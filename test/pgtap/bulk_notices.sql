@@ -164,6 +164,12 @@ set role pawl_reader;
 select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
 select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
 reset role;
+-- a block that somebody took and did not validate is found
+select operation as lost from pawl_bulk.submit('told', rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000))) \gset
+select done from pawl_bulk.advance() \gset
+select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'nothing is wrong while it waits');
+select first_row, last_row from pawl_bulk._take_unvalidated(:'lost', 700) \gset
+select is((select problem || ': ' || detail from pawl_bulk.verify(:'lost')), 'rows that nobody validates: 700 rows from row ' || :first_row || ' on', 'a lost block');
 -- they go with their operation
 delete from pawl_bulk.operations where operation = :'o';
 select is((select count(*) from pawl_bulk.notices where operation = :'o'), 0::bigint, 'notices go with their operation');
