@@ -112,7 +112,7 @@ AS $function$
     UNION ALL
     SELECT o.operation, 'rows that nobody validates', format('%s rows from row %s on', count(*), min(i.row_number))
       FROM pawl_bulk.operations o JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number BETWEEN 1 AND o.validated_through
-     WHERE (verify.operation IS NULL OR o.operation = verify.operation)
+     WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND o.status NOT IN ('Cancelled', 'Failed')
        AND NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = i.operation AND v.row_number = i.row_number)
        AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = i.operation AND i.row_number BETWEEN u.first_row AND u.last_row)
      GROUP BY o.operation

@@ -170,6 +170,8 @@ select done from pawl_bulk.advance() \gset
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'nothing is wrong while it waits');
 select first_row, last_row from pawl_bulk._take_unvalidated(:'lost', 700) \gset
 select is((select problem || ': ' || detail from pawl_bulk.verify(:'lost')), 'rows that nobody validates: 700 rows from row ' || :first_row || ' on', 'a lost block');
+select is(pawl_bulk.cancel(:'lost'), true);
+select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'what is cancelled validates nothing more, and nothing is wrong with that');
 -- they go with their operation
 delete from pawl_bulk.operations where operation = :'o';
 select is((select count(*) from pawl_bulk.notices where operation = :'o'), 0::bigint, 'notices go with their operation');
