@@ -28,20 +28,18 @@ BEGIN
         RETURN;
     END IF;
     FOR relation, state_column, key, problem, detail IN EXECUTE format($query$
-        WITH event AS MATERIALIZED (SELECT e.* FROM pawl._events e WHERE e.relation = $1 AND e.state_column = $2 AND e.at > $3)
-        SELECT $1, $2, p.key, p.problem, p.detail
-          FROM (SELECT %1$s AS key, 'event_missing' AS problem, format('sort_key %%s: the outbox has no event of this entry', l.sort_key) AS detail, l.sort_key
-                  FROM %2$s l
-                 WHERE l.created_at > $5 AND NOT $6 AND l.event IS DISTINCT FROM 'pawl.attach' AND NOT EXISTS (SELECT FROM event e WHERE e.log_id = l.id)
-                UNION ALL
-                SELECT array_to_string(e.key, ', '), 'event_unfounded', format('sort_key %%s: the outbox has an event that is not in the log', e.sort_key), e.sort_key
-                  FROM event e WHERE e.at >= $4 AND NOT EXISTS (SELECT FROM %2$s l WHERE l.id = e.log_id)
-                UNION ALL
-                SELECT %1$s, 'event_differs', format('sort_key %%s: the event says %%s to %%s, number %%s', l.sort_key,
-                           coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key), l.sort_key
-                  FROM event e JOIN %2$s l ON l.id = e.log_id
-                 WHERE e.sort_key IS DISTINCT FROM l.sort_key OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
-                    OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C") p
+        SELECT $1, $2, p.key, p.problem, format('sort_key %%s: ', p.sort_key) || p.what
+          FROM %2$s l
+          FULL JOIN (SELECT e.* FROM pawl._events e WHERE e.relation = $1 AND e.state_column = $2 AND e.at > $3) e ON e.log_id = l.id  -- never a nested loop
+          CROSS JOIN LATERAL (VALUES
+               ('event_missing', e.log_id IS NULL AND l.created_at > $5 AND NOT $6 AND l.event IS DISTINCT FROM 'pawl.attach', %1$s, l.sort_key,
+                'the outbox has no event of this entry'),
+               ('event_unfounded', l.id IS NULL AND e.at >= $4, array_to_string(e.key, ', '), e.sort_key, 'the outbox has an event that is not in the log'),
+               ('event_differs', e.log_id = l.id AND (e.sort_key IS DISTINCT FROM l.sort_key OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
+                       OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C"), %1$s, l.sort_key,
+                format('the event says %%s to %%s, number %%s', coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key))
+               ) p(problem, holds, key, sort_key, what)
+         WHERE p.holds
          ORDER BY p.key COLLATE "C", p.sort_key, p.problem$query$,
         pawl._key_label('l', bound.log_key_columns), bound.history)
         USING bound.relation, bound.state_column, bound.enforced_at, cut, since,
