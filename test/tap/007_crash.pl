@@ -120,10 +120,8 @@ my $load = IPC::Run::start(['pgbench', '-n', '-f', $script, '-c', '6', '-j', '2'
 my $done = one($node, 'select max(sort_key) from derived_transitions_log');
 $node->poll_query_until('postgres', "select max(sort_key) > $done + 6 from derived_transitions_log")
 	or do { IPC::Run::pump_nb($load); die "the load stands still: $complaints" };
-my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-$node->kill9;
+kill_server($node);
 $load->finish;
-wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
 $node->start;
 is(one($node, 'select max(sort_key) > 6 from derived_transitions_log'), 't', 'the postmaster was killed under load');
 sound($node, 'after the postmaster was killed');

@@ -119,10 +119,8 @@ my $complaints = '';
 my $load = IPC::Run::start(['pgbench', '-n', '-f', "$folder/work.sql\@8", '-f', "$folder/rest.sql\@1", '-c', '4', '-j', '2', '-T', '600', '--max-tries=0', 'postgres'], '>', '/dev/null', '2>', \$complaints);
 $node->poll_query_until('postgres', "select count(*) > 150 from pawl_saga.flows where name = 'trip' and state in ('SUCCESS', 'REVERTED')")
 	or do { IPC::Run::pump_nb($load); die "the load stands still: $complaints" };
-my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-$node->kill9;
+kill_server($node);
 $load->finish;
-wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
 $node->start;
 is(one($node, q(select count(*) > 0 from pawl_saga.flows where state not in ('SUCCESS', 'REVERTED', 'FAILURE'))), 't', 'the postmaster was killed in the middle');
 is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'all is in order after it');
