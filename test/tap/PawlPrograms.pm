@@ -27,13 +27,16 @@ END { local $?; kill 'KILL', keys %running if %running }
 # Where programs find the server instead, when not at its own socket: [folder, port].
 our $through;
 
+# Whom programs log in as instead of the superuser.
+our $as;
+
 # Starts a program against a node; {err} grows with what it says.
 sub begin_program
 {
 	my ($node, $name, @arguments) = @_;
 	my %run = (out => '', err => '', name => $name);
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres', PGOPTIONS => '');
-	$ENV{PGUSER} = $node->safe_psql('postgres', 'select current_user');
+	$ENV{PGUSER} = $as // $node->safe_psql('postgres', 'select current_user');
 	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
