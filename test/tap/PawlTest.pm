@@ -46,6 +46,7 @@ shared_buffers = 32MB
 log_statement = none
 log_min_messages = warning
 restart_after_crash = on
+jit = off
 CONF
 	$node->append_conf('postgresql.conf', $options{conf}) if $options{conf};
 	$node->start;
