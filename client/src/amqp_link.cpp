@@ -6,8 +6,13 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#if __has_include(<rabbitmq-c/amqp.h>)
+#include <rabbitmq-c/ssl_socket.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <openssl/ssl.h>
 
 #include <pawl/errors.hpp>

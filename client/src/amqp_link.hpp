@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+// Its folder since librabbitmq 0.12.
+#if __has_include(<rabbitmq-c/amqp.h>)
+#include <rabbitmq-c/amqp.h>
+#else
 #include <amqp.h>
+#endif
 
 #include "broker.hpp"
 

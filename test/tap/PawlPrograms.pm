@@ -10,7 +10,7 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(program begin_program end_program kill_program http_get define_template start_tasks all_ended);
+our @EXPORT = qw(program begin_program begin_through end_program kill_program http_get define_template start_tasks all_ended);
 
 sub program
 {
@@ -43,6 +43,14 @@ sub begin_program
 	$run{pid} = $run{harness}{KIDS}[0]{PID};
 	$running{ $run{pid} } = 1;
 	return \%run;
+}
+
+# The same, with a proxy between the program and the server.
+sub begin_through
+{
+	my ($proxy, @program) = @_;
+	local $through = $proxy->through;
+	return begin_program(@program);
 }
 
 # SIGTERM, or waits for a program that ends by itself; its exit status.
