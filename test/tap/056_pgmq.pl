@@ -17,12 +17,12 @@ my %settings = (PAWL_PROVIDER => 'pgmq');
 
 # Not installed: said, and done without.
 my $daemon = publisher($node, \%settings, alone => 1);
-my $worker = told_worker($node, \%settings, alone => 1);
-log_has($worker, qr/no messages, work is looked for instead: .*pgmq/);
 log_has($daemon, qr/consumer made/);
 begin_tasks($node, 10);
-all_done($node, 'without the extension');
 log_has($daemon, qr/nothing is published.*pgmq/);
+my $worker = told_worker($node, \%settings, alone => 1);
+log_has($worker, qr/no messages, work is looked for instead: .*pgmq/);
+all_done($node, 'without the extension');
 
 # Installed while they run.
 install_pgmq($node);

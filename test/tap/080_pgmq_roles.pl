@@ -19,12 +19,12 @@ sub messages { return one($node, "select count(*) from pgmq.q_$queue") }
 
 # Without any right to PGMQ: both say it, the work is done.
 my $daemon = publisher($node, \%settings, as => 'the_publisher', alone => 1);
-my $worker = told_worker($node, \%settings, as => 'the_worker', alone => 1);
-log_has($worker, qr/no messages, work is looked for instead: .*permission denied for schema pgmq/);
 log_has($daemon, qr/consumer made/);
 begin_tasks($node, 5);
-all_done($node, 'without rights');
 log_has($daemon, qr/nothing is published.*permission denied for schema pgmq/);
+my $worker = told_worker($node, \%settings, as => 'the_worker', alone => 1);
+log_has($worker, qr/no messages, work is looked for instead: .*permission denied for schema pgmq/);
+all_done($node, 'without rights');
 
 # A worker that may not make the queue tells its name, and an operator makes it.
 $node->safe_psql('postgres', q{grant usage on schema pgmq to pawl_worker; grant select on pgmq.meta to pawl_worker});

@@ -31,7 +31,7 @@ wait_until(sub { messages() > 0 }, 'messages that wait');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 my $before = commits();
 all_ended($node, 'slow');
-cmp_ok(commits() - $before, '<', 2_000, 'with full hands nobody asks without end');
+cmp_ok(commits() - $before, '<', 1_200, 'with full hands nobody asks without end');
 $worker->{harness}->pump_nb;
 unlike($worker->{err}, qr/no messages/, 'the broker has heard of him all the while');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
