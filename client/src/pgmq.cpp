@@ -54,6 +54,7 @@ public:
 
     std::vector<Delivery> receive(int most) override {
         std::vector<Delivery> received;
+        if (most <= 0) return received;
         for (const auto& row : sql::run_alone(*connection_, "SELECT r.msg_id, r.message FROM pgmq.read($1, $2::integer, $3::integer) r", queue_, hidden_, most))
             received.push_back({static_cast<std::uint64_t>(row[0].as<std::int64_t>()), row[1].as<std::string>()});
         return received;

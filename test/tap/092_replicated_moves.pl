@@ -165,6 +165,30 @@ $publisher->safe_psql('postgres', "update older set state = 'worn' where id = 1;
 $publisher->wait_for_catchup('older');
 is(lives($subscriber, 'older'), '1:used worn, 2:new used', 'older: a table enforced after it was copied goes on from where it is');
 
+# --- a log and its triggers are its owner's, whoever the subscription belongs to
+replicate('owned', \&parted, \&parted);
+$subscriber->safe_psql('postgres', <<'SQL');
+create role log_owner;
+grant create on schema public to log_owner;
+create table seen (who name, restricted boolean);
+alter table seen owner to log_owner;
+select pawl.audit('owned', '{"worn": true}');
+alter table owned owner to log_owner;
+alter table owned_transitions owner to log_owner;
+create function note_who() returns trigger language plpgsql as $$
+begin
+    begin create temp table left_behind (); exception when insufficient_privilege then insert into public.seen values (current_user, true); return null; end;
+    insert into public.seen values (current_user, false);
+    return null;
+end $$;
+create trigger note_who after insert on owned_transitions for each row execute function note_who();
+alter table owned_transitions enable always trigger note_who;
+SQL
+$publisher->safe_psql('postgres', "insert into owned values (1); update owned set state = 'used'; update owned set state = 'worn'");
+same_lives('owned', '1:new used worn', 'owned');
+is(one($subscriber, 'select who, restricted, count(*) from seen group by 1, 2'), 'log_owner|t|3', 'owned: code on the log runs with the rights of its owner, and leaves nothing behind');
+is(one($subscriber, 'select count(*) from owned_result_audit'), 1, 'owned: its results are audited');
+
 # --- both directions: what came from elsewhere is judged and logged, and not sent back
 SKIP:
 {
