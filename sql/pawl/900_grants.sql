@@ -31,6 +31,7 @@ GRANT EXECUTE ON FUNCTION
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
     pawl.set_events(regclass, boolean, name),
+    pawl.set_trace(regclass, name, name, name),
     pawl.audit(regclass, jsonb, name, name[], name),
     pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb)
