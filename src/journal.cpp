@@ -347,6 +347,18 @@ Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
     return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
 }
 
+std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
+    bool null = true;
+    const Datum value = attribute == InvalidAttrNumber ? 0 : slot_getattr(row, attribute, &null);
+    return null ? std::string_view() : view(DatumGetTextPP(value));
+}
+
+// The trace that the row belongs to, by its own columns; null: none.
+Jsonb* trace_in(const Attachment& attachment, TupleTableSlot* row) {
+    const std::string_view traceparent = text_in(row, attachment.traceparent);
+    return traceparent.empty() ? nullptr : trace_of(traceparent, text_in(row, attachment.tracestate));
+}
+
 // Makes a hop in the current memory context.
 Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Attribution& who, const Intent* intent) {
     auto* hop = static_cast<Hop*>(palloc0(offsetof(Hop, key) + sizeof(Datum) * attachment.nkeys));
@@ -368,6 +380,8 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
         if (intent->correlation_id != nullptr) hop->correlation_id = copied(intent->correlation_id);
         if (intent->with_metadata) hop->metadata = with_trace(who.trace, copied(intent->metadata));
     }
+    // who moves a row in a trace of his own says so; else the move belongs to the row's
+    if (attachment.traceparent != InvalidAttrNumber && who.trace == nullptr) hop->metadata = with_trace(trace_in(attachment, row), hop->metadata);
     if (verdict.processor != nullptr && verdict.processor != hop->processor) hop->processor = copied(const_cast<text*>(verdict.processor));
     if (verdict.remark != nullptr) hop->metadata = with_remark(hop->metadata, verdict.remark);
     hop->at = GetCurrentTimestamp();

@@ -7,6 +7,7 @@
 #include "pg/bridge.hpp"
 #include "record.hpp"
 #include "transitions.hpp"
+#include "uuid_v7.hpp"
 
 namespace pawl {
 
