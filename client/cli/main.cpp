@@ -104,7 +104,7 @@ void add_commands(Program& program) {
     add_group(program, "Operators of workflows", add_operator_commands);
     add_group(program, "Other packs", [](Program& all) { add_bulk_commands(all), add_saga_commands(all); });
     add_group(program, "The shell", add_completion);
-    program.app.footer("Ends with 0: fine; 1: something was found; 2: usage, or a file that cannot be read; 3: the database refused; 4: no connection.");
+    program.app.footer("Ends with 0: fine; 1: something was found; 2: usage, or a file that cannot be read or written; 3: the database refused; 4: no connection.");
 }
 
 }  // namespace
