@@ -65,13 +65,15 @@ void put(ColumnChanges* changes, const ManagedColumn& column, Datum value, bool 
 
 void put_null(ColumnChanges* changes, const ManagedColumn& column) { put(changes, column, static_cast<Datum>(0), true); }
 
-void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 number) {
+// `number` and so many more.
+void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 number, int more = 0) {
     if (!column.kept()) return;
     const Oid type = column.base;
     const int64 limit = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
-    if (number > limit)
+    if (number > limit - more)  // nobody counts to the end, but anybody may insert a row that is there
         ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE), errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
                         errhint("ALTER TABLE ... ALTER COLUMN %s TYPE bigint;", quote_identifier(NameStr(column.name)))));
+    number += more;
     put(changes, column, type == INT2OID ? Int16GetDatum(static_cast<int16>(number)) : type == INT4OID ? Int32GetDatum(static_cast<int32>(number))
                                                                                                       : Int64GetDatum(number));
 }
@@ -94,14 +96,14 @@ void leave(const Standing& standing, bool fenced, ColumnChanges* changes) {
     const Managed& managed = *standing.managed;
     put_null(changes, managed.owner);
     put_null(changes, managed.lease);
-    put_number(changes, managed.token, standing.token + (fenced ? 1 : 0));
+    put_number(changes, managed.token, standing.token, fenced ? 1 : 0);
 }
 
 void take(const Standing& standing, Datum lease, ColumnChanges* changes) {
     const Managed& managed = *standing.managed;
     put(changes, managed.owner, owner_value(managed, standing.actor.name));
     put(changes, managed.lease, lease);
-    put_number(changes, managed.token, standing.token + 1);
+    put_number(changes, managed.token, standing.token, 1);
 }
 
 // A timer leads to another state of the owner's, whoever fires it: he stays what he was.
@@ -143,7 +145,7 @@ void count_attempt(const Attachment& attachment, const Standing& standing, int a
     const Managed& managed = *standing.managed;
     const core::Arrow& drawn = attachment.machine->machine->arrows()[arrow];
     if (!managed.attempts.kept() || managed.owned[drawn.from] || !managed.owned[drawn.to] || differs(statement, managed.attempts)) return;
-    put_number(changes, managed.attempts, standing.attempts + 1);
+    put_number(changes, managed.attempts, standing.attempts, 1);
 }
 
 std::optional<core::Delay> asked_delay() {
