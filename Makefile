@@ -54,7 +54,7 @@ psql: build ## psql on a private, throw-away PostgreSQL that has pawl installed
 benchdeps:
 	@scripts/install-packages bench
 
-test: deps build programs ## every test; ONLY="unit regress ..." runs some sections, closes with "N passed, N failed"
+test: deps build programs ## every test; ONLY="unit pgtap ..." some sections, TESTS="claims ..." some tests (test/README.md); closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
 
 bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)

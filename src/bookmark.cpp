@@ -8,6 +8,7 @@ struct Bookmark {
     text* event;  // null: of timers
     text* queue;
     Datum* row;              // what it has in the columns of the order; null: nowhere
+    TimestampTz seen_at;     // a clock that is behind it was set back, and the next two say nothing
     TimestampTz head_again;  // from when on the head is looked at again; 0: always
     TimestampTz head_before;  // not before then as long as there are rows behind the bookmark
     uint64 undone;            // as it was when the bookmark was put here
@@ -107,7 +108,12 @@ Bookmark* find_bookmark(Attachment& attachment, const text* event, const text* q
     return made;
 }
 
-bool head_is_left_out(const Bookmark& bookmark) { return bookmark.head_again != 0 && GetCurrentTimestamp() < bookmark.head_again; }
+bool is_before(const Bookmark& bookmark, TimestampTz end) {
+    const TimestampTz now = GetCurrentTimestamp();
+    return now >= bookmark.seen_at && now < end;
+}
+
+bool head_is_left_out(const Bookmark& bookmark) { return bookmark.head_again != 0 && is_before(bookmark, bookmark.head_again); }
 
 void move_bookmark(Attachment& attachment, Bookmark& bookmark, const FoundRow& row) {
     OrderColumn columns[Parameters::most];
@@ -144,7 +150,8 @@ Batch pick_head(const Attachment& attachment, Bookmark& bookmark, PickRange pick
     const HeadScan scan = begin_head_scan();
     const Batch batch = pick(request, nullptr, 0, most);
     bookmark.head_again = end_head_scan(scan, batch.n);
-    const TimestampTz least = GetCurrentTimestamp() + (bookmark.event == nullptr ? timers_pause : claims_pause);
+    bookmark.seen_at = GetCurrentTimestamp();
+    const TimestampTz least = bookmark.seen_at + (bookmark.event == nullptr ? timers_pause : claims_pause);
     bookmark.head_before = bookmark.head_again == 0 ? 0 : Max(bookmark.head_again, least);
     // What it saw when it began, others may have taken while it read on and on.
     return batch.n == 0 && bookmark.head_again != 0 ? pick_behind(attachment, bookmark, pick, request, most) : batch;
@@ -156,7 +163,7 @@ Bookmark* claim_bookmark(Attachment& attachment, const text* event, const text* 
 
 Bookmark* timer_bookmark(Attachment& attachment) { return find_bookmark(attachment, nullptr, nullptr); }
 
-TimestampTz head_again(const Bookmark& bookmark) { return GetCurrentTimestamp() < bookmark.head_before ? bookmark.head_before : DT_NOEND; }
+TimestampTz head_again(const Bookmark& bookmark) { return is_before(bookmark, bookmark.head_before) ? bookmark.head_before : DT_NOEND; }
 
 HeadScan begin_head_scan() { return {pages_of_runs(), GetCurrentTimestamp()}; }
 
@@ -170,7 +177,7 @@ static Batch pick_from(Attachment& attachment, Bookmark& bookmark, PickRange pic
     Batch batch = {nullptr, 0};
     if (bookmark.undone != undone) bookmark.head_again = bookmark.head_before = 0;
     bookmark.undone = undone;
-    if (GetCurrentTimestamp() < bookmark.head_before) batch = pick_behind(attachment, bookmark, pick, request, most);
+    if (is_before(bookmark, bookmark.head_before)) batch = pick_behind(attachment, bookmark, pick, request, most);
     if (batch.n == 0 && !head_is_left_out(bookmark)) batch = pick_head(attachment, bookmark, pick, request, most);
     if (batch.n > 0) move_bookmark(attachment, bookmark, batch.rows[batch.n - 1]);
     return batch;

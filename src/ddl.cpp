@@ -45,14 +45,32 @@ TreeChange change_of(const CollectedCommand& command) {
     return reinterpret_cast<CreateStmt*>(command.parsetree)->inhRelations == NIL ? TreeChange::none : TreeChange::join;
 }
 
-// The columns whose values the command may have computed anew: ALTER COLUMN … TYPE … USING.
+// Whether somebody has made a cast of his own by which values become this type without being asked to (AS ASSIGNMENT, AS IMPLICIT).
+bool has_own_casts(Oid type) {
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_cast_casttarget, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(getBaseType(type)));
+    Relation casts = table_open(CastRelationId, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(casts, InvalidOid, false, nullptr, 1, &key);
+    bool found = false;
+    while (HeapTuple tuple = systable_getnext(scan)) {
+        auto* cast = reinterpret_cast<Form_pg_cast>(GETSTRUCT(tuple));
+        found |= cast->oid >= FirstNormalObjectId && cast->castmethod == COERCION_METHOD_FUNCTION && cast->castcontext != COERCION_CODE_EXPLICIT;
+    }
+    systable_endscan(scan);
+    table_close(casts, AccessShareLock);
+    return found;
+}
+
+// The columns whose values the command may have computed anew: ALTER COLUMN … TYPE, with USING or by a cast of somebody's own.
 Datum rewritten_columns(const CollectedCommand& command) {
     List* names = NIL;
     ListCell* cell;
     foreach (cell, command.type == SCT_AlterTable ? command.d.alterTable.subcmds : NIL) {
         auto* parsed = reinterpret_cast<AlterTableCmd*>(static_cast<CollectedATSubcmd*>(lfirst(cell))->parsetree);
         if (!IsA(parsed, AlterTableCmd) || parsed->subtype != AT_AlterColumnType) continue;
-        if (reinterpret_cast<ColumnDef*>(parsed->def)->raw_default != nullptr) names = lappend(names, parsed->name);
+        const Oid type = get_atttype(command.d.alterTable.objectId, get_attnum(command.d.alterTable.objectId, parsed->name));
+        if (reinterpret_cast<ColumnDef*>(parsed->def)->raw_default != nullptr || (OidIsValid(type) && has_own_casts(type)))
+            names = lappend(names, parsed->name);
     }
     auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(list_length(names), 1)));
     foreach (cell, names) elements[foreach_current_index(cell)] = CStringGetTextDatum(static_cast<char*>(lfirst(cell)));

@@ -12,6 +12,7 @@ struct KnownHolder {
 };
 
 struct KnownHolders {
+    TimestampTz read_at;    // a clock that is behind it was set back, and what follows says nothing
     TimestampTz all_again;  // from when on all of the index is read again
     int n;
     KnownHolder holders[FLEXIBLE_ARRAY_MEMBER];
@@ -73,6 +74,7 @@ void forget(Attachment& attachment) {
 void remember(Attachment& attachment, const Holders& found, const HeadScan& scan, TimestampTz again) {
     MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(attachment.keys));
     auto* known = static_cast<KnownHolders*>(palloc(offsetof(KnownHolders, holders) + sizeof(KnownHolder) * found.n));
+    known->read_at = scan.begun;
     known->all_again = again;
     known->n = found.n;
     for (int i = 0; i < found.n; ++i)
@@ -102,6 +104,7 @@ Holders read_known(const Target& target, KnownHolders& known) {
         const TimestampTz until = GetCurrentTimestamp();
         found.items[i] = read_on(target, known.holders[i], until);
         known.holders[i].mark = mark_of(found.items[i], until);
+        known.read_at = Max(known.read_at, until);
     }
     return found;
 }
@@ -111,7 +114,8 @@ Holders read_known(const Target& target, KnownHolders& known) {
 Holders find_holders(const Target& target) {
     Attachment& attachment = *target.attachment;
     KnownHolders* known = attachment.known_holders;
-    if (known != nullptr && GetCurrentTimestamp() < known->all_again) return read_known(target, *known);
+    const TimestampTz now = GetCurrentTimestamp();
+    if (known != nullptr && now >= known->read_at && now < known->all_again) return read_known(target, *known);
     forget(attachment);
     const HeadScan scan = begin_head_scan();
     const Holders found = read_all(target);

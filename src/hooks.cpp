@@ -159,6 +159,7 @@ void transaction_event(XactEvent event, void*) {
 
 void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
     if (event == SUBXACT_EVENT_COMMIT_SUB) {
+        reassign_moves(mine, parent);
         reassign_hops(mine, parent);
         reassign_events(mine, parent);
         reassign_wakes(mine, parent);

@@ -363,7 +363,7 @@ Jsonb* trace_in(const Attachment& attachment, TupleTableSlot* row) {
 Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Attribution& who, const Intent* intent) {
     auto* hop = static_cast<Hop*>(palloc0(offsetof(Hop, key) + sizeof(Datum) * attachment.nkeys));
     hop->attachment = &attachment;
-    hop->subtransaction = GetCurrentSubTransactionId();
+    hop->subtransaction = verdict.subtransaction != InvalidSubTransactionId ? verdict.subtransaction : GetCurrentSubTransactionId();
     hop->command = verdict.command;
     hop->may_wait = verdict.may_wait;
     hop->left = verdict.left;

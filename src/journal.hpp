@@ -40,6 +40,7 @@ struct Verdict {
     TransactionId left;     // who wrote the old version of the row
     bool waits = false;     // for a due time: nobody can claim the row yet
     std::uint8_t roles = 0;  // see counted_roles
+    SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened, if not in the one that is current
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.

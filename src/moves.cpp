@@ -59,7 +59,7 @@ void release(MovingRow* row) {
 
 void delete_vanished(MovingRow* row) {
     TupleTableSlot* slot = slot_of(*row);
-    judge_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data));
+    judge_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data), row->subtransaction);
     ExecDropSingleTupleTableSlot(slot);
     release(row);
 }
@@ -122,6 +122,7 @@ bool is_replicated_move(const Member* left, const Row& before, const Member* mem
 bool is_other_half(const MovingRow& left, const Member* member, const Row& row) {
     if (!share_a_root(left.member, member)) return false;
     if (left.how == Leaving::by_update) return HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
+    if (left.subtransaction != GetCurrentSubTransactionId()) return false;  // one change was, and one may be rolled back
     TupleTableSlot* slot = slot_of(left);
     const bool move = is_replicated_move(left.member, {slot, left.tuple}, member, row);
     ExecDropSingleTupleTableSlot(slot);
@@ -183,6 +184,11 @@ bool row_is_moving(const Member* member, const Row& row) {
 void forget_moves() noexcept {
     moving = nullptr;
     leaving.key = nullptr;
+}
+
+void reassign_moves(SubTransactionId mine, SubTransactionId parent) noexcept {
+    for (MovingRow* row = moving; row != nullptr; row = row->outer)
+        if (row->subtransaction == mine) row->subtransaction = parent;
 }
 
 void drop_moves_of(SubTransactionId subtransaction) noexcept {

@@ -23,6 +23,7 @@ bool row_arrives(Member* member, const Row& row);
 // has fired its triggers.
 void settle_vanished_rows();
 void forget_moves() noexcept;                               // end of transaction
+void reassign_moves(SubTransactionId mine, SubTransactionId parent) noexcept;  // released
 void drop_moves_of(SubTransactionId subtransaction) noexcept;  // rolled back
 
 }  // namespace pawl

@@ -46,11 +46,29 @@ char* hint_of_moves(const Attachment& attachment, const text* from) {
     return psprintf("From %s the machine allows: %s.", quoted_state(from), moves);
 }
 
+// PostgreSQL's own errors show nobody a value that he may not select, and no row at all under row security; nor does ours. The table may
+// have been reached by its own name or by that of its root.
+bool may_see_key(const Attachment& attachment, Oid member) {
+    if (check_enable_rls(attachment.root, InvalidOid, true) == RLS_ENABLED) return false;
+    for (int i = 0; i < attachment.nkeys; ++i) {
+        bool seen = false;
+        for (Oid relation : {attachment.root, member}) {
+            const AttrNumber column = OidIsValid(relation) ? get_attnum(relation, NameStr(attachment.keys[i].name)) : InvalidAttrNumber;
+            seen |= column != InvalidAttrNumber && pg::may_select(relation, column, GetUserId());
+        }
+        if (!seen) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 const char* quoted_state(const text* state) { return state == nullptr ? "null" : psprintf("\"%s\"", text_to_cstring(state)); }
 
 const char* describe_subject(const Attachment& attachment, TupleTableSlot* row) {
+    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
+    if (attachment.nkeys == 0) return psprintf("Row of %s", table);
+    if (!may_see_key(attachment, row->tts_tableOid)) return psprintf("A row of %s", table);
     StringInfoData names, values;
     initStringInfo(&names);
     initStringInfo(&values);
@@ -63,8 +81,6 @@ const char* describe_subject(const Attachment& attachment, TupleTableSlot* row) 
         appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", NameStr(key.name));
         appendStringInfo(&values, "%s%s", i > 0 ? ", " : "", null ? "null" : OidOutputFunctionCall(output, value));
     }
-    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
-    if (attachment.nkeys == 0) return psprintf("Row of %s", table);
     return psprintf("Row (%s)=(%s) of %s", names.data, values.data, table);
 }
 

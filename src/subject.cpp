@@ -116,7 +116,8 @@ Datum* columns_of_keys(const Attachment& attachment, Oid type, Datum value, int*
 
 bool covers_only_key(const Attachment& attachment, Relation index) {
     const Form_pg_index form = index->rd_index;
-    if (!form->indisunique || !form->indisvalid || RelationGetIndexPredicate(index) != NIL) return false;
+    // one that is checked at commit lets two rows of a key live side by side until then
+    if (!form->indisunique || !form->indimmediate || !form->indisvalid || RelationGetIndexPredicate(index) != NIL) return false;
     for (int column = 0; column < form->indnkeyatts; ++column) {
         bool found = false;
         for (int i = 0; i < attachment.nkeys; ++i)

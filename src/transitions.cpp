@@ -351,7 +351,7 @@ bool may_end(const Attachment& attachment, core::StateId state) noexcept {
     return state != core::no_state && attachment.machine->machine->states()[state].terminal;
 }
 
-void judge_delete(Member* member, const Row& row, Ending ending, CommandId command) {
+void judge_delete(Member* member, const Row& row, Ending ending, CommandId command, SubTransactionId subtransaction) {
     for (int i = 0; i < member->nattachments; ++i) {
         Attachment& attachment = member->attachments[i];
         bool null;
@@ -359,8 +359,9 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         const core::StateId from = decode_state(attachment, value, null);
         text* from_text = lasting_text(attachment, from, value, null);
         if (!may_end(attachment, from)) refuse_delete(attachment, row.slot, from_text);
-        record_hop(attachment, row.slot,
-                   {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr, HeapTupleHeaderGetXmin(row.tuple->t_data)}, nullptr);
+        Verdict verdict = {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr, HeapTupleHeaderGetXmin(row.tuple->t_data)};
+        verdict.subtransaction = subtransaction;
+        record_hop(attachment, row.slot, verdict, nullptr);
     }
 }
 

@@ -38,8 +38,8 @@ enum class Ending { deleted, truncated };
 // Whether the policy lets a row end in this state.
 bool may_end(const Attachment& attachment, core::StateId state) noexcept;
 
-// A row that ends here, by this command.
-void judge_delete(Member* member, const Row& row, Ending ending, CommandId command);
+// A row that ends here, by this command; of this subtransaction, if it is not the one that is current.
+void judge_delete(Member* member, const Row& row, Ending ending, CommandId command, SubTransactionId subtransaction = InvalidSubTransactionId);
 
 // A row that came from another partition.
 void judge_move(Member* from, const Row& before, Member* to, const Row& after);

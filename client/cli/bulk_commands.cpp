@@ -206,7 +206,7 @@ void add_signal(Program& program, CLI::App& bulk) {
         const auto said = sql::run_alone(connection, "SELECT pawl_bulk.signal($1::uuid, $2, $3, $4) AS answer", given->operation, given->key,
                                          given->flag ? "fail" : "complete", given->message.empty() ? nullptr : given->message.c_str());
         const auto answer = said[0][0].as<std::string>();
-        print(program.output, as_json(said)[0], answer);
+        print(program.output, as_json(said)[0], answer == "early" ? "early: no row waits for this key yet; it is kept for the one that will" : answer);
         return answer == "applied" || answer == "early" ? fine : findings;
     });
 }

@@ -33,8 +33,8 @@ char one_character(const std::string& option, const std::string& given) {
 
 BulkRequest complete(const Arguments& given) {
     BulkRequest request = given.request;
-    request.metadata = nlohmann::json::parse(given.metadata);
-    request.notifications = nlohmann::json::parse(given.notify);
+    request.metadata = json_of("--metadata", given.metadata);
+    request.notifications = json_of("--notify", given.notify);
     if (!given.delimiter.empty()) request.delimiter = one_character("--delimiter", given.delimiter);
     request.quote = given.quote == "none" ? '\0' : one_character("--quote", given.quote);
     if (!given.escape.empty()) request.escape = one_character("--escape", given.escape);
@@ -58,16 +58,19 @@ public:
         if (drawn_) std::cerr << '\n';
     }
 
-    void tell(const std::string& line, bool last = false) {
-        if (quiet_ || line == before_) return;
+    // `news`: of the line, what is worth another one elsewhere than on a terminal.
+    void tell(const std::string& line, const std::string& news, bool last = false) {
+        const std::string& now = live_ ? line : news;
+        if (quiet_ || now == before_) return;
         if (live_) {
             std::cerr << "\r\033[K" << line.substr(0, width()) << std::flush;
             drawn_ = true;
-        } else if (last || std::chrono::steady_clock::now() - told_ >= std::chrono::seconds(1)) {
+        } else {
+            if (!last && std::chrono::steady_clock::now() - told_ < std::chrono::seconds(1)) return;
             std::cerr << line << '\n';
             told_ = std::chrono::steady_clock::now();
         }
-        before_ = line;
+        before_ = now;
     }
 
 private:
@@ -88,13 +91,13 @@ std::string percent_bar(std::uint64_t done, std::uint64_t total) {
     return "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(40 - full), '.') + "] " + std::to_string(percent) + "%";
 }
 
-std::string line_of(const pqxx::row& status) {
+std::string line_of(const pqxx::row& status, bool with_rate) {
     const std::string state = status["status"].as<std::string>();
     if (state == "Pending" || state == "Validating") return state + "  " + status["validated_rows"].as<std::string>() + " rows validated";
     std::string line = percent_bar(status["processed_rows"].as<std::uint64_t>(), status["total_rows"].as<std::uint64_t>()) + "  " +
                        status["processed_rows"].as<std::string>() + " of " + status["total_rows"].as<std::string>() + " rows, " +
                        status["failed_rows"].as<std::string>() + " failed";
-    if (!status["rate"].is_null()) line += ", " + status["rate"].as<std::string>() + " rows/s";
+    if (with_rate && !status["rate"].is_null()) line += ", " + status["rate"].as<std::string>() + " rows/s";
     return line + "  " + state + (status["paused_at"].is_null() ? "" : " (paused)");
 }
 
@@ -106,7 +109,7 @@ int follow_operation(const Program& program, pqxx::connection& connection, const
         const auto found = operation_status(connection, operation);
         const std::string state = found[0]["status"].as<std::string>();
         const bool ended = !found[0]["completed_at"].is_null();
-        progress.tell(line_of(found[0]), ended);
+        progress.tell(line_of(found[0], true), line_of(found[0], false), ended);
         if (!ended) continue;
         return state == "Completed" ? fine : findings;
     }
@@ -141,7 +144,8 @@ void add_bulk_submit(Program& program, CLI::App& bulk) {
             {
                 Progress progress(program);
                 made = submit_bulk(program.connection, complete(*given), [&](const BulkProgress& now) {
-                    progress.tell((now.size > 0 ? percent_bar(now.read, now.size) + "  " : "") + std::to_string(now.rows) + " rows uploaded");
+                    const std::string line = (now.size > 0 ? percent_bar(now.read, now.size) + "  " : "") + std::to_string(now.rows) + " rows uploaded";
+                    progress.tell(line, line);
                 });
             }
             if (!made.input_error.empty()) std::cerr << "pawl: the input could not be read to its end: " << made.input_error << '\n';

@@ -9,6 +9,7 @@
 #include <pawl/connection.hpp>
 
 #include "output.hpp"
+#include "problems.hpp"
 
 namespace pawl::cli {
 

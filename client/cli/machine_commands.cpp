@@ -53,7 +53,9 @@ void add_diagram(Program& program) {
     command->add_option("--format", given->second, "mermaid or dot");
     program.run(command, [&program, given](pqxx::connection& connection) {
         const auto drawn = sql::run_alone(connection, "SELECT pawl.diagram($1, format => $2) AS diagram", given->first, given->second);
-        print(program.output, as_json(drawn)[0], drawn[0][0].as<std::string>());
+        std::string text = drawn[0][0].as<std::string>();
+        if (text.ends_with('\n')) text.pop_back();  // print ends the line
+        print(program.output, as_json(drawn)[0], text);
         return fine;
     });
 }

@@ -76,6 +76,37 @@ void add_completion(Program& program) {
     });
 }
 
+// What is not known of a command line says more than what it lacks.
+std::string usage_problem(const CLI::App* app, const CLI::Error& problem) {
+    const std::vector<std::string> strange = app->remaining(true);
+    const bool lacks_command = problem.get_name() == "RequiredError" && std::string(problem.what()).starts_with("A subcommand");
+    std::string text = problem.what();
+    if (lacks_command) text = strange.empty() ? "which command?" : "there is no command \"" + strange.front() + "\"";
+    return "pawl: " + text + "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
+}
+
+void add_group(Program& program, const char* title, void (*add)(Program&)) {
+    const std::size_t before = program.app.get_subcommands({}).size();
+    add(program);
+    const auto all = program.app.get_subcommands({});
+    for (std::size_t i = before; i < all.size(); ++i) all[i]->group(title);
+}
+
+void add_commands(Program& program) {
+    program.app.require_subcommand(1);
+    program.app.fallthrough();
+    program.app.failure_message(usage_problem);
+    program.app.set_version_flag("--version", "pawl " PAWL_VERSION, "print the version and exit");
+    program.app.add_flag("--json", program.output.json, "print JSON");
+    program.app.add_option("-d,--database", program.connection.target, "libpq connection string (dbname=shop) or URI; default: PGHOST and its like");
+    add_group(program, "Lifecycles and the record", add_machine_commands);
+    add_group(program, "Workflows (pawl_dag)", add_task_commands);
+    add_group(program, "Operators of workflows", add_operator_commands);
+    add_group(program, "Other packs", [](Program& all) { add_bulk_commands(all), add_saga_commands(all); });
+    add_group(program, "The shell", add_completion);
+    program.app.footer("Ends with 0: fine; 1: something was found; 2: usage, or a file that cannot be read or written; 3: the database refused; 4: no connection.");
+}
+
 }  // namespace
 }  // namespace pawl::cli
 
@@ -83,27 +114,18 @@ int main(int argc, char** argv) {
     using namespace pawl::cli;
     Program program;
     program.output.colours = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-    program.app.require_subcommand(1);
-    program.app.fallthrough();
-    program.app.add_flag("--json", program.output.json, "print JSON");
-    program.app.add_option("-d,--database", program.connection.target, "libpq connection string or URI; default: PGHOST and its like");
-    add_machine_commands(program);
-    add_task_commands(program);
-    add_operator_commands(program);
-    add_bulk_commands(program);
-    add_saga_commands(program);
-    add_completion(program);
+    add_commands(program);
     try {
         program.app.parse(argc, argv);
         return program.chosen();
     } catch (const CLI::ParseError& problem) {
-        return program.app.exit(problem) == 0 ? fine : usage;
+        return program.app.exit(problem) == 0 ? fine : usage;  // which prints it
     } catch (const pawl::ConnectionLost& problem) {
-        std::cerr << "pawl: " << problem.what() << '\n';
+        std::cerr << "pawl: " << refusal(pawl::Error("", problem.what())) << '\n';  // its code is the library's own
         return no_connection;
     } catch (const pawl::Error& problem) {
-        std::cerr << "pawl: " << problem.what() << (problem.sqlstate().empty() ? "" : " [" + problem.sqlstate() + "]") << '\n';
-        return refused;
+        std::cerr << "pawl: " << refusal(problem) << '\n';
+        return problem.sqlstate().empty() ? usage : refused;
     } catch (const std::exception& problem) {
         std::cerr << "pawl: " << problem.what() << '\n';
         return usage;

@@ -82,7 +82,7 @@ void add_resolve(Program& program) {
         if (given->step.empty()) return of_task(program, connection, *given, "resolve_task", "is closed");
         if (given->result.empty()) return of_step(program, connection, *given, "resolve_step", "is settled, without a result");
         const std::string step = step_of(connection, *given);
-        const std::string result = nlohmann::json::parse(given->result).dump();
+        const std::string result = json_of("--result", given->result).dump();
         return end(program,
                    sql::run_alone(connection, "SELECT pawl_dag.complete_step_manually($1::uuid, $2::uuid, $3::jsonb, $4::text)::integer", given->task, step,
                                   result, reason_of(*given)),

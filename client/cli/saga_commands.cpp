@@ -48,7 +48,7 @@ void add_define(Program& program, CLI::App& saga) {
     command->add_option("file", given->file, "as pawl_saga.define takes it; - is standard input")->required();
     program.run(command, [&program, given](pqxx::connection& connection) {
         pqxx::work transaction(connection);
-        const std::string id = define_flow(transaction, nlohmann::json::parse(read_file(given->file)));
+        const std::string id = define_flow(transaction, json_of(given->file, read_file(given->file)));
         sql::commit(transaction);
         const auto made = sql::run_alone(connection,
                                          "SELECT d.definition_uuid AS definition, d.name, d.version,"
@@ -80,7 +80,7 @@ void add_run(Program& program, CLI::App& saga) {
             sql::commit(transaction);
             if (!given->follow || !program.output.json) said = say_state(program, flow, before ? before->state : "", now, "runs");
         } else {
-            given->request.inputs = nlohmann::json::parse(given->inputs);
+            given->request.inputs = json_of("--inputs", given->inputs);
             flow = start_flow(transaction, given->request);
             sql::commit(transaction);
             if (!given->follow || !program.output.json) print(program.output, {{"flow", flow}}, flow);
@@ -107,7 +107,7 @@ void add_signal(Program& program, CLI::App& saga) {
     given->inputs = "null";
     program.run(command, [&program, given](pqxx::connection& connection) {
         pqxx::work transaction(connection);
-        const std::string signal = signal_flow(transaction, given->flow, given->task, nlohmann::json::parse(given->inputs));
+        const std::string signal = signal_flow(transaction, given->flow, given->task, json_of("--payload", given->inputs));
         const auto taken = sql::run(transaction,
                                     "SELECT t.name FROM pawl_saga.signals s JOIN pawl_saga.tasks t ON t.flow_uuid = s.flow_uuid AND t.node = s.taken_by"
                                     " WHERE s.flow_uuid = $1::uuid AND s.signal_uuid = $2::uuid",

@@ -26,8 +26,8 @@ void add_post(Program& program, CLI::App& saga) {
         ->check(CLI::IsMember({"VERY_HIGH", "HIGH", "NORMAL", "LOW", "VERY_LOW"}));
     command->add_option("--board", given->request.board, "default: default");
     program.run(command, [&program, given](pqxx::connection& connection) {
-        given->request.inputs = nlohmann::json::parse(given->inputs);
-        given->request.details = nlohmann::json::parse(given->details);
+        given->request.inputs = json_of("--inputs", given->inputs);
+        given->request.details = json_of("--details", given->details);
         pqxx::work transaction(connection);
         const std::string job = post_job(transaction, given->request);
         sql::commit(transaction);

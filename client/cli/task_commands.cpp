@@ -79,7 +79,7 @@ void add_start(Program& program) {
     command->add_option("--key", request->identity_key, "the same key again is refused");
     command->add_flag("--follow", *follow, "wait until it ends");
     program.run(command, [&program, request, context, follow](pqxx::connection& connection) {
-        request->context = nlohmann::json::parse(*context);
+        request->context = json_of("--context", *context);
         pqxx::work transaction(connection);
         const std::string task = start_task(transaction, *request);
         sql::commit(transaction);
@@ -134,7 +134,7 @@ void add_import(Program& program) {
     command->add_option("--version", options->version, "default: 1.0.0");
     command->add_option("--handler", options->handler, "the handler of every step, default sleep");
     program.run(command, [&program, options, file](pqxx::connection& connection) {
-        const nlohmann::json definition = import_wfformat(nlohmann::json::parse(read_file(*file)), *options);
+        const nlohmann::json definition = import_wfformat(json_of(*file, read_file(*file)), *options);
         pqxx::work transaction(connection);
         const std::string id = define_template(transaction, definition);
         sql::commit(transaction);
@@ -152,7 +152,7 @@ void add_template(Program& program) {
     auto* command = program.app.add_subcommand("template", "define a version of a workflow from JSON and print its id");
     command->add_option("file", *file, "as pawl_dag.define_template takes it; - is standard input")->required();
     program.run(command, [&program, file](pqxx::connection& connection) {
-        const nlohmann::json definition = nlohmann::json::parse(read_file(*file));
+        const nlohmann::json definition = json_of(*file, read_file(*file));
         pqxx::work transaction(connection);
         const std::string id = define_template(transaction, definition);
         sql::commit(transaction);

@@ -102,8 +102,8 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
             duties.push_back({.name = "run_sql_rows", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_rows(least(10 * $1::integer, 5000))", .relation = "pawl_bulk.work"});
         if (there_is(connection, "pawl_bulk.run_sql_notices(integer)"))
             duties.push_back({.name = "run_sql_notices", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_notices($1::integer)", .relation = "pawl_bulk.notices"});
-        if (there_is(connection, "pawl_saga.run_sql_tasks(integer)"))
-            duties.push_back({.name = "run_sql_tasks", .statement = "SELECT done, " + in_ms + " FROM pawl_saga.run_sql_tasks(least(1, $1::integer))", .relation = "pawl_saga.tasks"});
+        if (there_is(connection, "pawl_saga.work_sql_tasks(integer,interval,integer)"))
+            duties.push_back({.name = "run_sql_tasks", .statement = "CALL pawl_saga.work_sql_tasks($1::integer)", .relation = "pawl_saga.tasks"});
     }
     std::erase_if(duties, [&](const Duty& duty) {
         // the duty is the conductor of the default board where nothing else is said

@@ -37,6 +37,7 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& options) {
+    app.set_version_flag("--version", "pawld " PAWL_VERSION, "print the version and exit");
     app.add_option("-c,--config", options.config, "TOML file")->envname("PAWLD_CONFIG");
     for (const auto& [name, meaning] : setting_names()) {
         std::string flag = "--" + name;
@@ -162,7 +163,15 @@ int main(int argc, char** argv) {
     CLI::App app("runs the duties of pawl and its packs: lost leases, timers, workflows");
     Options options;
     add_options(app, options);
-    CLI11_PARSE(app, argc, argv);
+    app.footer("Each setting may also stand in the file (longest_poll_ms = 500) or in the environment (PAWLD_LONGEST_POLL_MS=500); flags win over\n"
+               "the environment, that over the file. pawld.toml.example has every default.\n"
+               "Ends with 0: told to end, or --once with nothing wrong; 1: it cannot run, or a duty failed; 2: usage, or settings that make no sense.");
+    app.failure_message([](const CLI::App*, const CLI::Error& problem) { return std::string("pawld: ") + problem.what() + "\npawld --help lists the options\n"; });
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& problem) {
+        return app.exit(problem) == 0 ? 0 : 2;
+    }
     try {
         const Settings settings = settings_of(options);
         if (options.check) return 0;

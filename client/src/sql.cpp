@@ -25,6 +25,8 @@ void rethrow() {
         throw_error("40P01", caught.what());
     } catch (const pqxx::transaction_rollback& caught) {
         throw_error("40001", caught.what());
+    } catch (const pqxx::insufficient_privilege& caught) {
+        throw_error("42501", caught.what());  // libpqxx 6 does not say so itself
     } catch (const pqxx::sql_error& caught) {
         throw_error(caught.sqlstate(), caught.what());
     } catch (const pqxx::broken_connection& caught) {

@@ -89,6 +89,14 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._log_columns(regclass, name[], text, boolean) IS 'internal: the columns of the log of a table';
 
+CREATE FUNCTION pawl._is_unlogged(relation regclass) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT EXISTS (SELECT FROM pawl._members(relation) m JOIN pg_class c ON c.oid = m WHERE c.relkind = 'r' AND c.relpersistence = 'u')
+$function$;
+COMMENT ON FUNCTION pawl._is_unlogged(regclass) IS 'internal: whether a crash empties a table, or some of its members';
+
 -- Why a table is not the log it should be; null when it is. Its indexes may be left out: while a dump is being restored they are
 -- not there yet.
 CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns name[], most_recent text, hash_chain boolean,
@@ -107,6 +115,9 @@ BEGIN
     END IF;
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = log AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't') THEN
         RETURN 'it is not a table';
+    END IF;
+    IF pawl._is_unlogged(log) AND NOT pawl._is_unlogged(relation) THEN
+        RETURN 'it is unlogged, and would not outlive a crash as the rows do';
     END IF;
     FOR expected, got IN
         SELECT e.name || ' ' || e.type, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)

@@ -167,6 +167,9 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.audit AND c.relkind = 'r' AND c.relpersistence <> 't') THEN
         RETURN 'it is not a plain table, or does not exist';
     END IF;
+    IF pawl._is_unlogged(a.audit) AND NOT pawl._is_unlogged(a.log) THEN
+        RETURN 'it is unlogged, and would not outlive a crash as the log does';
+    END IF;
     IF EXISTS (SELECT FROM unnest(a.parent_columns) p
                 WHERE NOT EXISTS (SELECT FROM pg_attribute x WHERE x.attrelid = a.relation AND x.attname = p AND NOT x.attisdropped)) THEN
         RETURN format('table %s has lost a column that is copied', a.relation);

@@ -156,7 +156,7 @@ $function$;
 COMMENT ON FUNCTION pawl._health_records(pawl.binding) IS 'internal: the health of an audit and of a pruned log';
 
 -- After ALTER TABLE on a table, a log or an audit. Renamed parent columns are followed; the audit's own columns keep their names.
-CREATE FUNCTION pawl._follow_audits(touched regclass, touched_column integer) RETURNS void
+CREATE FUNCTION pawl._follow_audits(touched regclass, touched_column integer, rewritten name[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -182,6 +182,10 @@ BEGIN
         SELECT b.* INTO bound FROM pawl.binding b WHERE b.history = a.log;
         IF FOUND THEN
             problem := pawl._audit_problem(a, bound.log_key_columns, true);
+            IF problem IS NULL AND touched = a.audit THEN
+                SELECT format('ALTER COLUMN … TYPE … USING would write column "%s" anew', c.name) INTO problem
+                  FROM pawl._audit_columns(a, bound.log_key_columns) c WHERE c.name = ANY (rewritten) LIMIT 1;
+            END IF;
             IF problem IS NOT NULL THEN
                 PERFORM pawl._raise('55000', format('table %s and its audit %s would no longer fit together', a.relation, a.audit),
                     format('Of the audit: %s.', problem), format('select pawl.unaudit(%L, %L)', a.relation, bound.state_column));
@@ -190,7 +194,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._follow_audits(regclass, integer) IS 'internal: part of event trigger pawl_follow';
+COMMENT ON FUNCTION pawl._follow_audits(regclass, integer, name[]) IS 'internal: part of event trigger pawl_follow';
 
 -- Audits and anchors that are in use stay; what belonged to a dropped log goes.
 CREATE FUNCTION pawl._gone_records() RETURNS void

@@ -80,7 +80,7 @@ BEGIN
     SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
     RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'guards or effects that cannot be called: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) …', wrong[1], bound.relation, bound.relation) END;
+        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) …', substr(wrong[1], strpos(wrong[1], ' ') + 1), bound.relation, bound.relation) END;
 
     IF bound.history IS NULL THEN
         RETURN;

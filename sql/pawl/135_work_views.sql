@@ -55,13 +55,13 @@ BEGIN
       JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = u.name
      WHERE a.atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype) ORDER BY u.n LIMIT 1;
     IF FOUND THEN
-        since := format('min(c.%I)::timestamptz', time_column);
+        since := format('(SELECT min(c.%I)::timestamptz FROM c)', time_column);
     ELSIF has_table_privilege(bound.history, 'SELECT') THEN
-        since := format('(SELECT l.created_at FROM (SELECT t.* %s LIMIT 1) r JOIN %s l ON %s ORDER BY l.sort_key DESC LIMIT 1)', rows_in_order,
+        since := format('(SELECT l.created_at FROM (SELECT c.* FROM c LIMIT 1) r JOIN %s l ON %s ORDER BY l.sort_key DESC LIMIT 1)',
                         bound.history, pawl._same_key('l', bound.log_key_columns, 'r', bound.key_columns, bound.history));
     END IF;
-    RETURN format('SELECT count(*), %s FROM (SELECT %s %s LIMIT %s) c', since, CASE WHEN time_column IS NULL THEN '1' ELSE quote_ident(time_column) END, rows_in_order,
-                  pawl._count_cap());
+    RETURN format('WITH c AS MATERIALIZED (SELECT %s %s LIMIT %s) SELECT (SELECT count(*) FROM c), %s',
+                  coalesce('t.' || quote_ident(time_column), pawl._columns('t.', bound.key_columns)), rows_in_order, pawl._count_cap(), since);
 END
 $function$;
 COMMENT ON FUNCTION pawl._claimable_query(pawl.binding, text) IS 'internal: a query that counts the claimable rows of a queue and says since when they wait';
@@ -153,7 +153,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._queue_depth() IS 'internal: the rows of pawl.queue_depth';
 
--- The processors of one lifecycle, found by skipping from one to the next in the index on owners.
+-- The processors of one lifecycle, found by skipping from one to the next in the index on owners and leases. What an old snapshot keeps of
+-- an owner's leases is read over once: he is found with his first, and all else is looked for from there.
 CREATE FUNCTION pawl._owners()
 RETURNS TABLE (relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
     last_lease_end timestamptz, lapsed bigint)
@@ -166,22 +167,33 @@ SET jit = off
 AS $function$
 DECLARE
     bound pawl.binding;
-    is_owner text;
-    lease_end constant text := '(SELECT t.%1$I FROM %2$s t WHERE %3$s AND t.%1$I IS NOT NULL ORDER BY t.%1$I %4$s LIMIT 1)';
 BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.owner_column IS NOT NULL LOOP
-        is_owner := format('t.%I IS NOT NULL AND t.%1$I = o.value', bound.owner_column);
-        RETURN QUERY EXECUTE format(
-            'SELECT $1, $2, o.value::text, c.n, c.n >= %1$s, %2$s, %3$s, %4$s FROM (%5$s) o '
-            'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %6$s t WHERE %7$s LIMIT %1$s) t) c WHERE o.value IS NOT NULL',
-            pawl._count_cap(),
-            CASE WHEN bound.lease_column IS NULL THEN 'NULL::timestamptz' ELSE format(lease_end, bound.lease_column, bound.relation, is_owner, 'ASC') END,
-            CASE WHEN bound.lease_column IS NULL THEN 'NULL::timestamptz' ELSE format(lease_end, bound.lease_column, bound.relation, is_owner, 'DESC') END,
-            CASE WHEN bound.lease_column IS NULL THEN '0::bigint'
-                 ELSE format('(SELECT count(*) FROM (SELECT FROM %s t WHERE %s AND t.%I <= $3 LIMIT %s) t)', bound.relation, is_owner, bound.lease_column,
-                             pawl._count_cap()) END,
-            pawl._distinct_query(bound.relation, bound.owner_column, format('t.%I IS NOT NULL', bound.owner_column)), bound.relation, is_owner)
-            USING bound.relation, bound.state_column, clock_timestamp();
+        IF bound.lease_column IS NULL THEN
+            RETURN QUERY EXECUTE format(
+                'SELECT $1, $2, o.value::text, c.n, c.n >= %1$s, NULL::timestamptz, NULL::timestamptz, 0::bigint FROM (%2$s) o '
+                'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%4$I IS NOT NULL AND t.%4$I = o.value LIMIT %1$s) t) c '
+                'WHERE o.value IS NOT NULL',
+                pawl._count_cap(), pawl._distinct_query(bound.relation, bound.owner_column, format('t.%I IS NOT NULL', bound.owner_column)),
+                bound.relation, bound.owner_column)
+                USING bound.relation, bound.state_column;
+        ELSE
+            RETURN QUERY EXECUTE format($query$
+                WITH RECURSIVE o(owner, first) AS (
+                    (SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL ORDER BY t.%2$I, t.%3$I LIMIT 1)
+                    UNION ALL
+                    SELECT n.* FROM o CROSS JOIN LATERAL (
+                        SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND t.%2$I > o.owner ORDER BY t.%2$I, t.%3$I LIMIT 1) n)
+                SELECT $1, $2, o.owner::text, least(c.n + e.n, %4$s), c.n + e.n >= %4$s, o.first,
+                       (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND t.%2$I = o.owner AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.lapsed
+                  FROM o
+                 CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE l.ends <= $3) AS lapsed
+                                       FROM (SELECT t.%3$I AS ends FROM %1$s t WHERE t.%2$I IS NOT NULL AND t.%2$I = o.owner AND t.%3$I >= o.first
+                                              ORDER BY t.%2$I, t.%3$I LIMIT %4$s) l) c
+                 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %1$s t WHERE t.%2$I IS NOT NULL AND t.%2$I = o.owner AND t.%3$I IS NULL LIMIT %4$s) l) e$query$,
+                bound.relation, bound.owner_column, bound.lease_column, pawl._count_cap())
+                USING bound.relation, bound.state_column, clock_timestamp();
+        END IF;
     END LOOP;
 END
 $function$;

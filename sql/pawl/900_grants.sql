@@ -76,11 +76,12 @@ END
 $grants$;
 
 CREATE EVENT TRIGGER pawl_adopt ON ddl_command_end
-    WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE')
+    WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE')
     EXECUTE FUNCTION pawl._adopt();
 COMMENT ON EVENT TRIGGER pawl_adopt IS 'takes partitions and inheritance children into the enforced tables they join';
 CREATE EVENT TRIGGER pawl_follow ON ddl_command_end
-    WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE')
+    -- ALTER VIEW … RENAME COLUMN takes tables, too
+    WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     EXECUTE FUNCTION pawl._follow();
 COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, refuses changes that would break a lifecycle';
 CREATE EVENT TRIGGER pawl_gone ON sql_drop

@@ -27,6 +27,15 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_bulk._texts(jsonb) IS 'internal: a JSON array of texts';
 
+CREATE FUNCTION pawl_bulk._known_definitions() RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce('defined are: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name), 'define it: select pawl_bulk.define(…)')
+      FROM (SELECT DISTINCT d.name FROM pawl_bulk.definitions d WHERE d.dropped_at IS NULL ORDER BY d.name LIMIT 20) k
+$function$;
+COMMENT ON FUNCTION pawl_bulk._known_definitions() IS 'internal: the hint for whoever names a definition that is not there';
+
 CREATE FUNCTION pawl_bulk._define_step(definition text, version integer, step_index integer, step jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -37,6 +46,7 @@ DECLARE
     kind text := coalesce(step ->> 'kind', 'sync');
     handler text := step ->> 'handler';
     checker text := step ->> 'check';
+    placeholder text := substring(regexp_replace(step ->> 'signal_key', '\{(row|step|data\.[^}]*)\}', '', 'g') FROM '\{[^{}]*\}');
 BEGIN
     PERFORM pawl_bulk._known_fields(step, '{name,kind,handler,check,max_retries,backoff,poll_interval,poll_jitter,timeout,run_timeout,allow_operation_retry,signal_key}', what);
     IF coalesce(step ->> 'name', '') = '' THEN
@@ -49,6 +59,9 @@ BEGIN
         PERFORM pawl._raise('22023', format('step "%s" needs a poll_interval', step ->> 'name'));
     ELSIF kind = 'sync' AND handler = 'none' THEN
         PERFORM pawl._raise('22023', format('step "%s" has nothing to do', step ->> 'name'));
+    ELSIF placeholder IS NOT NULL THEN
+        PERFORM pawl._raise('22023', format('the signal_key of step "%s" has an unknown placeholder %s', step ->> 'name', placeholder),
+            'It stands for nothing, so every row would wait for the same key.', 'use {row}, {step} or {data.<field>}');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(step -> 'backoff', '{}'), '{base,cap,jitter}', what || ', backoff');
     INSERT INTO pawl_bulk.steps (name, version, step_index, step_name, kind, queue, handler, check_queue, check_handler, max_retries, backoff_base, backoff_cap,

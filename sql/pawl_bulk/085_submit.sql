@@ -38,7 +38,7 @@ BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x
      WHERE x.name = submit.definition AND x.dropped_at IS NULL AND (submit.version IS NULL OR x.version = submit.version) ORDER BY x.version DESC LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition));
+        PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;

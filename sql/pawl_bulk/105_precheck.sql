@@ -20,7 +20,7 @@ BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x
      WHERE x.name = definition AND x.dropped_at IS NULL AND (precheck.version IS NULL OR x.version = precheck.version) ORDER BY x.version DESC LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no definition "%s"', definition));
+        PERFORM pawl._raise('P0002', format('there is no definition "%s"', definition), NULL, pawl_bulk._known_definitions());
     ELSIF jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;

@@ -12,11 +12,11 @@ BEGIN
      WHERE t.namespace = _template.namespace AND t.name = _template.name AND (_template.version IS NULL OR t.version = _template.version)
      ORDER BY t.created_at DESC, t.template_uuid DESC LIMIT 1;
     IF NOT FOUND THEN
-        SELECT string_agg(format('%s %s %s', k.namespace, k.name, k.version), ', ') INTO known
+        SELECT string_agg(format('version %s in namespace "%s"', k.version, k.namespace), ', ') INTO known
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name ORDER BY t.created_at DESC LIMIT 10) k;
         PERFORM pawl._raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
                                              coalesce(' version ' || _template.version, ''), _template.namespace),
-            NULL, coalesce('defined are: ' || known, 'define it: select pawl_dag.define_template(…)'));
+            NULL, coalesce('there is ' || known, 'define it: select pawl_dag.define_template(…)'));
     END IF;
     RETURN found_one;
 END

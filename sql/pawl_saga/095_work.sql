@@ -194,6 +194,48 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._call(text, jsonb, jsonb) IS 'internal: calls the function that a handler names; 42883: there is none';
 
+-- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported.
+CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
+    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
+    traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
+    answer jsonb := jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
+    said text;
+    detail text;
+    code text;
+BEGIN
+    IF traced THEN
+        PERFORM pawl._enter_span(work ->> 'traceparent', work ->> 'tracestate');
+    END IF;
+    BEGIN
+        IF work ->> 'action' = 'execute' THEN
+            answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
+        ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
+            NULL;  -- nothing to undo
+        ELSE
+            answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
+                jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures', work -> 'failures')));
+        END IF;
+    EXCEPTION WHEN OTHERS THEN
+        -- what the server asks of everybody is not the task's failure
+        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' THEN
+            RAISE;
+        END IF;
+        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+        answer := answer || jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
+    END;
+    IF traced THEN
+        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+    END IF;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS 'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
+
 CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -201,46 +243,16 @@ AS $function$
 DECLARE
     worker constant text := pawl.uuid_v7()::text;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
-    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
-    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
-    work record;
+    work jsonb;
     reports jsonb[];
-    answer jsonb;
-    said text;
-    detail text;
-    code text;
 BEGIN
     PERFORM pawl_saga._check_batch(batch);
     done := 0;
     WHILE done < batch LOOP
         reports := '{}';
         -- nobody can take a row that this transaction has written, so the lease is a formality
-        FOR work IN SELECT c.* FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c LOOP
-            answer := jsonb_build_object('flow_uuid', work.flow_uuid, 'node', work.node, 'fence', work.fence);
-            IF work.traceparent IS NOT NULL OR calling_span <> '' THEN
-                PERFORM pawl._enter_span(work.traceparent, work.tracestate);
-            END IF;
-            BEGIN
-                IF work.action = 'execute' THEN
-                    answer := answer || jsonb_build_object('result', pawl_saga._call(work.handler, work.arguments, NULL));
-                ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = work.flow_uuid AND t.node = work.node AND t.revert IS NULL) THEN
-                    NULL;  -- nothing to undo
-                ELSE
-                    answer := answer || jsonb_build_object('result', pawl_saga._call(work.handler, work.arguments,
-                        jsonb_build_object('result', work.result, 'failure', work.failure, 'failures', work.failures)));
-                END IF;
-            EXCEPTION WHEN OTHERS THEN
-                -- what the server asks of everybody is not the task's failure
-                IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' THEN
-                    RAISE;
-                END IF;
-                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
-                answer := answer || jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
-            END;
-            reports := reports || answer;
-            IF work.traceparent IS NOT NULL OR calling_span <> '' THEN
-                PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
-            END IF;
+        FOR work IN SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c LOOP
+            reports := reports || pawl_saga._run_task(work);
         END LOOP;
         EXIT WHEN reports = '{}';
         PERFORM FROM pawl_saga.report(to_jsonb(reports), worker);
@@ -250,4 +262,83 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran in this transaction. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it. A duty';
+'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
+
+-- The next task; its lease is that of any worker, so it is missed if the session ends.
+CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
+COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS 'internal: takes the next task that is a SQL function; null: there is none';
+
+CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.token = ''
+AS $function$
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+BEGIN
+    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    PERFORM set_config('pawl.processor', worker, true);
+    UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
+     WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.fence = (work ->> 'fence')::bigint
+       AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END AND t.lease_until > clock_timestamp();
+    IF FOUND THEN
+        PERFORM set_config('pawl.processor', caller, true);
+        PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
+        RETURN true;
+    END IF;
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN false;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS 'internal: runs a task that the worker took in an earlier transaction, and reports; false: he has lost it';
+
+-- It commits, so it can set nothing for its whole run: each transaction begins with the path.
+CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done integer DEFAULT NULL)
+LANGUAGE plpgsql SECURITY INVOKER
+AS $function$
+DECLARE
+    worker text;
+    -- one that waits for its turn behind a long one is not taken yet; a statement_timeout is meant for one task
+    until timestamptz;
+    work jsonb;
+    ran boolean;
+    failures integer := 0;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    PERFORM pawl_saga._check_batch(batch);
+    done := 0;
+    worker := pawl.uuid_v7()::text;
+    until := clock_timestamp() + interval '100 ms';
+    work := pawl_saga._take_sql_task(worker, lease);
+    COMMIT;
+    WHILE work IS NOT NULL LOOP
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        BEGIN
+            ran := pawl_saga._run_taken_task(work, worker);
+        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+            -- no failure of the task's: it is tried again at once
+            failures := failures + 1;
+            IF failures > 5 THEN
+                RAISE;
+            END IF;
+            ran := NULL;
+        END;
+        IF ran IS NULL THEN
+            ROLLBACK;
+            CONTINUE;
+        END IF;
+        done := done + ran::integer;
+        failures := 0;
+        work := NULL;
+        IF done < batch AND clock_timestamp() < until THEN
+            work := pawl_saga._take_sql_task(worker, lease);
+        END IF;
+        COMMIT;
+    END LOOP;
+END
+$function$;
+COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
+'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. done: how many it ran. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';

@@ -20,3 +20,5 @@ REVOKE EXECUTE ON FUNCTION pawl_saga.claim(text, text, integer, interval), pawl_
     pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text), pawl_saga.begin_attempts(integer), pawl_saga.end_waits(integer), pawl_saga.signal(uuid, text, jsonb), pawl_saga.conduct(integer),
     pawl_saga.post(text, text, jsonb, jsonb, text, text), pawl_saga.claim_job(uuid, text, interval), pawl_saga.tie_job(uuid, text), pawl_saga.release_jobs(integer), pawl_saga.abandon_job(uuid, text),
     pawl_saga.consume_job(uuid, text), pawl_saga.trash_job(uuid, text, text) FROM pawl_reader;
+REVOKE ALL ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) FROM PUBLIC;
+GRANT EXECUTE ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) TO pawl_admin, pawl_operator, pawl_worker;

@@ -202,11 +202,19 @@ Item read_task(const Json& json) {
     return task;
 }
 
+// The beginning of a text of the user's, for an error: whole characters only.
+std::string beginning(std::string_view text) {
+    if (text.size() <= 100) return std::string(text);
+    std::size_t end = 100;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    return std::string(text.substr(0, end)) + " ...";
+}
+
 Item read_item(const Json& json) {
     if (json.is(Kind::object) && json.find("flow") != nullptr) return read_flow(json);
     if (json.is(Kind::object) && json.find("task") != nullptr) return read_task(json);
     if (json.is(Kind::object) && json.find("retry") != nullptr) refuse("a retry belongs to a flow, it is none itself", {}, "{\"flow\": \"linear\", \"name\": \"...\", \"retry\": {...}, \"children\": []}");
-    refuse("a flow or a task was expected", "It is " + std::string(json.raw.substr(0, 100)) + ".", "{\"task\": \"...\"} or {\"flow\": \"linear\", \"name\": \"...\", \"children\": []}");
+    refuse("a flow or a task was expected", "It is " + beginning(json.raw) + ".", "{\"task\": \"...\"} or {\"flow\": \"linear\", \"name\": \"...\", \"children\": []}");
 }
 
 }  // namespace

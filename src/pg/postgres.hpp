@@ -27,6 +27,7 @@ extern "C" {
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_inherits.h"
@@ -68,6 +69,7 @@ extern "C" {
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -108,6 +110,10 @@ inline bool may_execute(Oid function, Oid role) {
 
 inline bool may_update(Oid relation, AttrNumber column, Oid role) {
     return pg_class_aclcheck(relation, role, ACL_UPDATE) == ACLCHECK_OK || pg_attribute_aclcheck(relation, column, role, ACL_UPDATE) == ACLCHECK_OK;
+}
+
+inline bool may_select(Oid relation, AttrNumber column, Oid role) {
+    return pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK || pg_attribute_aclcheck(relation, column, role, ACL_SELECT) == ACLCHECK_OK;
 }
 
 inline bool owns_relation(Oid relation, Oid role) {

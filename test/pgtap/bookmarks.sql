@@ -159,6 +159,13 @@ select touched($$select * from pawl.reap('job')$$) as third \gset
 \echo # pages: head :head, then :second, :third
 select ok(:head > 256, 'leases that nobody has any more lie before the next one');
 select ok(least(:second, :third) < :head / 5, 'they are not read over again');
+-- the view has no memory; it reads what is dead once
+select touched($$select * from pawl.timers$$) as catalogs \gset
+select touched($$select pawl.abandon('job', 'v')$$) as dead_of_v \gset
+select touched($$select pawl.heartbeat('job', 'h')$$) as dead_of_h \gset
+select touched($$select * from pawl.owners$$) as owners \gset
+\echo # pages: owners :owners, catalogs :catalogs, dead :dead_of_v and :dead_of_h
+select ok(:owners < :catalogs + 0.8 * (:dead_of_v + :dead_of_h), 'pawl.owners reads over dead leases once');
 
 -- Claims --------------------------------------------------------------------------------------------------------------------------------
 insert into job (id, place, queue) select g, g, 'c' from generate_series(100001, 150100) g;

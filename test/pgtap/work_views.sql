@@ -24,7 +24,7 @@ begin
     set local session_replication_role = origin;
 end $$;
 create function depth() returns setof text language sql as $$
-    select concat_ws(' ', relation, coalesce(queue, '(null)'), claimable, due_later, owned, at_least, date_trunc('second', oldest), is_paused) from pawl.queue_depth $$;
+    select concat_ws(' ', relation, coalesce(queue, '(null)'), claimable, due_later, owned, at_least, date_trunc('minute', oldest), is_paused) from pawl.queue_depth $$;
 create function owners() returns setof text language sql as $$
     select concat_ws(' ', relation, processor, owned, at_least, extract(epoch from next_lease_end - now())::int, extract(epoch from last_lease_end - now())::int, lapsed) from pawl.owners order by 1 $$;
 create function timers() returns setof text language sql as $$

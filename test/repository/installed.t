@@ -18,7 +18,6 @@ mkdir "$folder/mine"
 cat >"$folder/mine/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.18)
 project(mine CXX)
-set(CMAKE_CXX_STANDARD 20)
 find_package(pawl REQUIRED)
 add_executable(mine mine.cpp)
 target_link_libraries(mine PRIVATE pawl::client)
@@ -43,7 +42,7 @@ CPP
 ok "find_package finds it" cmake -S "$folder/mine" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/there"
 ok "a program is compiled and linked with it" cmake --build "$folder/build"
 ok "and runs" "$folder/build/mine"
-ok "pawl is there" "$folder/there/bin/pawl" --help
+ok "pawl is there, and says its version" grep -qxE 'pawl [0-9.]+' <("$folder/there/bin/pawl" --version)
 ok "pawld reads the example of its settings" "$folder/there/bin/pawld" --config "$(find "$folder/there" -name pawld.toml.example)" --check
 unit=$folder/there/lib/systemd/system/pawld.service
 ok "the unit starts pawld and waits until it is ready" grep -qE '^Type=notify$' "$unit"

@@ -33,10 +33,10 @@ SQL
 sub killed
 {
 	my ($what, $statement, $underway) = @_;
-	# the tests wait for these conditions of the middle of the statement; none of them needs it to have committed
+	# waits for a condition of the middle of the statement; if it should come to its end before it is killed, it has still not committed
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
 	my $pid = $session->query('select pg_backend_pid()');
-	$session->query_until(qr/started/, "\\echo started\n$statement;\n");
+	$session->query_until(qr/started/, "\\echo started\nbegin; $statement;\n");
 	$node->poll_query_until('postgres', $underway =~ s/PID/$pid/r) or die "$what did not get going";
 	is(kill('KILL', $pid), 1, "$what: killed in the middle");
 	wait_until(sub { slurp_file($node->logfile) =~ /server process \(PID $pid\) was terminated by signal 9/ }, 'the postmaster to notice');

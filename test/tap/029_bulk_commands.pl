@@ -112,8 +112,8 @@ is((pawl('bulk', 'cancel', $array->{operation}))[1], 0, 'cancel');
 is(scalar @{ pawl('--json', 'bulk', 'list', '--status', 'Cancelled') }, 1, 'list by state');
 
 # What is refused
-is((pawl('bulk', 'submit', "$folder/p.txt", '--operation', 'payments'))[1], 3, 'a format that nobody knows');
-is((pawl('bulk', 'submit', "$folder/missing.csv", '--operation', 'payments'))[1], 3, 'a file that is not there');
+is((pawl('bulk', 'submit', "$folder/p.txt", '--operation', 'payments'))[1], 2, 'a format that nobody knows');
+is((pawl('bulk', 'submit', "$folder/missing.csv", '--operation', 'payments'))[1], 2, 'a file that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'nothing'))[1], 3, 'a definition that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--metadata', '{'))[1], 2, 'metadata that is no JSON');
 is((pawl('bulk', 'status', '00000000-0000-0000-0000-000000000000'))[1], 3, 'an operation that is not there');

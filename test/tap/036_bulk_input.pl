@@ -133,8 +133,8 @@ for my $case (
 	[ 'an empty file without columns', '', [], 3, qr/the columns of the CSV are not known/ ],
 	[ 'the delimiter is the quote', "a\n", [ '--delimiter', '"' ], 3, qr/the delimiter must be neither/ ],
 	[ 'a delimiter of two bytes', "a\n", [ '--delimiter', "\xC2\xA7" ], 2, qr/--delimiter must be one ASCII character/ ],
-	[ 'an encoding that is none', "a\n", [ '--encoding', 'klingon' ], 3, qr/unknown encoding klingon/ ],
-	[ 'gzip that is no more than its beginning', "\x1F\x8B\x08\x00\x00\x00", [], 3, qr/gzip|columns/ ])
+	[ 'an encoding that is none', "a\n", [ '--encoding', 'klingon' ], 2, qr/unknown encoding klingon/ ],
+	[ 'gzip that is no more than its beginning', "\x1F\x8B\x08\x00\x00\x00", [], 2, qr/gzip|columns/ ])
 {
 	my ($name, $bytes, $options, $expected, $why) = @$case;
 	my (undef, $status, $err) = submit('wide', file('refused.csv', $bytes), @$options);
@@ -227,8 +227,8 @@ $proxy->end;
 	is($out, '', 'and nothing else');
 
 	# An export that fails leaves no file that looks like one.
-	is(system(program('pawl') . " --database dbname=wide bulk export $waiting > /dev/full 2> $folder/full.err") >> 8, 3, 'a full disk behind standard output is told');
-	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output /dev/full 2>> $folder/full.err") >> 8, 3, 'and behind a file');
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting > /dev/full 2> $folder/full.err") >> 8, 2, 'a full disk behind standard output is told');
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output /dev/full 2>> $folder/full.err") >> 8, 2, 'and behind a file');
 	file('report.csv', 'the one of yesterday');
 	$proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 	@ENV{qw(PGHOST PGPORT)} = @{ $proxy->through };

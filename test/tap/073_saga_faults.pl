@@ -30,8 +30,8 @@ sub begin_trip
 sub all_done { return wait_until(sub { asked($node, q{select count(*) from pawl_saga.jobs where state <> 'COMPLETE'}) eq '0' }, 'all jobs to end') }
 
 my %program = (example_travel => [ 'example_travel', 5, 450 ], example_conductor => [ 'example_conductor', 450, 3 ], pawld => [ 'pawld', '--longest-poll-ms', 50 ]);
-my %telling = (example_travel => qr/pawl_saga\.|pawl\.heartbeat/, example_conductor => qr/pawl_saga\.|pawl\.(?:claim|heartbeat)/, pawld => qr/run_sql_tasks|begin_attempts|pawl\.reap/);
-my %gravest = (example_travel => qr/pawl_saga\.(?:claim|report)/, example_conductor => qr/pawl\.claim|start|consume/, pawld => qr/run_sql_tasks|begin_attempts/);
+my %telling = (example_travel => qr/pawl_saga\.|pawl\.heartbeat/, example_conductor => qr/pawl_saga\.|pawl\.(?:claim|heartbeat)/, pawld => qr/work_sql_tasks|begin_attempts|pawl\.reap/);
+my %gravest = (example_travel => qr/pawl_saga\.(?:claim|report)/, example_conductor => qr/pawl\.claim|start|consume/, pawld => qr/work_sql_tasks|begin_attempts/);
 for my $name (qw(example_travel example_conductor pawld))
 {
 	my @helpers = map { begin_program($node, @{ $program{$_} }) } sort keys %program;

@@ -1,0 +1,76 @@
+-- What a command may have done to enforced tables and their logs beside the table that it names.
+
+-- A command on a parent alters its children too, and one on a composite type the tables of that type; event triggers hear of the
+-- parent or the type alone.
+CREATE FUNCTION pawl._altered_with(relation oid) RETURNS SETOF oid
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH RECURSIVE down(oid) AS (
+        SELECT relation
+        UNION
+        SELECT x.oid
+          FROM down
+          CROSS JOIN LATERAL (
+                  SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = down.oid
+                  UNION ALL
+                  SELECT c.oid FROM pg_class t JOIN pg_class c ON c.reloftype = t.reltype
+                   WHERE t.oid = down.oid AND t.relkind = 'c') x
+    )
+    SELECT down.oid FROM down
+$function$;
+COMMENT ON FUNCTION pawl._altered_with(oid) IS 'internal: a relation, all that inherit from it, and the tables of a composite type';
+
+-- … TYPE … USING writes any state, any owner, or any key into any row, and no trigger fires; so does a cast of somebody's own.
+CREATE FUNCTION pawl._refuse_rewrite(bound pawl.binding, rewritten name[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    kept name;
+    hint text := format('select pawl.release(%L, %L), alter it, and pawl.enforce again', bound.relation, bound.state_column);
+BEGIN
+    IF bound.state_column = ANY (rewritten) THEN
+        PERFORM pawl._raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
+                                            bound.state_column, bound.relation),
+            'ALTER COLUMN … TYPE … USING moves rows without an arrow.', hint);
+    END IF;
+    SELECT w.name INTO kept FROM pawl._work_columns(bound) w WHERE w.is_written AND w.name = ANY (rewritten) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('2BP01', format('column "%s" of table %s is kept by a lifecycle: its values cannot be computed anew', kept, bound.relation),
+            'ALTER COLUMN … TYPE … USING writes rows that nobody judges.', hint);
+    END IF;
+    SELECT k INTO kept FROM unnest(bound.key_columns) k WHERE bound.history IS NOT NULL AND k = ANY (rewritten) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('2BP01', format('column "%s" of table %s is the key of a log: its values cannot be computed anew', kept, bound.relation),
+            format('ALTER COLUMN … TYPE … USING parts rows from what %s knows of them.', bound.history), hint);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._refuse_rewrite(pawl.binding, name[]) IS 'internal: refuses ALTER COLUMN … TYPE … USING for columns that a lifecycle needs';
+
+-- A log keeps its columns, what is in them, and outlives a crash where the rows do.
+CREATE FUNCTION pawl._check_altered_log(bound pawl.binding, rewritten name[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    problem text := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, true);
+    forged name;
+BEGIN
+    IF problem IS NOT NULL THEN
+        problem := format('After this command %s.', problem);
+    ELSE
+        SELECT c.name INTO forged FROM pawl._log_columns(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) c
+         WHERE c.name = ANY (rewritten) LIMIT 1;
+        IF FOUND THEN
+            problem := format('ALTER COLUMN … TYPE … USING writes what is on the record in column "%s" anew.', forged);
+        END IF;
+    END IF;
+    IF problem IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation), problem,
+            format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_altered_log(pawl.binding, name[]) IS 'internal: refuses what would break a log or write it anew';
