@@ -11,6 +11,7 @@
 #include "core/trace.hpp"
 #include "console.hpp"
 #include "feed.hpp"
+#include "links.hpp"
 #include "listen.hpp"
 #include "refusals.hpp"
 #include "request.hpp"
@@ -79,6 +80,8 @@ struct Api::Impl {
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
     std::optional<Request> admit(const httplib::Request& http, httplib::Response& response);
+    std::optional<Caller> follow(Request& request, const std::string& ticket);
+    void link(const Request& request, httplib::Response& response);
     void look(const Request& request, httplib::Response& response);
     void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
     void finish(const Request& request, const Outcome& outcome, httplib::Response& response);
@@ -98,6 +101,7 @@ struct Api::Impl {
     Pool pool;
     Doorkeeper door;
     Refusals refusals;
+    Links links;
     std::counting_semaphore<> streams{16};
     Feed feed;
     const Doorkeeper::Clock::time_point began = Doorkeeper::Clock::now();
@@ -129,6 +133,10 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
     }
     if (match.route->scope.empty()) return request;
     auto caller = credentials(http);
+    if (const std::string ticket = request.argument("ticket"); !ticket.empty()) {
+        request.arguments.erase("ticket");
+        if (!caller && http.method == "GET") caller = follow(request, ticket);
+    }
     if (!caller) return stop({.status = 401, .detail = "a bearer token is needed", .sqlstate = "28000", .hint = "Authorization: Bearer pawl_..."});
     if (const int wait = door.must_wait(http.remote_addr, caller->digest); wait > 0) {
         response.set_header("Retry-After", std::to_string(wait));
@@ -138,6 +146,27 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
     request.caller.scope = match.route->scope;
     request.caller.trace = trace_of(http);
     return request;
+}
+
+// A link is for the file that it was made for; what was asked for then counts. Who guesses is one who fails to log in.
+std::optional<Caller> Api::Impl::follow(Request& request, const std::string& ticket) {
+    if (door.must_wait(request.http.remote_addr, sha256(ticket)) > 0) return std::nullopt;
+    auto linked = links.follow(ticket);
+    if (!linked || linked->operation != request.route.operation || linked->arguments["id"] != request.argument("id")) {
+        door.unknown(request.http.remote_addr);
+        return std::nullopt;
+    }
+    request.arguments = std::move(linked->arguments);
+    return std::move(linked->caller);
+}
+
+void Api::Impl::link(const Request& request, httplib::Response& response) {
+    if (const auto problem = check_export(request, stream_settings())) return finish(request, {.problem = *problem}, response);
+    const std::string ticket = links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
+    if (ticket.empty()) return finish(request, {.problem = *busy()}, response);
+    const std::string& asked = request.http.path;
+    const nlohmann::json body = {{"href", asked.substr(0, asked.rfind('/')) + "?ticket=" + ticket}, {"valid_s", Links::valid.count()}};
+    finish(request, {.good = true, .json = body.dump()}, response);
 }
 
 void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
@@ -244,6 +273,8 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
         const Place place(streams);
         const auto problem = place.free ? send_export(request, stream_settings()) : busy();
         if (problem) finish(request, {.problem = *problem}, response);
+    } else if (what == "link_export") {
+        link(request, response);
     } else if (what == "stream_events") {
         if (const auto problem = listen(request, feed, pool)) finish(request, {.problem = *problem}, response);
     }

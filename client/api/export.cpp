@@ -2,6 +2,7 @@
 #include "streams.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "connection.hpp"
 #include "streamed.hpp"
@@ -31,8 +32,10 @@ What what_to_send(LibpqSession& session, const Request& request) {
     }
     const auto said = session.run("SELECT pawl_api._export_command($1::jsonb)", {request.json()});
     const bool json = request.argument("format") == "json";
+    std::string part = request.argument("state").empty() ? "" : "-" + request.argument("state");
+    std::transform(part.begin(), part.end(), part.begin(), [](unsigned char c) { return std::tolower(c); });
     const std::string mode = request.argument("mode").empty() ? "report" : request.argument("mode");
-    return {PQgetvalue(said.get(), 0, 0), request.argument("id") + "-" + mode + (json ? ".json" : ".csv"), json ? "application/json" : "text/csv"};
+    return {PQgetvalue(said.get(), 0, 0), request.argument("id") + "-" + mode + part + (json ? ".json" : ".csv"), json ? "application/json" : "text/csv"};
 }
 
 }  // namespace
@@ -66,6 +69,17 @@ Problem problem_of(const Error& error) {
     }
     if (problem.detail.empty()) problem.detail = problem.status == 503 ? "the database is not to be reached" : std::string(error.what());
     return problem;
+}
+
+std::optional<Problem> check_export(const Request& request, const ConnectionSettings& database) {
+    try {
+        LibpqSession session(database);
+        begin_request(session, request.caller);
+        what_to_send(session, request);
+    } catch (const Error& error) {
+        return problem_of(error);
+    }
+    return std::nullopt;
 }
 
 std::optional<Problem> send_export(const Request& request, const ConnectionSettings& database) {

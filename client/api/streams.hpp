@@ -18,6 +18,9 @@ Outcome take_upload(const Request& request, const httplib::ContentReader& reader
 // Answers itself, unless something is wrong before the first byte: that is returned.
 std::optional<Problem> send_export(const Request& request, const ConnectionSettings& database);
 
+// Whether an export could begin; what is wrong is returned.
+std::optional<Problem> check_export(const Request& request, const ConnectionSettings& database);
+
 // The request begins in this session as it does in the pool. Throws Error.
 void begin_request(LibpqSession& session, const Caller& caller);
 

@@ -77,13 +77,10 @@ export async function post<T = unknown>(path: string, body?: unknown): Promise<T
     return (answer ? JSON.parse(answer) : null) as T;
 }
 
-/** Fetches with the token and hands the file to the browser. */
-export async function download(path: string, name: string): Promise<void> {
-    const blob = await (await send("GET", path, undefined, { headers: { Accept: "*/*" } })).blob();
-    const address = URL.createObjectURL(blob);
-    const anchor = Object.assign(document.createElement("a"), { href: address, download: name });
-    anchor.click();
-    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+/** Has the browser fetch a file by a link that is good once: it goes to the disk as it comes, and never through the memory of the page. */
+export async function download(path: string, query: Query): Promise<void> {
+    const { href } = await get<{ href: string }>(path + "/link", query);
+    Object.assign(document.createElement("a"), { href, download: "" }).click();
 }
 
 export interface Page<T> {

@@ -43,8 +43,7 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
         title: `${verb} ${b.definition}?`, verb: `${verb} the operation`, effect: bulkEffect(b, action), danger: action === "cancel", act: () => post(`${path}/${action}`, body),
     });
     const [trouble, setTrouble] = useState<unknown>(null);
-    const hand = (query: string, name: string) => download(`${path}/export?mode=report&format=csv${query}`, name).then(() => setTrouble(null), setTrouble);
-    const name = `${bulk.data?.definition ?? "operation"}-${operation.slice(-8)}`;
+    const hand = (state: string) => download(`${path}/export`, { mode: "report", format: "csv", state }).then(() => setTrouble(null), setTrouble);
     return (
         <Show of={bulk}>{(b) => (
             <>
@@ -53,8 +52,8 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                     {may && bulkEffect(b, "resume").allowed && <button class="primary" onClick={() => act(b, "resume", "Resume")}>Resume…</button>}
                     {may && bulkEffect(b, "pause").allowed && <button onClick={() => act(b, "pause", "Pause")}>Pause…</button>}
                     {may && bulkEffect(b, "cancel").allowed && <button class="danger" onClick={() => act(b, "cancel", "Cancel")}>Cancel…</button>}
-                    <button onClick={() => void hand("", name + ".csv")}>Export CSV</button>
-                    {b.failed_rows > 0 && <button onClick={() => void hand("&state=Failed", name + "-failed.csv")}>Export failed</button>}
+                    <button onClick={() => void hand("")}>Export CSV</button>
+                    {b.failed_rows > 0 && <button onClick={() => void hand("Failed")}>Export failed</button>}
                 </Head>
                 {trouble !== null && <Trouble error={trouble} />}
                 <div class="cards">

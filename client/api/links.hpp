@@ -1,0 +1,43 @@
+// May throw (out of memory). Links to files: a browser that follows one sends no token, so the link stands for one request that a token
+// was shown for, once, and for a minute.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "pool.hpp"
+
+namespace pawl::api {
+
+// What was asked for, and by whom. The database is asked again when the link is followed, so a token that was revoked meanwhile opens nothing.
+struct Linked {
+    std::string operation;
+    std::map<std::string, std::string> arguments;
+    Caller caller;
+};
+
+class Links {
+public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::chrono::seconds valid{60};
+
+    // 256 random bits; empty: too many wait to be followed.
+    std::string make(Linked linked, Clock::time_point now = Clock::now());
+
+    // A link is good once.
+    std::optional<Linked> follow(const std::string& ticket, Clock::time_point now = Clock::now());
+
+private:
+    struct Kept {
+        Linked linked;
+        Clock::time_point until;
+    };
+
+    std::mutex mutex_;
+    std::map<std::string, Kept> kept_;  // by the digest of the ticket
+};
+
+}  // namespace pawl::api
