@@ -110,9 +110,9 @@ for my $name (qw(example_worker pawld))
 	accidents($proxy, \$run, $name, 'after', 'cut', @statements);
 	my @never = grep { !$reached{$name}{$_} } @statements;
 	is(join("\n", @never), '', "an accident at each statement of $name");
-	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|run_sql_steps)|pawl\.reap/ } @statements;
+	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)|pawl\.reap/ } @statements;
 	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
-	@telling = grep { /pawl_dag\.(claim|report|orchestrate|run_sql_steps)/ } @telling unless $ENV{PAWL_LONG};
+	@telling = grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)/ } @telling unless $ENV{PAWL_LONG};
 	for my $when ($ENV{PAWL_LONG} ? qw(before after) : 'after')
 	{
 		accidents($proxy, \$run, $name, $when, 'backend', @telling);
