@@ -90,10 +90,10 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
         if (there_is(connection, "pawl_dag.work_sql_steps(integer,interval,integer)"))
             duties.push_back({.name = "run_sql_steps", .statement = "CALL pawl_dag.work_sql_steps($1::integer)", .relation = "pawl_dag.steps"});
         // a set-based handler is worth a batch
-        if (there_is(connection, "pawl_bulk.run_sql_rows(integer)"))
-            duties.push_back({.name = "run_sql_rows", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_rows(least(10 * $1::integer, 5000))", .relation = "pawl_bulk.work"});
-        if (there_is(connection, "pawl_bulk.run_sql_notices(integer)"))
-            duties.push_back({.name = "run_sql_notices", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_notices($1::integer)", .relation = "pawl_bulk.notices"});
+        if (there_is(connection, "pawl_bulk.work_sql_rows(integer,interval,bigint,integer)"))
+            duties.push_back({.name = "run_sql_rows", .statement = "CALL pawl_bulk.work_sql_rows(least(10 * $1::integer, 5000))", .relation = "pawl_bulk.work"});
+        if (there_is(connection, "pawl_bulk.work_sql_notices(integer,interval,bigint,integer)"))
+            duties.push_back({.name = "run_sql_notices", .statement = "CALL pawl_bulk.work_sql_notices($1::integer)", .relation = "pawl_bulk.notices"});
         if (there_is(connection, "pawl_saga.run_sql_tasks(integer)"))
             duties.push_back({.name = "run_sql_tasks", .statement = "SELECT done, " + in_ms + " FROM pawl_saga.run_sql_tasks(least(1, $1::integer))", .relation = "pawl_saga.tasks"});
     }

@@ -140,7 +140,7 @@ for my $name (qw(example_devices pawld))
 	accidents($proxy, \$run, $name, 'before', 'cut', @telling);
 	accidents($proxy, \$run, $name, 'after', 'cut', @telling);
 	is(join("\n", grep { !$reached{$name}{$_} } @telling), '', "an accident at each statement of $name");
-	@telling = grep { /claim|report|advance|run_sql_rows|pawl\.reap/ } @telling unless $ENV{PAWL_LONG};
+	@telling = grep { /claim|report|advance|work_sql_rows|pawl\.reap/ } @telling unless $ENV{PAWL_LONG};
 	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
 	accidents($proxy, \$run, $name, 'after', 'backend', @telling);
 	accidents($proxy, \$run, $name, 'after', 'server', grep { $ENV{PAWL_LONG} || /claim|report|advance/ } @telling);
