@@ -1,6 +1,7 @@
 # pawl: the one entry point. `make` alone says what there is.
 SHELL := /bin/bash
-PG_MAJOR ?= 15
+PG_MAJOR ?= $(shell scripts/pg-major)
+PG_MAJOR := $(PG_MAJOR)
 PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 JOBS ?= 2
 export PG_MAJOR PG_CONFIG JOBS

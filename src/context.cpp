@@ -67,19 +67,18 @@ bool check_tracestate(char** value, void**, GucSource) {
     return false;
 }
 
+void push_text(JsonbParseState** state, JsonbIteratorToken token, std::string_view value) {
+    JsonbValue pushed;
+    pushed.type = jbvString;
+    pushed.val.string.val = const_cast<char*>(value.data());
+    pushed.val.string.len = static_cast<int>(value.size());
+    pushJsonbValue(state, token, &pushed);
+}
+
 // What the log keeps of the trace; null: none.
 Jsonb* trace_setting() {
     if (traceparent_value == nullptr || *traceparent_value == '\0') return nullptr;
-    StringInfoData json;
-    initStringInfo(&json);
-    appendStringInfoString(&json, "{\"traceparent\": ");
-    escape_json(&json, traceparent_value);
-    if (tracestate_value != nullptr && *tracestate_value != '\0') {
-        appendStringInfoString(&json, ", \"tracestate\": ");
-        escape_json(&json, tracestate_value);
-    }
-    appendStringInfoChar(&json, '}');
-    return parse_json(json.data);
+    return trace_of(traceparent_value, tracestate_value == nullptr ? "" : tracestate_value);
 }
 
 Interval* parse_interval(const char* value) {
@@ -157,6 +156,19 @@ Jsonb* with_trace(Jsonb* trace, Jsonb* metadata) {
     if (trace == nullptr || metadata == nullptr) return metadata == nullptr ? trace : metadata;
     if (!JB_ROOT_IS_OBJECT(metadata)) return metadata;
     return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(trace), JsonbPGetDatum(metadata)));
+}
+
+Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate) {
+    if (!core::is_traceparent(traceparent)) return nullptr;
+    JsonbParseState* state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+    push_text(&state, WJB_KEY, "traceparent");
+    push_text(&state, WJB_VALUE, traceparent);
+    if (core::is_tracestate(tracestate)) {
+        push_text(&state, WJB_KEY, "tracestate");
+        push_text(&state, WJB_VALUE, tracestate);
+    }
+    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
 }
 
 void forget_attribution() noexcept { attribution = nullptr; }

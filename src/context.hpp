@@ -17,6 +17,9 @@ struct Attribution {
 // The metadata with the trace joined to it: it goes before what the caller says himself, and only into objects.
 Jsonb* with_trace(Jsonb* trace, Jsonb* metadata);
 
+// A trace as it is recorded; null: that is no traceparent. What is no tracestate is left out.
+Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate);
+
 struct Hop;
 
 // What pawl.fire, the log's door and pawl.upgrade ask of the one UPDATE they make. It counts for rows of that table which this

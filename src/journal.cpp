@@ -4,6 +4,7 @@
 #include "journal.hpp"
 #include "log_tree.hpp"
 #include "outbox.hpp"
+#include "record.hpp"
 #include "refusal.hpp"
 #include "subject.hpp"
 #include "tail_memory.hpp"
@@ -12,6 +13,7 @@
 
 extern "C" {
 #include "common/hashfn.h"
+#include "replication/logicalworker.h"
 }
 
 namespace pawl {
@@ -188,15 +190,17 @@ void refuse_second_rows(LogRun& run, Hop* waiting) {
     }
 }
 
-// Writes all hops of one log that can be written; the others go, in order, to `rest`.
-void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all) {
-    Relation log = try_relation_open(table, RowExclusiveLock);
-    if (log == nullptr)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the log table of \"%s\" is gone", get_rel_name(hops->attachment->root)),
-                        errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
-                        errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
-                                quote_literal_cstr(get_rel_name(hops->attachment->root)))));
-    LogRun run = {begin_tree(log, hops->attachment->log, hops->attachment->nkeys), outbox, nullptr, 0, false, all, 0};
+struct LogWork {
+    Relation log;
+    Hop* hops;  // then those that wait, in order
+    OutboxWriter** outbox;
+    bool all;
+};
+
+void write_open_log(void* argument) {
+    auto* work = static_cast<LogWork*>(argument);
+    Hop* hops = work->hops;
+    LogRun run = {begin_tree(work->log, hops->attachment->log, hops->attachment->nkeys), work->outbox, nullptr, 0, false, work->all, 0};
     if (hops->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
@@ -207,11 +211,36 @@ void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all
     } while (waiting != nullptr && run.written > 0);
     // Between statements nothing is on its way any more.
     if (waiting != nullptr && executor_level == 0) refuse_second_rows(run, waiting);
-    if (all) waiting = write_hops(run, waiting, true);
+    if (work->all) waiting = write_hops(run, waiting, true);
     finish_tree(run.tree);
+    work->hops = waiting;
+}
+
+void write_restricted(void* argument) {
+    Oid user;
+    int context;
+    GetUserIdAndSecContext(&user, &context);
+    SetUserIdAndSecContext(user, context | SECURITY_RESTRICTED_OPERATION);
+    write_open_log(argument);
+}
+
+// Writes all hops of one log that can be written; the others go, in order, to `rest`.
+void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all) {
+    Relation log = try_relation_open(table, RowExclusiveLock);
+    if (log == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the log table of \"%s\" is gone", get_rel_name(hops->attachment->root)),
+                        errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
+                        errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
+                                quote_literal_cstr(get_rel_name(hops->attachment->root)))));
+    LogWork work = {log, hops, outbox, all};
+    // A subscription is often a superuser's, and the log's triggers and expressions are its owner's code.
+    if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
+        with_rights_of(log->rd_rel->relowner, write_restricted, &work);
+    else
+        write_open_log(&work);
     table_close(log, NoLock);
     while (*rest != nullptr) rest = &(*rest)->next;
-    *rest = waiting;
+    *rest = work.hops;
 }
 
 // Hops of lifecycles that have events but no log. Nothing tells whether a predecessor is missing, so a hop waits as long as one may be.
@@ -318,6 +347,18 @@ Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
     return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
 }
 
+std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
+    bool null = true;
+    const Datum value = attribute == InvalidAttrNumber ? 0 : slot_getattr(row, attribute, &null);
+    return null ? std::string_view() : view(DatumGetTextPP(value));
+}
+
+// The trace that the row belongs to, by its own columns; null: none.
+Jsonb* trace_in(const Attachment& attachment, TupleTableSlot* row) {
+    const std::string_view traceparent = text_in(row, attachment.traceparent);
+    return traceparent.empty() ? nullptr : trace_of(traceparent, text_in(row, attachment.tracestate));
+}
+
 // Makes a hop in the current memory context.
 Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Attribution& who, const Intent* intent) {
     auto* hop = static_cast<Hop*>(palloc0(offsetof(Hop, key) + sizeof(Datum) * attachment.nkeys));
@@ -339,6 +380,8 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
         if (intent->correlation_id != nullptr) hop->correlation_id = copied(intent->correlation_id);
         if (intent->with_metadata) hop->metadata = with_trace(who.trace, copied(intent->metadata));
     }
+    // who moves a row in a trace of his own says so; else the move belongs to the row's
+    if (attachment.traceparent != InvalidAttrNumber && who.trace == nullptr) hop->metadata = with_trace(trace_in(attachment, row), hop->metadata);
     if (verdict.processor != nullptr && verdict.processor != hop->processor) hop->processor = copied(const_cast<text*>(verdict.processor));
     if (verdict.remark != nullptr) hop->metadata = with_remark(hop->metadata, verdict.remark);
     hop->at = GetCurrentTimestamp();

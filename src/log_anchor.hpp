@@ -1,7 +1,7 @@
 // May ereport; owns nothing. Subjects whose whole log was pruned with its partition: they go on from what is known of its end.
 #pragma once
 
-#include "log_writer.hpp"
+#include "log_tail.hpp"
 
 namespace pawl {
 

@@ -2,13 +2,11 @@
 #include "log_writer.hpp"
 
 #include "catalog.hpp"
-#include "log_anchor.hpp"
 #include "log_hash.hpp"
-#include "key_page.hpp"
 #include "tally.hpp"
+#include "uuid_v7.hpp"
 
 extern "C" {
-#include "common/pg_prng.h"
 #include "rewrite/rewriteHandler.h"
 }
 
@@ -17,12 +15,6 @@ namespace pawl {
 namespace {
 
 constexpr int batch_size = 512;
-
-// Attribute numbers of the log's own columns, found by name: a log may have been restored, or have got columns of its owner's.
-struct LogColumns {
-    AttrNumber id, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at;
-    AttrNumber most_recent, hash;  // 0 where the log has none
-};
 
 }  // namespace
 
@@ -35,12 +27,7 @@ struct LogWriter {
 
     Relation most_recent_index;  // unique (key) where most_recent, if stored; one of the target's
 
-    // Reading tails through the primary key (key columns, sort_key).
-    Relation index;
-    IndexScanDesc scan;
-    ScanKeyData scan_keys[INDEX_MAX_KEYS];
-    TupleTableSlot* tail_slot;
-    KeyPage key_page;
+    TailSearch tails;
 
     // Writing.
     EState* estate;
@@ -66,42 +53,6 @@ struct LogWriter {
 
 namespace {
 
-// The time that make_uuid_v7 put in, to the microsecond.
-TimestampTz time_of_uuid_v7(const pg_uuid_t* uuid) {
-    uint64 high = 0;
-    for (int i = 0; i < 8; ++i) high = (high << 8) | uuid->data[i];
-    const uint64 microseconds = (high >> 16) * 1000 + ((high & 0xFFF) * 1000 + 4095) / 4096;
-    return static_cast<TimestampTz>(microseconds) - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-}
-
-AttrNumber column_of(Relation log, const char* name, bool required = true) {
-    AttrNumber attribute = get_attnum(RelationGetRelid(log), name);
-    if (attribute == InvalidAttrNumber && required)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-                        errmsg("log table \"%s\" has no column \"%s\"", RelationGetRelationName(log), name),
-                        errdetail("Its columns are those that pawl.enforce made; rename it back."),
-                        errhint("SELECT * FROM pawl.health();")));
-    return attribute;
-}
-
-LogColumns find_columns(Relation log, const LogLayout& layout) {
-    LogColumns columns;
-    columns.id = column_of(log, "id");
-    columns.sort_key = column_of(log, "sort_key");
-    columns.from_state = column_of(log, "from_state");
-    columns.to_state = column_of(log, "to_state");
-    columns.event = column_of(log, "event");
-    columns.processor = column_of(log, "processor");
-    columns.actor = column_of(log, "actor");
-    columns.correlation_id = column_of(log, "correlation_id");
-    columns.metadata = column_of(log, "metadata");
-    columns.machine_version = column_of(log, "machine_version");
-    columns.created_at = column_of(log, "created_at");
-    columns.most_recent = layout.stored ? column_of(log, "most_recent") : 0;
-    columns.hash = layout.hash_chain ? column_of(log, "hash") : 0;
-    return columns;
-}
-
 bool has_only_our_columns(const LogWriter* writer) {
     const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0);
     return RelationGetDescr(writer->log)->natts == ours;
@@ -121,20 +72,6 @@ void choose_way(LogWriter* writer) {
         writer->fires = true;
         if (TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_ROW(trigger.tgtype)) writer->many = false;
     }
-}
-
-void prepare_tail_scan(LogWriter* writer) {
-    Oid index = pg::primary_key_index(writer->log);
-    if (!OidIsValid(index))
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("log table \"%s\" has no primary key", RelationGetRelationName(writer->log)),
-                        errdetail("pawl.enforce made one on the subject's key and sort_key."),
-                        errhint("SELECT * FROM pawl.health();")));
-    writer->index = index_open(index, RowExclusiveLock);
-    prepare_key_scan(writer->index, writer->nkeys, writer->scan_keys);
-    writer->scan = pg::begin_index_scan(writer->log, writer->index, SnapshotSelf, writer->nkeys);
-    writer->tail_slot = table_slot_create(writer->log, nullptr);
-    prepare_key_page(&writer->key_page, writer->index, writer->nkeys);
 }
 
 bool has_simple_indexes(const ResultRelInfo* target) {
@@ -295,7 +232,7 @@ LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse us
     writer->context = AllocSetContextCreate(CurrentMemoryContext, "pawl log batch", ALLOCSET_DEFAULT_SIZES);
     writer->many = true;
     if (use == LogUse::append) choose_way(writer);
-    prepare_tail_scan(writer);
+    begin_tails(&writer->tails, writer->log, layout, writer->columns, nkeys, writer->context);
     prepare_target(writer);
     return writer;
 }
@@ -313,12 +250,12 @@ LogWriter* begin_leaf(ResultRelInfo* target, EState* estate, TransitionCaptureSt
     writer->capture = capture;
     choose_way(writer);
     writer->fires |= capture != nullptr;
-    prepare_tail_scan(writer);
+    begin_tails(&writer->tails, writer->log, layout, writer->columns, nkeys, writer->context);
     prepare_rows(writer);
     return writer;
 }
 
-AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->index->rd_index->indkey.values[key]; }
+AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->tails.index->rd_index->indkey.values[key]; }
 
 bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     const LogColumns& columns = writer->columns;
@@ -330,70 +267,7 @@ bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     return false;
 }
 
-// A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned: the row itself is
-// not there to be locked. False: the entry is not the newest any more.
-static bool hold_tail(LogWriter* writer) {
-    TupleTableSlot* slot = writer->tail_slot;
-    bool null;
-    if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &null)))) return true;
-    ItemPointerData place = slot->tts_tid;
-    TM_FailureData failure;
-    const TM_Result result = table_tuple_lock(writer->log, &place, SnapshotSelf, slot, GetCurrentCommandId(false), LockTupleKeyShare,
-                                              LockWaitBlock, 0, &failure);
-    return result != TM_Deleted && result != TM_Updated;
-}
-
-// Reads the newest row of a subject into the slot, by a search from the root of the index.
-static bool search_row(LogWriter* writer, const Hop& hop) {
-    for (int i = 0; i < writer->nkeys; ++i) writer->scan_keys[i].sk_argument = hop.key[i];
-    index_rescan(writer->scan, writer->scan_keys, writer->nkeys, nullptr, 0);
-    const bool found = index_getnext_slot(writer->scan, BackwardScanDirection, writer->tail_slot);
-    turn_to_page(&writer->key_page, writer->scan, found);
-    return found;
-}
-
-// The same, from the page that was looked at last where that will do. A newest entry whose row was rolled back is left to the search.
-static bool find_row(LogWriter* writer, const Hop& hop) {
-    ItemPointerData place;
-    switch (search_key_page(&writer->key_page, hop.key, &place)) {
-        case OnPage::nothing: return false;
-        case OnPage::elsewhere: return search_row(writer, hop);
-        case OnPage::entry: break;
-    }
-    bool again = false;
-    return table_index_fetch_tuple(writer->scan->xs_heapfetch, &place, SnapshotSelf, writer->tail_slot, &again, nullptr) || search_row(writer, hop);
-}
-
-Tail find_tail(LogWriter* writer, const Hop& hop) {
-    Tail tail = {};
-    TupleTableSlot* slot = writer->tail_slot;
-    if (!find_row(writer, hop)) {
-        if (hop.from == nullptr) return tail;
-        MemoryContext caller = MemoryContextSwitchTo(writer->context);
-        tail = find_anchor(writer->layout.table, hop);
-        MemoryContextSwitchTo(caller);
-        return tail;
-    }
-    if (hop.from == nullptr && !hold_tail(writer)) return find_tail(writer, hop);
-
-    MemoryContext caller = MemoryContextSwitchTo(writer->context);
-    const LogColumns& columns = writer->columns;
-    bool null;
-    tail.found = true;
-    tail.sort_key = DatumGetInt32(slot_getattr(slot, columns.sort_key, &null));
-    tail.at = time_of_uuid_v7(DatumGetUUIDP(slot_getattr(slot, columns.id, &null)));
-    if (hop.may_wait) {
-        Datum to = slot_getattr(slot, columns.to_state, &null);
-        if (!null) tail.to = DatumGetTextPCopy(to);
-    }
-    if (columns.hash != 0) {
-        Datum hash = slot_getattr(slot, columns.hash, &null);
-        if (!null) tail.hash = DatumGetByteaPCopy(hash);
-    }
-    if (columns.most_recent != 0) tail.tuple = ExecCopySlotHeapTuple(slot);
-    MemoryContextSwitchTo(caller);
-    return tail;
-}
+Tail find_tail(LogWriter* writer, const Hop& hop) { return find_tail(&writer->tails, hop); }
 
 HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     const LogColumns& columns = writer->columns;
@@ -464,7 +338,7 @@ void retire_tail(LogWriter* writer, const Tail& tail) {
     simple_heap_update(writer->log, &at, retired);
 #endif
     if (HeapTupleIsHeapOnly(retired)) return;
-    TupleTableSlot* slot = writer->tail_slot;
+    TupleTableSlot* slot = writer->tails.slot;
     ExecForceStoreHeapTuple(retired, slot, false);
     slot->tts_tid = retired->t_self;  // a buffer slot does not take it over from the tuple
     insert_entries(writer, slot, Version::next);
@@ -506,29 +380,12 @@ void finish_log(LogWriter* writer) {
         if (writer->snapshot) PopActiveSnapshot();
     }
     for (int i = 0; i < writer->nslots; ++i) ExecDropSingleTupleTableSlot(writer->slots[i]);
-    leave_page(&writer->key_page);
-    index_endscan(writer->scan);
-    ExecDropSingleTupleTableSlot(writer->tail_slot);
-    index_close(writer->index, NoLock);
+    end_tails(&writer->tails);
     MemoryContextDelete(writer->context);
     if (writer->leaf) return;
     ExecResetTupleTable(writer->estate->es_tupleTable, false);
     ExecCloseResultRelations(writer->estate);
     FreeExecutorState(writer->estate);
-}
-
-void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid) {
-    // 48 bits of milliseconds, 12 bits of the fraction of a millisecond, 62 random bits (RFC 9562, method 3).
-    const uint64 microseconds =
-        static_cast<uint64>(at + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
-    const uint64 milliseconds = microseconds / 1000;
-    const uint64 fraction = (microseconds % 1000) * 4096 / 1000;
-    const uint64 high = (milliseconds << 16) | (uint64{7} << 12) | fraction;
-    const uint64 low = (pg_prng_uint64(&pg_global_prng_state) >> 2) | (uint64{2} << 62);
-    for (int i = 0; i < 8; ++i) {
-        uuid->data[i] = static_cast<unsigned char>(high >> (56 - 8 * i));
-        uuid->data[8 + i] = static_cast<unsigned char>(low >> (56 - 8 * i));
-    }
 }
 
 }  // namespace pawl

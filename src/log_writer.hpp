@@ -1,19 +1,9 @@
 // May ereport; owns nothing. Writes rows of one log table, many at once.
 #pragma once
 
-#include "journal.hpp"
+#include "log_tail.hpp"
 
 namespace pawl {
-
-// The newest row of a subject in the log.
-struct Tail {
-    bool found;
-    int sort_key;
-    text* to;  // null: the row was deleted
-    TimestampTz at;
-    bytea* hash;
-    HeapTuple tuple;  // only where most_recent is stored
-};
 
 // What a hop became in its log.
 struct LogEntry {
@@ -49,8 +39,5 @@ void finish_log(LogWriter* writer);
 
 // Whether a trigger of the log sees this row because the writer stores it, and not because somebody inserts it.
 bool is_stored_now(const TupleTableSlot* slot) noexcept;
-
-// A new UUID, version 7: ordered by time.
-void make_uuid_v7(TimestampTz at, pg_uuid_t* uuid);
 
 }  // namespace pawl

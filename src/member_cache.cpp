@@ -36,6 +36,8 @@ struct StoredBinding {
     char* on_delete;
     bool events;
     bool wake;
+    char** trace;
+    int ntrace;
     Managed* managed;
     StoredBinding* next;
 };
@@ -59,6 +61,7 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->on_delete = row.string("on_delete");
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
+    if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -225,6 +228,8 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
     attachment.events = binding.events;
+    if (binding.ntrace > 0) attachment.traceparent = attribute_of(relation, binding.trace[0]);
+    if (binding.ntrace > 1) attachment.tracestate = attribute_of(relation, binding.trace[1]);
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
     attachment.wake = binding.wake && attachment.managed != nullptr;

@@ -57,6 +57,8 @@ struct Attachment {
     bool log_is_replicated;  // this database receives the log from elsewhere
     OnDelete on_delete;
     bool events;      // transitions go to the outbox
+    AttrNumber traceparent;  // the column with the row's trace; 0: none
+    AttrNumber tracestate;
     bool wake;        // rows that become claimable wake who sleeps
     bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake
     Managed* managed;  // null: no columns are kept

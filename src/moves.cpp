@@ -14,6 +14,7 @@ struct MovingRow {
     Member* member;
     HeapTuple tuple;
     TupleDesc descriptor;
+    Leaving how;
 };
 
 MovingRow* moving = nullptr;  // in the transaction's memory
@@ -76,20 +77,65 @@ bool share_a_root(const Member* one, const Member* other) {
     return false;
 }
 
+bool same_subject(const Attachment& one_of, const Row& one, const Attachment& other_of, const Row& other) {
+    const Datum* left = key_of(one_of, one);
+    const Datum* right = key_of(other_of, other);
+    if (left == nullptr || right == nullptr) return false;
+    for (int i = 0; i < one_of.nkeys; ++i)
+        if (!same_key_value(one_of.keys[i], left[i], right[i])) return false;
+    return true;
+}
+
+core::StateId state_of(const Attachment& attachment, const Row& row) {
+    bool null;
+    Datum value = slot_getattr(row.slot, attachment.state, &null);
+    return decode_state(attachment, value, null);
+}
+
+// What a replicated pair means for one lifecycle. Either: the state is the same, and the row may end in it and begin in it.
+enum class Pair { no_move, either, move };
+
+Pair pair_of(const Attachment& before_of, const Row& before, const Attachment& after_of, const Row& after) {
+    const core::Machine& machine = *after_of.machine->machine;
+    const core::StateId from = state_of(before_of, before), to = state_of(after_of, after);
+    if (from == core::no_state || to == core::no_state || !same_subject(before_of, before, after_of, after)) return Pair::no_move;
+    if (from != to) return machine.between(from, to).empty() ? Pair::no_move : Pair::move;
+    return machine.between(core::no_state, to).empty() || !may_end(before_of, from) ? Pair::move : Pair::either;
+}
+
+// A row that is replicated from one partition to another comes as its deletion and its insertion, by two commands or by one. Where
+// nothing else tells, what lies in the same table as before has been deleted and made anew.
+bool is_replicated_move(const Member* left, const Row& before, const Member* member, const Row& after) {
+    bool move = left->relid != member->relid;
+    for (int i = 0; i < left->nattachments; ++i)
+        for (int j = 0; j < member->nattachments; ++j) {
+            const Attachment &before_of = left->attachments[i], &after_of = member->attachments[j];
+            if (before_of.root != after_of.root || strcmp(NameStr(before_of.column), NameStr(after_of.column)) != 0) continue;
+            const Pair pair = pair_of(before_of, before, after_of, after);
+            if (pair == Pair::no_move) return false;
+            move |= pair == Pair::move;
+        }
+    return move;
+}
+
 // One command makes both halves, in one tree. Anything else that is inserted next is a row of its own, and what left has vanished.
 bool is_other_half(const MovingRow& left, const Member* member, const Row& row) {
-    return share_a_root(left.member, member) &&
-           HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
+    if (!share_a_root(left.member, member)) return false;
+    if (left.how == Leaving::by_update) return HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
+    TupleTableSlot* slot = slot_of(left);
+    const bool move = is_replicated_move(left.member, {slot, left.tuple}, member, row);
+    ExecDropSingleTupleTableSlot(slot);
+    return move;
 }
 
 }  // namespace
 
-void row_leaves(Member* member, const Row& row) {
+void row_leaves(Member* member, const Row& row, Leaving how) {
     const int depth = trigger_depth();
     if (moving != nullptr && moving->depth >= depth) settle_innermost();
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     auto* leaving = static_cast<MovingRow*>(palloc(sizeof(MovingRow)));
-    *leaving = {moving, depth, GetCurrentSubTransactionId(), member, heap_copytuple(row.tuple), CreateTupleDescCopy(row.slot->tts_tupleDescriptor)};
+    *leaving = {moving, depth, GetCurrentSubTransactionId(), member, heap_copytuple(row.tuple), CreateTupleDescCopy(row.slot->tts_tupleDescriptor), how};
     moving = leaving;
     MemoryContextSwitchTo(caller);
 }

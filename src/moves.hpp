@@ -9,13 +9,18 @@ namespace pawl {
 void row_may_move(const Member* member, const Row& row);
 bool row_is_moving(const Member* member, const Row& row);
 
+// How a row went: PostgreSQL moved it, or a replica was told to delete it. That is either the end of the row, or its publisher moved it, or
+// it moves because the replica has other partitions; the next row tells.
+enum class Leaving { by_update, by_replication };
+
 // The first half: the old version, as the AFTER DELETE trigger saw it.
-void row_leaves(Member* member, const Row& row);
+void row_leaves(Member* member, const Row& row, Leaving how);
 
 // The second half, if the row just inserted is one: judges old -> new and returns true.
 bool row_arrives(Member* member, const Row& row);
 
-// Rows that left and never arrived (a BEFORE INSERT trigger swallowed them) are deleted. Called when a query has fired its triggers.
+// Rows that left and never arrived (a BEFORE INSERT trigger swallowed them, or they were deleted indeed) are deleted. Called when a query
+// has fired its triggers.
 void settle_vanished_rows();
 void forget_moves() noexcept;                               // end of transaction
 void drop_moves_of(SubTransactionId subtransaction) noexcept;  // rolled back

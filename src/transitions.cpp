@@ -346,6 +346,11 @@ void judge_insert(Member* member, const Row& row) {
     }
 }
 
+bool may_end(const Attachment& attachment, core::StateId state) noexcept {
+    if (attachment.on_delete != OnDelete::terminal) return attachment.on_delete == OnDelete::allow;
+    return state != core::no_state && attachment.machine->machine->states()[state].terminal;
+}
+
 void judge_delete(Member* member, const Row& row, Ending ending, CommandId command) {
     for (int i = 0; i < member->nattachments; ++i) {
         Attachment& attachment = member->attachments[i];
@@ -353,9 +358,7 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         Datum value = slot_getattr(row.slot, attachment.state, &null);
         const core::StateId from = decode_state(attachment, value, null);
         text* from_text = lasting_text(attachment, from, value, null);
-        const bool terminal = from != core::no_state && attachment.machine->machine->states()[from].terminal;
-        if (attachment.on_delete == OnDelete::deny || (attachment.on_delete == OnDelete::terminal && !terminal))
-            refuse_delete(attachment, row.slot, from_text);
+        if (!may_end(attachment, from)) refuse_delete(attachment, row.slot, from_text);
         record_hop(attachment, row.slot,
                    {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr, HeapTupleHeaderGetXmin(row.tuple->t_data)}, nullptr);
     }

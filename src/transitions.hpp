@@ -35,6 +35,9 @@ void judge_insert(Member* member, const Row& row);
 
 enum class Ending { deleted, truncated };
 
+// Whether the policy lets a row end in this state.
+bool may_end(const Attachment& attachment, core::StateId state) noexcept;
+
 // A row that ends here, by this command.
 void judge_delete(Member* member, const Row& row, Ending ending, CommandId command);
 

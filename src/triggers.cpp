@@ -7,6 +7,7 @@
 #include "pg/bridge.hpp"
 #include "record.hpp"
 #include "transitions.hpp"
+#include "uuid_v7.hpp"
 
 namespace pawl {
 
@@ -88,7 +89,9 @@ void settle_update(Member* member, TriggerData* trigger) {
 void settle_delete(Member* member, TriggerData* trigger) {
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
     if (HeapTupleHeaderIndicatesMovedPartitions(row.tuple->t_data))
-        row_leaves(member, row);
+        row_leaves(member, row, Leaving::by_update);
+    else if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && member->attachments[0].nkeys > 0)
+        row_leaves(member, row, Leaving::by_replication);
     else
         judge_delete(member, row, Ending::deleted, HeapTupleHeaderGetCmax(row.tuple->t_data));
 }

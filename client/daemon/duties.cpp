@@ -11,20 +11,21 @@ constexpr const char* version = PAWL_VERSION;
 
 const std::string in_ms = "CASE WHEN isfinite(next_at) THEN extract(epoch FROM next_at - clock_timestamp()) * 1000 END";
 
+// What a duty is called after its table; where that has several lifecycles, also by the column.
+const std::string named = "b.relation::text || CASE WHEN (SELECT count(*) FROM pawl.binding o WHERE o.relation = b.relation) > 1 THEN ' ' || b.state_column ELSE '' END";
+
 // What lifecycles need: lost leases and timers, each lifecycle in a transaction of its own.
-constexpr const char* of_lifecycles =
-    "SELECT d.duty, b.relation::regclass::text, b.relation::oid, b.state_column"
+const std::string of_lifecycles =
+    "SELECT d.duty, " + named + ", b.relation::oid, b.state_column"
     "  FROM pawl.binding b"
     "  CROSS JOIN LATERAL (VALUES ('reap', b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL), ('fire_due', b.due_column IS NOT NULL))"
     "       d(duty, wanted)"
     " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
     " ORDER BY d.duty DESC, b.relation, b.state_column";
 
-// Logs whose upkeep somebody has declared, and that are ours to tend.
-constexpr const char* of_logs =
-    "SELECT b.relation::regclass::text, b.relation::oid, b.state_column"
-    "  FROM pawl.log_upkeep u JOIN pawl.binding b ON b.history = u.log"
-    " WHERE pawl._owns(u.log) OR pawl._is_admin() ORDER BY b.relation, b.state_column";
+// Logs and audits whose upkeep somebody has declared, and that are ours to tend.
+const std::string of_logs =
+    "SELECT DISTINCT " + named + ", b.relation::oid, b.state_column FROM pawl._upkeep_of(NULL, NULL) b ORDER BY 2, 3";
 
 // A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
 // of users, which take their time, and have lanes of their own.
@@ -38,6 +39,13 @@ constexpr const char* of_packs =
 bool there_is(pqxx::connection& connection, const std::string& function) {
     return sql::run_alone(connection, "SELECT coalesce(has_function_privilege(to_regprocedure($1)::oid, 'EXECUTE'), false)", function)[0][0]
         .as<bool>();
+}
+
+// "reap", "reap jobs" and, where the table has several lifecycles, "reap jobs state" leave it to others.
+bool is_left(const Settings& settings, const std::string& name) {
+    for (auto end = name.find(' '); end != std::string::npos; end = name.find(' ', end + 1))
+        if (settings.skip.contains(name.substr(0, end))) return true;
+    return settings.skip.contains(name);
 }
 
 std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings& settings) {
@@ -99,7 +107,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
     }
     std::erase_if(duties, [&](const Duty& duty) {
         // the duty is the conductor of the default board where nothing else is said
-        return (duty.name == "conduct" && settings.boards.contains("default")) || settings.skip.contains(duty.name) || settings.skip.contains(duty.name.substr(0, duty.name.find(' ')));
+        return (duty.name == "conduct" && settings.boards.contains("default")) || is_left(settings, duty.name);
     });
     return duties;
 }

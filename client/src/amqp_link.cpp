@@ -1,10 +1,18 @@
 // May throw. See amqp_link.hpp.
 #include "amqp_link.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 
+#if __has_include(<rabbitmq-c/amqp.h>)
+#include <rabbitmq-c/ssl_socket.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <openssl/ssl.h>
 
 #include <pawl/errors.hpp>
@@ -15,8 +23,7 @@ namespace {
 constexpr timeval patience{10, 0};  // with one step of the broker
 constexpr int heartbeat = 15;       // seconds
 constexpr int longest_frame = 131'072;
-
-std::string text_of(amqp_bytes_t bytes) { return {static_cast<const char*>(bytes.bytes), bytes.len}; }
+constexpr unsigned longest_silence = 30'000;  // ms
 
 // What the broker said when it closed the channel or the connection.
 std::string reason_of(const amqp_rpc_reply_t& reply) {
@@ -29,6 +36,8 @@ std::string reason_of(const amqp_rpc_reply_t& reply) {
 }
 
 }  // namespace
+
+std::string text_of(amqp_bytes_t bytes) { return {static_cast<const char*>(bytes.bytes), bytes.len}; }
 
 BrokerAddress::BrokerAddress(const std::string& url) : text(url.begin(), url.end()) {
     text.push_back('\0');
@@ -84,6 +93,8 @@ void AmqpLink::open(const MessageSettings& settings) {
     expect(amqp_set_handshake_timeout(state(), &time), "time-out");
     expect(amqp_set_rpc_timeout(state(), &time), "time-out");
     expect(amqp_socket_open_noblock(socket, info.host, info.port, &time), "cannot connect");
+    // the library writes without a limit of time, so a peer that takes nothing any more would hold us for ever
+    setsockopt(amqp_get_sockfd(state()), IPPROTO_TCP, TCP_USER_TIMEOUT, &longest_silence, sizeof longest_silence);
     // told when a queue is deleted under a consumer
     amqp_table_entry_t able[2] = {};
     able[0].key = amqp_cstring_bytes("consumer_cancel_notify");

@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+// Its folder since librabbitmq 0.12.
+#if __has_include(<rabbitmq-c/amqp.h>)
+#include <rabbitmq-c/amqp.h>
+#else
 #include <amqp.h>
+#endif
 
 #include "broker.hpp"
 
@@ -51,6 +56,7 @@ private:
 };
 
 amqp_bytes_t bytes_of(const std::string& text) noexcept;
+std::string text_of(amqp_bytes_t bytes);
 
 // The queue, made if it is not there, and there again when the broker restarts.
 void declare_queue(AmqpLink& link, const std::string& name);

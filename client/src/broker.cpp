@@ -20,6 +20,8 @@ bool is_rabbitmq(const MessageSettings& settings) { return settings.provider == 
 }  // namespace
 
 void check(const MessageSettings& settings) {
+    if (settings.fallback_poll < std::chrono::milliseconds(1)) throw Error("22023", "fallback_poll must be a millisecond or more");
+    if (settings.hidden < std::chrono::seconds(1)) throw Error("22023", "hidden must be a second or more");
     if (settings.provider == "database" || settings.provider == "pgmq") return;
     if (!is_rabbitmq(settings))
         throw Error("22023", "there is no queue provider \"" + settings.provider + "\"; there are database, pgmq, rabbitmq");

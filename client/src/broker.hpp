@@ -49,7 +49,7 @@ class Subscription {
 public:
     virtual ~Subscription() = default;
 
-    // What there is, without waiting for more.
+    // What there is, without waiting for more. It also keeps the connection alive, so it is called now and then when nothing is wanted (0).
     virtual std::vector<Delivery> receive(int most) = 0;
 
     virtual void acknowledge(const std::vector<std::uint64_t>& tags) = 0;

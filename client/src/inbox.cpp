@@ -108,11 +108,12 @@ void Inbox::serve(std::stop_token stop, Subscription& subscription) {
             const std::lock_guard lock(mutex_);
             room = static_cast<std::size_t>(prefetch_) - std::min(waiting_.size(), static_cast<std::size_t>(prefetch_));
         }
-        if (room > 0 && put_in(subscription.receive(static_cast<int>(room)), subscription) > 0) {
+        // also with no room: a broker that hears nothing of us for long gives us up
+        if (put_in(subscription.receive(static_cast<int>(room)), subscription) > 0) {
             look.found();
             continue;
         }
-        // with no room nothing is listened to; whoever makes room pokes
+        // whoever makes room pokes
         const bool asked = subscription.socket() < 0;
         poke_.wait(room > 0 ? subscription.socket() : -1, asked && room > 0 ? look.idle() : tending);
     }

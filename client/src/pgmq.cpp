@@ -46,7 +46,7 @@ public:
         if (names_in(sql::run_alone(*connection_, queues_statement)).contains(queue_)) return;
         // two that make it at once: the second finds it made, or tries again
         try {
-            sql::run_alone(*connection_, "SELECT pgmq.create($1)", queue_);
+            make();
         } catch (const Error& problem) {
             throw BrokerLost("queue " + queue_ + " cannot be made: " + problem.what());
         }
@@ -54,6 +54,7 @@ public:
 
     std::vector<Delivery> receive(int most) override {
         std::vector<Delivery> received;
+        if (most <= 0) return received;
         for (const auto& row : sql::run_alone(*connection_, "SELECT r.msg_id, r.message FROM pgmq.read($1, $2::integer, $3::integer) r", queue_, hidden_, most))
             received.push_back({static_cast<std::uint64_t>(row[0].as<std::int64_t>()), row[1].as<std::string>()});
         return received;
@@ -72,6 +73,16 @@ public:
     int socket() const noexcept override { return -1; }
 
 private:
+    // PGMQ grants a queue to nobody but its maker, and pawld and other workers may be other roles; the name needs no quotes.
+    void make() {
+        sql::translated([&] {
+            pqxx::work transaction(*connection_);
+            sql::run(transaction, "SELECT pgmq.create($1)", queue_);
+            sql::run(transaction, "GRANT SELECT, INSERT, UPDATE, DELETE ON pgmq.q_" + queue_ + ", pgmq.a_" + queue_ + " TO pawl_worker");
+            sql::commit(transaction);
+        });
+    }
+
     const std::string queue_;
     const int hidden_;
     std::unique_ptr<pqxx::connection> connection_;

@@ -2,7 +2,7 @@
 #include "rabbitmq.hpp"
 
 #include <chrono>
-#include <set>
+#include <map>
 
 #include <sys/time.h>
 
@@ -79,7 +79,7 @@ private:
         properties.delivery_mode = persistent;
         link_->expect(amqp_basic_publish(link_->state(), AmqpLink::channel, amqp_empty_bytes, bytes_of(queue), 1, 0, &properties, bytes_of(body)),
                       "cannot publish");
-        awaited_.insert(++sent_);
+        awaited_.emplace(++sent_, queue);
     }
 
     void read_frame(std::chrono::microseconds left) {
@@ -104,18 +104,23 @@ private:
                     awaited_.erase(ack->delivery_tag);
                 break;
             }
-            case AMQP_BASIC_NACK_METHOD: link_->lose("it does not take messages (is a queue full?)");
+            case AMQP_BASIC_NACK_METHOD: refused(static_cast<const amqp_basic_nack_t*>(method.decoded)->delivery_tag);
             case AMQP_BASIC_RETURN_METHOD: ++homeless_; break;
-            case AMQP_CHANNEL_CLOSE_METHOD:
-            case AMQP_CONNECTION_CLOSE_METHOD: link_->lose("it closed the connection");
+            case AMQP_CHANNEL_CLOSE_METHOD: link_->lose(text_of(static_cast<const amqp_channel_close_t*>(method.decoded)->reply_text));
+            case AMQP_CONNECTION_CLOSE_METHOD: link_->lose(text_of(static_cast<const amqp_connection_close_t*>(method.decoded)->reply_text));
             default: break;
         }
+    }
+
+    [[noreturn]] void refused(std::uint64_t tag) {
+        const auto message = awaited_.find(tag);
+        link_->lose((message == awaited_.end() ? "a queue" : "queue " + message->second) + " takes no more messages (is it full?)");
     }
 
     const MessageSettings settings_;
     std::unique_ptr<AmqpLink> link_;
     std::uint64_t sent_ = 0;
-    std::set<std::uint64_t> awaited_;
+    std::map<std::uint64_t, std::string> awaited_;  // with the queues that they are for
     std::size_t homeless_ = 0;
 };
 
@@ -132,7 +137,8 @@ public:
 
     std::vector<Delivery> receive(int most) override {
         std::vector<Delivery> received;
-        while (static_cast<int>(received.size()) < most) {
+        // once at least: the library answers the broker's heartbeats in here; more than the prefetch does not come
+        do {
             amqp_envelope_t envelope;
             timeval time = no_time;
             amqp_maybe_release_buffers(link_.state());
@@ -142,7 +148,7 @@ public:
             link_.expect_reply(reply, "the subscription has ended");
             received.push_back({envelope.delivery_tag, {static_cast<const char*>(envelope.message.body.bytes), envelope.message.body.len}});
             amqp_destroy_envelope(&envelope);
-        }
+        } while (static_cast<int>(received.size()) < most);
         return received;
     }
 

@@ -45,6 +45,8 @@ std::vector<Row> rows_of(const pqxx::result& claimed) {
         row.id = one["row_id"].is_null() ? "" : one["row_id"].as<std::string>();
         row.data = one["data"].is_null() ? nlohmann::json() : nlohmann::json::parse(one["data"].c_str());
         row.metadata = nlohmann::json::parse(one["metadata"].c_str());
+        if (!one["traceparent"].is_null())
+            row.trace = Trace{one["traceparent"].as<std::string>(), one["tracestate"].is_null() ? "" : one["tracestate"].as<std::string>()}.child();
         rows.push_back(std::move(row));
     }
     return rows;

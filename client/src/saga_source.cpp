@@ -79,6 +79,9 @@ public:
         return held;
     }
 
+    // The tasks behind (or before) one that is finished stay in their states, and only cease to wait.
+    bool releases_untold() const noexcept override { return true; }
+
     const std::string& relation() const noexcept override { return relation_; }
 
     Channel channel() const override { return {relation_, queue_}; }

@@ -45,6 +45,9 @@ public:
     // Moves on what depends on results, where somebody must; true if there was something.
     virtual bool follow_up(pqxx::connection&) { return false; }
 
+    // Whether reports make work claimable that no transition, and so no message, tells of: it is looked for.
+    virtual bool releases_untold() const noexcept { return false; }
+
     virtual const std::string& relation() const noexcept = 0;
 
     // Where messages of this work go; known when it is prepared.

@@ -47,7 +47,8 @@ struct Worker::Impl {
     void report_batch(const std::vector<Finished>& batch);
     std::set<std::string> report_each(const std::vector<Finished>& batch);
     Next claim(bool move_on);
-    std::size_t claim_told(int room, bool& full);
+    std::size_t claim_told(int room, bool& more);
+    bool full() const;
     bool may_poll();
     void look_for_ours();
     void rest();
@@ -223,17 +224,22 @@ bool Worker::Impl::report() {
     return true;
 }
 
-Next Worker::Impl::claim(bool move_on) {
+// Half a batch is claimed at a time, so that statements stay worth their round trip; but no thread is left idle for that.
+bool Worker::Impl::full() const {
     const int in_hand = static_cast<int>(hand.size());
     const int room = settings.batch - in_hand;
-    // half a batch at a time, so that statements stay worth their round trip; but no thread is left idle for that
-    if (room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads)) {
+    return room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads);
+}
+
+Next Worker::Impl::claim(bool move_on) {
+    if (full()) {
         if (move_on) source->follow_up(*connection);
         return Next::later;
     }
-    bool full = false;
-    const std::size_t told = inbox ? claim_told(room, full) : 0;
-    const bool polls = static_cast<int>(told) < room && may_poll();
+    const int room = settings.batch - static_cast<int>(hand.size());
+    bool more_told = false;
+    const std::size_t told = inbox ? claim_told(room, more_told) : 0;
+    const bool polls = static_cast<int>(told) < room && (may_poll() || (move_on && source->releases_untold()));
     if (move_on && !polls) source->follow_up(*connection);
     const auto asked = Clock::now();
     const std::size_t found = polls ? hand.add(source->claim(*connection, room - static_cast<int>(told), move_on), asked) : 0;
@@ -243,15 +249,15 @@ Next Worker::Impl::claim(bool move_on) {
     const std::lock_guard lock(counting);
     counts.claimed += added;
     counts.told += told;
-    if (full) return Next::at_once;
+    if (more_told) return Next::at_once;
     return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
 }
 
 // A message is acknowledged when the claim is committed, whatever it brought: a row that others have needs no second word.
-// `full`: there may be more messages.
-std::size_t Worker::Impl::claim_told(int room, bool& full) {
+// `more`: there may be more messages.
+std::size_t Worker::Impl::claim_told(int room, bool& more) {
     std::vector<Told> told = inbox->take(static_cast<std::size_t>(room));
-    full = told.size() == static_cast<std::size_t>(room);
+    more = told.size() == static_cast<std::size_t>(room);
     if (told.empty()) return 0;
     std::vector<RowKey> keys;
     for (const Told& one : told) keys.push_back(one.key);
@@ -328,7 +334,9 @@ void Worker::Impl::drain() {
 void Worker::Impl::rest() {
     auto nap = pace.next();
     if (inbox && inbox->connected()) {
-        nap = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next_poll - Clock::now()), std::chrono::milliseconds(1), settings.messages.fallback_poll);
+        // whose hands are full does not look, however long ago the last look was: he waits for a handler to end
+        if (nap = settings.messages.fallback_poll; !full())
+            nap = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next_poll - Clock::now()), std::chrono::milliseconds(1), nap);
     } else {
         // going to sleep is a transaction too: not for the first nap
         if (settings.wake && nap > sleeper.patience(settings.shortest_poll) && sleeper.doze(*connection, source->relation())) return;

@@ -1,6 +1,8 @@
 // A worker for the trips of the demo: it calls the three services (flight, hotel, car) as anybody would, over a connection of its own.
 //
 //     worker [milliseconds a call] [lease in ms] [threads]        the database is libpq's: PGHOST, PGDATABASE, ...
+//
+// PAWL_PROVIDER=rabbitmq PAWL_BROKER=amqp://... has messages tell it of work.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -58,6 +60,7 @@ int main(int argc, char** argv) try {
         .threads = argc > 3 ? std::atoi(argv[3]) : 4,
         .lease = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 60'000),
         .progress_interval = std::chrono::milliseconds(20),
+        .messages = pawl::messages_from_environment(),
         .on_dropped = [](const pawl::SagaTask& task) { std::fprintf(stderr, "dropped: %s, it is no longer ours\n", task.name.c_str()); },
         .on_message = [](const std::string& message) { std::fprintf(stderr, "%s\n", message.c_str()); },
     });
@@ -81,6 +84,7 @@ int main(int argc, char** argv) try {
     std::printf("%llu succeeded, %llu failed, %llu dropped, %llu given back\n", static_cast<unsigned long long>(counts.succeeded),
                 static_cast<unsigned long long>(counts.failed), static_cast<unsigned long long>(counts.dropped),
                 static_cast<unsigned long long>(counts.abandoned));
+    if (counts.told > 0) std::printf("%llu by message\n", static_cast<unsigned long long>(counts.told));
     return 0;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "worker: %s\n", error.what());

@@ -43,6 +43,7 @@ CREATE TABLE pawl.binding (
     managed_attnums smallint[],
     extension name,
     events_since timestamptz,
+    trace_columns name[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
@@ -55,12 +56,13 @@ COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
 COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_… where the log has a column of that name itself';
 COMMENT ON COLUMN pawl.binding.events_since IS 'when events were last switched on or off by pawl.set_events; null: as they were at first';
+COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: moves that nobody makes in a trace belong to that one';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
 COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';
 COMMENT ON COLUMN pawl.binding.lapse_else IS 'the event that it fires where lapse_event leads nowhere, because no attempt is left or a guard says no';
 COMMENT ON COLUMN pawl.binding.backoff_column IS 'the column with the backoff of each row; null in a row: that of the binding';
-COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue, backoff_column (0: none), then of claim_columns';
+COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue, backoff_column (0: none), then of claim_columns and trace_columns';
 
 COMMENT ON COLUMN pawl.binding.extension IS 'the extension whose script attached it, and attaches it again after a restore; null: a user did';
 
@@ -108,10 +110,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT ARRAY[bound.owner_column, bound.lease_column, bound.token_column, bound.due_column, bound.attempts_column,
-                 bound.max_attempts_column, bound.queue_column, bound.backoff_column] || bound.claim_columns
+                 bound.max_attempts_column, bound.queue_column, bound.backoff_column] || bound.claim_columns || bound.trace_columns
 $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
-'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), then what rows are claimed by';
+'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), then what rows are claimed by, and what tells their trace';
 
 -- Whoever may write this table still speaks only for tables of his own.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger

@@ -267,7 +267,8 @@ BEGIN
            SET state_column = new_state_column, key_columns = new_keys, log_key_columns = new_log_keys,
                owner_column = new_managed[1], lease_column = new_managed[2], token_column = new_managed[3], due_column = new_managed[4],
                attempts_column = new_managed[5], max_attempts_column = new_managed[6], queue_column = new_managed[7],
-               backoff_column = new_managed[8], claim_columns = new_managed[9:]
+               backoff_column = new_managed[8], claim_columns = new_managed[9:8 + cardinality(bound.claim_columns)],
+               trace_columns = new_managed[9 + cardinality(bound.claim_columns):]
          WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
     END IF;
     IF bound.history IS NULL THEN

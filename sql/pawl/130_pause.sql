@@ -8,20 +8,14 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    target regclass;
+    detail constant text := 'That is for its owner, pawl_operator and pawl_admin.';
+    refusal constant text := 'permission denied to pause or resume table %s';
 BEGIN
     IF current_setting('is_superuser') = 'on' THEN  -- a restore may fill this table before pawl.binding
         RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
     END IF;
-    FOR target IN SELECT DISTINCT r FROM unnest(ARRAY[CASE WHEN TG_OP <> 'INSERT' THEN OLD.relation END,
-                                                      CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END]) r WHERE r IS NOT NULL LOOP
-        IF NOT coalesce(pawl._owns(target), false)
-           AND NOT coalesce((SELECT bool_or(pg_has_role(current_user, r.oid, 'USAGE')) FROM pg_roles r
-                              WHERE r.rolname IN ('pawl_operator', 'pawl_admin')), false) THEN
-            PERFORM pawl._raise('42501', format('permission denied to pause or resume table %s', target),
-                'That is for its owner, pawl_operator and pawl_admin.', format('grant pawl_operator to %I', current_user));
-        END IF;
-    END LOOP;
+    PERFORM pawl._hear(OLD.relation, '{pawl_operator,pawl_admin}', refusal, detail);
+    PERFORM pawl._hear(NEW.relation, '{pawl_operator,pawl_admin}', refusal, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     END IF;
@@ -45,6 +39,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
+    PERFORM pawl._wait_turn(TG_RELID, NEW.relation);
     DELETE FROM pawl.paused p
      WHERE p.relation = NEW.relation AND p.state_column = NEW.state_column AND p.queue IS NOT DISTINCT FROM NEW.queue;
     IF NEW.until <= clock_timestamp() THEN
@@ -118,7 +113,7 @@ BEGIN
     END IF;
     INSERT INTO pawl.paused (relation, state_column, queue, until, reason)
     VALUES (bound.relation, bound.state_column, pawl._queue_text(bound, pause.queue), pause.until, pause.reason)
-    ON CONFLICT DO NOTHING;  -- somebody else pauses it at this moment
+    ON CONFLICT DO NOTHING;  -- 40001 where the request before is too young to be seen
 END
 $function$;
 COMMENT ON FUNCTION pawl.pause(regclass, text, timestamptz, text, name) IS

@@ -12,7 +12,8 @@ CREATE VIEW pawl._events WITH (security_barrier = true) AS
 COMMENT ON VIEW pawl._events IS 'internal: the events in the outbox of tables that you may read';
 
 -- Events come with their entries of the log and are never written later, so both agree: for entries younger than the last pruning, which
--- may have taken the events of older ones, and than the lifecycle itself.
+-- may have taken the events of older ones, and than the lifecycle itself. A full join, because it is never one row after the other,
+-- whatever the planner takes the outbox for.
 CREATE FUNCTION pawl._verify_events(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
@@ -28,21 +29,18 @@ BEGIN
         RETURN;
     END IF;
     FOR relation, state_column, key, problem, detail IN EXECUTE format($query$
-        WITH event AS MATERIALIZED (SELECT e.* FROM pawl._events e WHERE e.relation = $1 AND e.state_column = $2 AND e.at > $3)
-        SELECT $1, $2, p.key, p.problem, p.detail
-          FROM (SELECT %1$s AS key, 'event_missing' AS problem, format('sort_key %%s: the outbox has no event of this entry', l.sort_key) AS detail, l.sort_key
-                  FROM %2$s l
-                 WHERE l.created_at > $5 AND NOT $6 AND l.event IS DISTINCT FROM 'pawl.attach' AND NOT EXISTS (SELECT FROM event e WHERE e.log_id = l.id)
-                UNION ALL
-                SELECT array_to_string(e.key, ', '), 'event_unfounded', format('sort_key %%s: the outbox has an event that is not in the log', e.sort_key), e.sort_key
-                  FROM event e WHERE e.at >= $4 AND NOT EXISTS (SELECT FROM %2$s l WHERE l.id = e.log_id)
-                UNION ALL
-                SELECT %1$s, 'event_differs', format('sort_key %%s: the event says %%s to %%s, number %%s', l.sort_key,
-                           coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key), l.sort_key
-                  FROM event e JOIN %2$s l ON l.id = e.log_id
-                 WHERE e.sort_key IS DISTINCT FROM l.sort_key OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
-                    OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C") p
-         ORDER BY p.key COLLATE "C", p.sort_key, p.problem$query$,
+        SELECT $1, $2, k.key, p.problem, format('sort_key %%s: ', coalesce(l.sort_key, e.sort_key)) || p.detail
+          FROM (SELECT x.* FROM pawl._events x WHERE x.relation = $1 AND x.state_column = $2 AND x.at > $3) e
+          FULL JOIN %2$s l ON l.id = e.log_id
+          CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN array_to_string(e.key, ', ') ELSE %1$s END AS key) k
+          CROSS JOIN LATERAL (VALUES
+               ('event_missing', e.txid IS NULL AND l.created_at > $5 AND NOT $6 AND l.event IS DISTINCT FROM 'pawl.attach', 'the outbox has no event of this entry'),
+               ('event_unfounded', l.id IS NULL AND e.at >= $4, 'the outbox has an event that is not in the log'),
+               ('event_differs', e.log_id = l.id AND (e.sort_key IS DISTINCT FROM l.sort_key OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
+                                                      OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C"),
+                format('the event says %%s to %%s, number %%s', coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key))
+               ) p(problem, holds, detail)
+         WHERE p.holds ORDER BY k.key COLLATE "C", coalesce(l.sort_key, e.sort_key), p.problem$query$,
         pawl._key_label('l', bound.log_key_columns), bound.history)
         USING bound.relation, bound.state_column, bound.enforced_at, cut, since,
               EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history)  -- that log was written elsewhere

@@ -31,6 +31,7 @@ GRANT EXECUTE ON FUNCTION
     pawl.release(regclass, name),
     pawl.upgrade(regclass, name, jsonb),
     pawl.set_events(regclass, boolean, name),
+    pawl.set_trace(regclass, name, name, name),
     pawl.audit(regclass, jsonb, name, name[], name),
     pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb)
@@ -63,7 +64,8 @@ BEGIN
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
                                  'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'claim_keys', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
-                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log', 'keep_log', 'tend_logs')
+                                 'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log', 'keep_log',
+                                 'keep_audit', 'tend_logs')
                 OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid

@@ -99,7 +99,17 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._page(jsonb, integer, text[]) IS 'internal: a page, whose next one begins behind the keys of its last item';
 
--- Filters look at so many rows a page, so a page may be short, or empty, and still have a next one.
+-- What no index answers is looked for row by row, in steps, until a page is full or this time has come; the cursor says where to go on.
+CREATE FUNCTION pawl_api._look_until() RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN clock_timestamp() + coalesce(nullif(current_setting('pawl_api.look_for_ms', true), ''), '100')::integer * interval '1 ms';
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._look_until() IS 'internal: when a filter has looked long enough: after 100 ms, or what the setting pawl_api.look_for_ms says';
+
 CREATE FUNCTION pawl_api._filtered_page(items jsonb, page integer, key text, looked_until text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -33,14 +33,16 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    looked_at constant integer := 20000;
+    step constant integer := 2000;
+    enough constant timestamptz := pawl_api._look_until();
     page integer := pawl_api._limit(q);
     before uuid := coalesce((pawl_api._after(q, 1))[1]::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
     states text[] := string_to_array(q ->> 'state', ',');
     since timestamptz := coalesce((q ->> 'created_after')::timestamptz, '-infinity');
     until timestamptz := coalesce((q ->> 'created_before')::timestamptz, 'infinity');
-    looked_until text;
-    items jsonb;
+    looked_until uuid;
+    items jsonb := '[]';
+    more jsonb;
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
     IF q ? 'identity_key' THEN
@@ -52,18 +54,22 @@ BEGIN
                  ORDER BY t.task_uuid DESC LIMIT page) f;
         RETURN pawl_api._page(items, page, 'task_uuid');
     END IF;
-    SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO items
-      FROM (SELECT t.* FROM (SELECT x.* FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC LIMIT looked_at) t
-             WHERE (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
-               AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since AND t.created_at < until
-             ORDER BY t.task_uuid DESC LIMIT page) f;
-    IF coalesce(jsonb_array_length(items), 0) < page THEN
-        SELECT x.task_uuid INTO looked_until FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC OFFSET looked_at - 1 LIMIT 1;
-    END IF;
-    RETURN pawl_api._filtered_page(items, page, 'task_uuid', looked_until);
+    LOOP
+        SELECT jsonb_agg(pawl_api._task(f) ORDER BY f.task_uuid DESC) INTO more
+          FROM (SELECT t.* FROM (SELECT x.* FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC LIMIT step) t
+                 WHERE (states IS NULL OR t.state = ANY (states)) AND (q ->> 'name' IS NULL OR t.name = q ->> 'name')
+                   AND (q ->> 'namespace' IS NULL OR t.namespace = q ->> 'namespace') AND t.created_at >= since AND t.created_at < until
+                 ORDER BY t.task_uuid DESC LIMIT page - jsonb_array_length(items)) f;
+        items := items || coalesce(more, '[]');
+        EXIT WHEN jsonb_array_length(items) = page;
+        looked_until := (SELECT x.task_uuid FROM pawl_dag.tasks x WHERE x.task_uuid < before ORDER BY x.task_uuid DESC OFFSET step - 1 LIMIT 1);
+        EXIT WHEN looked_until IS NULL OR clock_timestamp() > enough;
+        before := looked_until;
+    END LOOP;
+    RETURN pawl_api._filtered_page(items, page, 'task_uuid', looked_until::text);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS 'route: tasks, newest first; state (several by comma), name, namespace, identity_key, created_after, created_before. Filters but identity_key look at 20,000 tasks a page';
+COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS 'route: tasks, newest first; state (several by comma), name, namespace, identity_key, created_after, created_before. Filters but identity_key look at one task after the other, for 100 ms a page (setting pawl_api.look_for_ms): a page may be short, or empty, and still have a next one';
 
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

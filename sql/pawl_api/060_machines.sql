@@ -117,33 +117,58 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api.machine_counts(jsonb) IS 'route: how many rows are in each state, for each table that may be read';
 
--- From the end of the log, as many entries as can be read at once; a log is in the order of its writing, near enough.
-CREATE FUNCTION pawl_api.machine_slowest(q jsonb) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+-- The entries at the end of a log (of each of its partitions, at most 16): a log is in the order of its writing, near enough.
+CREATE FUNCTION pawl_api._log_end(log regclass, key_columns name[]) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    entries constant integer := 20000;
+    pages constant integer := 250;
+    one_page constant bigint := current_setting('block_size')::bigint;
+    leaves constant regclass[] := ARRAY(SELECT t.relid FROM pg_partition_tree(log) t WHERE t.isleaf AND pg_relation_size(t.relid) > 0 ORDER BY t.relid DESC LIMIT 16);
+    parts regclass[] := ARRAY(SELECT l FROM unnest(leaves) l WHERE has_table_privilege(l, 'SELECT'));
+    wanted constant text := (SELECT string_agg(format('x.%I', k), ', ') FROM unnest(key_columns || '{sort_key,from_state,created_at}'::name[]) k);
+BEGIN
+    -- who may read the log as a whole only reads as far from the end of each partition as the largest one is long
+    IF parts = '{}' THEN
+        RETURN format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, log,
+                      (SELECT greatest(coalesce(max(pg_relation_size(l)), 0) / one_page - pages / greatest(cardinality(leaves), 1), 0) FROM unnest(leaves) l));
+    END IF;
+    RETURN (SELECT string_agg(format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, part, greatest(pg_relation_size(part) / one_page - pages / cardinality(parts), 0)), ' UNION ALL ')
+              FROM unnest(parts) part);
+END
+$function$;
+COMMENT ON FUNCTION pawl_api._log_end(regclass, name[]) IS 'internal: a query of the entries on the last 250 pages of a log';
+
+CREATE FUNCTION pawl_api.machine_slowest(q jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    samples constant integer := 300;
     b pawl.binding;
     items jsonb := '[]';
     more jsonb;
-    first_page bigint;
 BEGIN
     PERFORM pawl_api._need_machine(q ->> 'machine');
     FOR b IN SELECT x.* FROM pawl.binding x WHERE x.machine = q ->> 'machine' AND x.history IS NOT NULL AND has_table_privilege(x.history, 'SELECT') LOOP
-        first_page := greatest(pg_relation_size(b.history) / current_setting('block_size')::bigint - 400, 0);
+        -- the entry before is looked up, however old it is: a window over new entries would know of short stays alone
         EXECUTE format(
             'SELECT coalesce(jsonb_agg(jsonb_build_object(''relation'', $1, ''state'', d.state, ''samples'', d.n, ''mean_s'', d.mean, ''p95_s'', d.p95, ''max_s'', d.longest) ORDER BY d.mean DESC), ''[]'') FROM ('
             'SELECT s.from_state AS state, count(*) AS n, round(avg(s.seconds)::numeric, 3) AS mean, round(percentile_cont(0.95) WITHIN GROUP (ORDER BY s.seconds)::numeric, 3) AS p95, round(max(s.seconds)::numeric, 3) AS longest FROM ('
-            'SELECT l.from_state, extract(epoch FROM l.created_at - lag(l.created_at) OVER (PARTITION BY %1$s ORDER BY l.sort_key))::double precision AS seconds '
-            'FROM (SELECT x.* FROM %2$s x WHERE x.ctid >= format(''(%%s,0)'', $2)::tid LIMIT %3$s) l) s WHERE s.seconds IS NOT NULL AND s.from_state IS NOT NULL GROUP BY s.from_state) d',
-            (SELECT string_agg(format('l.%I', c), ', ') FROM unnest(b.log_key_columns) c), b.history, entries) INTO more USING b.relation::text, first_page;
+            'SELECT l.from_state, extract(epoch FROM l.created_at - p.created_at)::double precision AS seconds '
+            'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth FROM (%1$s) e WHERE e.from_state IS NOT NULL) l '
+            'CROSS JOIN LATERAL (SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= %4$s) s GROUP BY s.from_state) d',
+            pawl_api._log_end(b.history, b.log_key_columns), b.history, (SELECT string_agg(format('o.%1$I = l.%1$I', c), ' AND ') FROM unnest(b.log_key_columns) c), samples)
+          INTO more USING b.relation::text;
         items := items || more;
     END LOOP;
     RETURN jsonb_build_object('items', items, 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.machine_slowest(jsonb) IS 'route: how long rows stayed in each state, from the newest entries of the logs';
+COMMENT ON FUNCTION pawl_api.machine_slowest(jsonb) IS 'route: how long rows stayed in each state: of the entries on the last 250 pages of each log the newest 300 a state, each with the entry before it';
 
 CREATE FUNCTION pawl_api.list_bindings(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -9,6 +9,7 @@
 
 SELECT pawl.enforce('pawl_bulk.operations', 'status', 'pawl_bulk.operation', history => true, most_recent => 'derived',
     log_name => 'operation_transitions', events => true);
+SELECT pawl.set_trace('pawl_bulk.operations', 'traceparent', 'tracestate');
 
 SELECT pawl.enforce('pawl_bulk.records', 'state', 'pawl_bulk.row', history => true, most_recent => 'derived', log_name => 'record_transitions');
 

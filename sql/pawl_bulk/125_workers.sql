@@ -32,7 +32,7 @@ COMMENT ON FUNCTION pawl_bulk._claim_any(text, integer, interval) IS 'internal: 
 
 CREATE FUNCTION pawl_bulk.claim(worker text, queue text DEFAULT NULL, batch integer DEFAULT 100, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, row_number bigint, step_index integer, step_name text, kind text, token bigint, attempt integer, tries integer,
-               idempotency_key text, row_id text, data jsonb, metadata jsonb, lease_until timestamptz)
+               idempotency_key text, row_id text, data jsonb, metadata jsonb, lease_until timestamptz, traceparent text, tracestate text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.token = ''
@@ -62,11 +62,11 @@ BEGIN
                w.operation || '/' || w.row_number || '/' || w.step_index || '/' || r.retry_attempt, v.row_id,
                CASE WHEN i.data IS NOT NULL THEN i.data WHEN i.problem IS NOT NULL THEN NULL
                     WHEN s.format = 'csv' THEN pawl_bulk.csv_row(i.raw, s.columns, coalesce(s.dialect ->> 'delimiter', ','), coalesce(s.dialect ->> 'quote', '"'))
-                    ELSE pawl_bulk._json(i.raw) END, s.metadata, w.lease_until
+                    ELSE pawl_bulk._json(i.raw) END, s.metadata, w.lease_until, s.traceparent, s.tracestate
           FROM unnest(taken) WITH ORDINALITY w
          CROSS JOIN LATERAL (SELECT x.retry_attempt, x.tries FROM pawl_bulk.records x
                               WHERE x.operation = w.operation AND x.row_number = w.row_number AND x.step_index = w.step_index OFFSET 0) r
-         CROSS JOIN LATERAL (SELECT x.step_name, o.metadata, o.format, o.columns, o.dialect FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version
+         CROSS JOIN LATERAL (SELECT x.step_name, o.metadata, o.format, o.columns, o.dialect, o.traceparent, o.tracestate FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version
                               WHERE o.operation = w.operation AND x.step_index = w.step_index OFFSET 0) s
          CROSS JOIN LATERAL (SELECT x.row_id FROM pawl_bulk.validations x WHERE x.operation = w.operation AND x.row_number = w.row_number OFFSET 0) v
           LEFT JOIN LATERAL (SELECT x.data, x.raw, x.problem FROM pawl_bulk.input x
@@ -75,7 +75,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim(text, text, integer, interval) IS
-'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker). Without a queue: of all of them, but not what SQL functions do. 22023: the queue is sql:; 22004: no name';
+'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker). Without a queue: of all of them, but not what SQL functions do. traceparent, tracestate: of the trace in which the operation was asked for. 22023: the queue is sql:; 22004: no name';
 
 CREATE FUNCTION pawl_bulk.report(results jsonb, worker text) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

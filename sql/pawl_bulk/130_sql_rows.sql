@@ -221,9 +221,15 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
+    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
+    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
+    traced constant boolean := o.traceparent IS NOT NULL OR calling_span <> '';
     s pawl_bulk.steps;
     said record;
 BEGIN
+    IF traced THEN
+        PERFORM pawl._enter_span(o.traceparent, o.tracestate);
+    END IF;
     SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = greatest(_run_picked.step_index, 0);
     IF kind = 'rows' THEN
         numbers := pawl_bulk._begin_block(o.operation, first_row, last_row, batch);
@@ -235,6 +241,9 @@ BEGIN
         PERFORM pawl_bulk._end_rows(s, o.operation, numbers, said.numbers, said.messages);
     ELSE
         PERFORM pawl_bulk._go_on(s, o.operation, kind, numbers, said.numbers, said.answers, said.messages);
+    END IF;
+    IF traced THEN
+        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
     END IF;
     RETURN greatest(cardinality(numbers), 1);
 END
@@ -311,4 +320,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_rows(integer) IS
-'runs the SQL functions of steps over at most batch rows, or, where there are none, validators, with the caller''s rights, all in the caller''s transaction: what ends that leaves no trace of them. pawl_bulk.work_sql_rows() is the duty. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Returns how many rows it ran';
+'runs the SQL functions of steps over at most batch rows, or, where there are none, validators, with the caller''s rights, all in the caller''s transaction: what ends that leaves no trace of them. pawl_bulk.work_sql_rows() is the duty. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Where the operation belongs to a trace, pawl.traceparent is a span in it, one for each batch, and what becomes of the rows is recorded in that span. Returns how many rows it ran';

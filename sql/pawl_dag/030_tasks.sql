@@ -89,6 +89,9 @@ CREATE TABLE pawl_dag.steps (
     backoff jsonb,
     backoff_request interval,
     timeout interval,
+    -- the trace of its task
+    traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
+    tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     -- kept by pawl
     worker_uuid uuid,
     lease_until timestamptz,

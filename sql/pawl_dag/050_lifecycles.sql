@@ -14,6 +14,9 @@ SELECT pawl.enforce('pawl_dag.steps', 'state', 'pawl_dag.step', history => true,
     backoff => '{"strategy": "exponential", "base": "1 s", "multiplier": 2, "cap": "60 s", "jitter": 0.1}', backoff_column => 'backoff',
     operator_events => ARRAY['Cancel', 'ResolveManually', 'CompleteManually', 'ResetForRetry'], wake => true);
 
+SELECT pawl.set_trace('pawl_dag.tasks', 'traceparent', 'tracestate');
+SELECT pawl.set_trace('pawl_dag.steps', 'traceparent', 'tracestate');
+
 -- One row a result that a worker reports. By task, and by step of a task, the primary key answers.
 SELECT pawl.audit('pawl_dag.steps', '{"enqueued_for_orchestration": true, "enqueued_as_error_for_orchestration": false}', into_table => 'step_result_audit');
 CREATE INDEX step_result_audit_step ON pawl_dag.step_result_audit (step_uuid);

@@ -44,7 +44,7 @@ BEGIN
             format('At %s there is %s.', array_to_string(problem.map_over, '.'), coalesce('a JSON ' || problem.found_type, 'nothing')));
     END IF;
     WITH made AS MATERIALIZED (
-        SELECT t.task_uuid, t.priority, t.rank, s.name, s.ordinal, x.items, jsonb_array_length(x.items) AS n,
+        SELECT t.task_uuid, t.priority, t.rank, t.traceparent, t.tracestate, s.name, s.ordinal, x.items, jsonb_array_length(x.items) AS n,
                ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, jsonb_array_length(x.items))) AS ids
           FROM pawl_dag.tasks t CROSS JOIN pawl_dag.template_steps s
          CROSS JOIN LATERAL (SELECT CASE WHEN s.map_over IS NULL THEN '[null]' ELSE t.context #> s.map_over END AS items) x
@@ -63,12 +63,12 @@ BEGIN
     waited_for AS MATERIALIZED (SELECT l.task_uuid, l.child, sum(l.n)::integer AS parents FROM links l GROUP BY l.task_uuid, l.child),
     steps AS (
         INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options, map_of, map_index, level, total_parents,
-                                    unsatisfied_parents, optional, retryable, max_attempts, backoff, timeout)
+                                    unsatisfied_parents, optional, retryable, max_attempts, backoff, timeout, traceparent, tracestate)
         SELECT m.task_uuid, u.id, CASE WHEN s.map_over IS NULL THEN s.name ELSE format('%s[%s]', s.name, u.n - 1) END,
                CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, m.priority, m.rank, s.handler,
                CASE WHEN s.map_over IS NULL THEN s.handler_options ELSE s.handler_options || jsonb_build_object('item', u.item, 'index', u.n - 1) END,
                CASE WHEN s.map_over IS NOT NULL THEN s.name END, CASE WHEN s.map_over IS NOT NULL THEN u.n - 1 END,
-               s.level, coalesce(w.parents, 0), coalesce(w.parents, 0), s.optional, s.retryable, s.max_attempts, s.backoff, s.timeout
+               s.level, coalesce(w.parents, 0), coalesce(w.parents, 0), s.optional, s.retryable, s.max_attempts, s.backoff, s.timeout, m.traceparent, m.tracestate
           FROM made m JOIN pawl_dag.template_steps s ON s.template_uuid = template.template_uuid AND s.ordinal = m.ordinal
           LEFT JOIN waited_for w ON w.task_uuid = m.task_uuid AND w.child = m.ordinal
          CROSS JOIN LATERAL ROWS FROM (unnest(m.ids), jsonb_array_elements(m.items)) WITH ORDINALITY u(id, item, n))
@@ -139,17 +139,17 @@ BEGIN
                CASE WHEN mapped THEN 0 ELSE template.steps_total - template.steps_ready END, clock_timestamp() + template.max_duration, template.stale_after
           FROM unnest(contexts, keys) c(context, key)
         ON CONFLICT ON CONSTRAINT tasks_namespace_name_identity_key_key DO NOTHING
-        RETURNING task_uuid, priority, rank),
+        RETURNING task_uuid, priority, rank, traceparent, tracestate),
     -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
     numbered AS MATERIALIZED (
-        SELECT t.task_uuid, t.priority, t.rank, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
+        SELECT t.task_uuid, t.priority, t.rank, t.traceparent, t.tracestate, ARRAY(SELECT pawl.uuid_v7() FROM generate_series(1, template.steps_total) WHERE t.task_uuid IS NOT NULL) AS ids
           FROM started t),
     made AS (
         INSERT INTO pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, rank, handler, handler_options, level, total_parents, unsatisfied_parents,
-                                    optional, retryable, max_attempts, backoff, timeout)
+                                    optional, retryable, max_attempts, backoff, timeout, traceparent, tracestate)
         SELECT t.task_uuid, t.ids[s.ordinal], s.name,
                CASE WHEN s.handler ^@ 'sql:' THEN 'sql:' ELSE template.namespace END, t.priority, t.rank, s.handler, s.handler_options, s.level, s.parents, s.parents, s.optional,
-               s.retryable, s.max_attempts, s.backoff, s.timeout
+               s.retryable, s.max_attempts, s.backoff, s.timeout, t.traceparent, t.tracestate
           FROM numbered t CROSS JOIN pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid AND NOT mapped),
     drawn AS (
         INSERT INTO pawl_dag.edges (task_uuid, parent_uuid, child_uuid)

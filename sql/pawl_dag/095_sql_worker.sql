@@ -31,8 +31,8 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
     calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
-    span text;
-    span_state text;
+    trace text;
+    trace_state text;
     context jsonb;
     inputs jsonb;
     named boolean;
@@ -44,12 +44,14 @@ DECLARE
 BEGIN
     SELECT i.context, (SELECT coalesce(jsonb_object_agg(p.name, p.value -> 'result'), '{}') FROM jsonb_each(i.parents) p(name, value)),
            EXISTS (SELECT FROM pawl_dag.tasks t JOIN pawl_dag.template_steps x ON x.template_uuid = t.template_uuid
-                    WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler), pawl.child_span(i.traceparent), i.tracestate
-      INTO context, inputs, named, span, span_state FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
+                    WHERE t.task_uuid = step.task_uuid AND x.handler = step.handler), i.traceparent, i.tracestate
+      INTO context, inputs, named, trace, trace_state FROM pawl_dag.step_inputs(ARRAY[step.task_uuid], ARRAY[step.step_uuid]) i;
     IF step.map_of IS NOT NULL THEN
         inputs := inputs || jsonb_build_object('item', step.handler_options -> 'item', 'index', step.map_index);
     END IF;
-    PERFORM set_config('pawl.traceparent', coalesce(span, ''), true), set_config('pawl.tracestate', coalesce(span_state, ''), true);
+    IF trace IS NOT NULL OR calling_span <> '' THEN
+        PERFORM pawl._enter_span(trace, trace_state);
+    END IF;
     BEGIN
         -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
         IF NOT named THEN
@@ -74,7 +76,10 @@ BEGIN
         UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = problem, permanent = code IN ('42883', '42501')
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid;
     END IF;
-    PERFORM set_config('pawl.processor', caller, true), set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+    PERFORM set_config('pawl.processor', caller, true);
+    IF trace IS NOT NULL OR calling_span <> '' THEN
+        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._run_step(pawl_dag.steps, text) IS 'internal: runs the SQL function of a step that the worker has, and reports';

@@ -53,6 +53,9 @@ CREATE TABLE pawl_saga.tasks (
     revert_timeout interval,
     signal text COLLATE "C",
     wait interval,
+    -- the trace of its flow
+    traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
+    tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     -- kept by pawl
     worker text,
     lease_until timestamptz,
@@ -106,6 +109,9 @@ CREATE TABLE pawl_saga.retries (
     intention text COLLATE "C" NOT NULL DEFAULT 'EXECUTE' CHECK (intention OPERATOR(pg_catalog.=) ANY ('{EXECUTE,IGNORE,REVERT,RETRY}'::text[])),
     blockers integer NOT NULL DEFAULT 0,
     controller jsonb NOT NULL,
+    -- the trace of its flow
+    traceparent text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.traceparent', true), ''),
+    tracestate text COLLATE "C" DEFAULT nullif(pg_catalog.current_setting('pawl.tracestate', true), ''),
     due_at timestamptz,
     value jsonb,
     failure jsonb,

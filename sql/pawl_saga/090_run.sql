@@ -18,15 +18,18 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses)
+    INSERT INTO pawl_saga.tasks (flow_uuid, node, name, blockers, priority, queue, execute, revert, timeout, revert_timeout, signal, wait, max_losses,
+                                traceparent, tracestate)
     SELECT flow, n.node, n.name, n.waits_for, n.priority,
            pawl_saga._queue(n.written), coalesce(n.written ->> 'execute', n.name), n.written ->> 'revert',
            make_interval(secs => (n.written ->> 'timeout_seconds')::double precision), make_interval(secs => (n.written ->> 'revert_timeout_seconds')::double precision),
-           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20)
-      FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'task'
+           n.written ->> 'signal', make_interval(secs => (n.written ->> 'wait_seconds')::double precision), coalesce((n.written ->> 'max_losses')::integer, 20),
+           f.traceparent, f.tracestate
+      FROM pawl_saga.nodes n JOIN pawl_saga.flows f ON f.flow_uuid = flow WHERE n.definition_uuid = definition AND n.kind = 'task'
        AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.node = n.node) ORDER BY n.node;
-    INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller)
-    SELECT flow, n.node, n.name, n.waits_for, n.written FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind = 'retry'
+    INSERT INTO pawl_saga.retries (flow_uuid, node, name, blockers, controller, traceparent, tracestate)
+    SELECT flow, n.node, n.name, n.waits_for, n.written, f.traceparent, f.tracestate
+      FROM pawl_saga.nodes n JOIN pawl_saga.flows f ON f.flow_uuid = flow WHERE n.definition_uuid = definition AND n.kind = 'retry'
        AND NOT EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = n.node) ORDER BY n.node;
     INSERT INTO pawl_saga.junctions (flow_uuid, node, blockers)
     SELECT flow, n.node, n.waits_for FROM pawl_saga.nodes n WHERE n.definition_uuid = definition AND n.kind IN ('entry', 'end') ORDER BY n.node;

@@ -82,9 +82,8 @@ BEGIN
            t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
                                        WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
                          THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
-           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, w.traceparent, w.tracestate
-      FROM unnest(lost || reverts || executes) t
-     CROSS JOIN LATERAL (SELECT f.traceparent, f.tracestate FROM pawl_saga.flows f WHERE f.flow_uuid = t.flow_uuid OFFSET 0) w;
+           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent, t.tracestate
+      FROM unnest(lost || reverts || executes) t;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
@@ -202,6 +201,8 @@ AS $function$
 DECLARE
     worker constant text := pawl.uuid_v7()::text;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
+    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
     work record;
     reports jsonb[];
     answer jsonb;
@@ -216,6 +217,9 @@ BEGIN
         -- nobody can take a row that this transaction has written, so the lease is a formality
         FOR work IN SELECT c.* FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c LOOP
             answer := jsonb_build_object('flow_uuid', work.flow_uuid, 'node', work.node, 'fence', work.fence);
+            IF work.traceparent IS NOT NULL OR calling_span <> '' THEN
+                PERFORM pawl._enter_span(work.traceparent, work.tracestate);
+            END IF;
             BEGIN
                 IF work.action = 'execute' THEN
                     answer := answer || jsonb_build_object('result', pawl_saga._call(work.handler, work.arguments, NULL));
@@ -234,6 +238,9 @@ BEGIN
                 answer := answer || jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
             END;
             reports := reports || answer;
+            IF work.traceparent IS NOT NULL OR calling_span <> '' THEN
+                PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+            END IF;
         END LOOP;
         EXIT WHEN reports = '{}';
         PERFORM FROM pawl_saga.report(to_jsonb(reports), worker);
@@ -243,4 +250,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran in this transaction. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s. A duty';
+'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran in this transaction. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it. A duty';

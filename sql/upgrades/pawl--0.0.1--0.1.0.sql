@@ -36,6 +36,7 @@ ALTER TABLE pawl.binding
     ADD COLUMN managed_attnums smallint[],
     ADD COLUMN extension name,
     ADD COLUMN events_since timestamptz,
+    ADD COLUMN trace_columns name[] NOT NULL DEFAULT '{}',
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (

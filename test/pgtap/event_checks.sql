@@ -118,5 +118,20 @@ reset session_replication_role;
 select results_eq($$select status, detail from checks where check_name = 'paused'$$, $$values ('warning', 'claims are paused where no lifecycle is enforced')$$, 'a pause of nothing');
 do $$ begin execute (select hint from checks where check_name = 'paused'); end $$;
 select is_empty($$select * from checks where check_name = 'paused'$$, 'is removed');
+-- what verify reads grows with the log, not with its square: also where nothing is known of the size of anything
+create table many (id int primary key, state text not null default 'a') with (autovacuum_enabled = off);
+select pawl.enforce('many', 'state', 'm', history => true, events => true) \g /dev/null
+alter table many_transitions set (autovacuum_enabled = off);
+insert into many select generate_series(1, 2000);
+create function pages_of_verify() returns bigint language plpgsql as $$
+declare told json;
+begin
+    execute 'explain (analyze, buffers, timing off, format json) select * from pawl.verify(''many'')' into told;
+    return (told -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint + (told -> 0 -> 'Plan' ->> 'Shared Read Blocks')::bigint;
+end $$;
+select pages_of_verify() as pages \gset
+\echo # :pages pages
+select ok(:pages between 100 and 10 * (pg_relation_size('many') + pg_relation_size('many_transitions') + pg_relation_size('pawl.outbox_1') + pg_relation_size('pawl.outbox_2')
+    + pg_relation_size('pawl.outbox_3')) / 8192 + 2000, 'verify reads the events of a log a few times over');
 select is_empty($$select * from pawl.health() where status in ('error', 'warning')$$, 'all is well in the end');
 select * from finish();

@@ -66,10 +66,48 @@ select is((select done from pawl.tend_logs()), 1::bigint, 'the duty makes what i
 select is(shop.leaves(), 5::bigint, 'it is there');
 select is((select done from pawl.tend_logs()), 0::bigint, 'once');
 
+-- One that fails undoes nothing of the others; where all fail it is an error
+insert into pawl.log_upkeep (log, keep, period) select history, '0', 'year' from pawl.binding where relation::text = 'shop.months';
+select lives_ok($$select pawl.keep_log('shop.kept', '0', false)$$, 'of two logs one cannot be tended: years, where months are');
+update shop.kept set state = 'sent' where id > 60;
+set client_min_messages = error;
+select is((select done from pawl.tend_logs()), 40::bigint, 'the other is');
+select is((select count(*) from shop.kept_transitions where to_state = 'packed'), 0::bigint, 'and stays so');
+select throws_ok($$select * from pawl.tend_logs('shop.months')$$, '42P17', null, 'by itself it is an error');
+set client_min_messages = warning;
+select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'nothing of the one');
+select throws_ok($$select * from pawl.tend_logs()$$, '42P17', null, 'an error when there is no other');
+select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 3)$$, 'months again');
+
+-- Audits
+select throws_ok($$select pawl.keep_audit('shop.kept', '0')$$, '42704', null, 'no audit, nothing to keep');
+reset role;
+grant pawl_admin to upkeep_owner;
+set role upkeep_owner;
+select pawl.audit('shop.kept', '{"sent": true}'), pawl.audit('shop.other', '{"sent": true}') \g /dev/null
+reset role;
+revoke pawl_admin from upkeep_owner;
+set role upkeep_owner;
+select throws_ok($$select pawl.keep_audit('shop.kept', '-1 s')$$, '22023', 'keep must not be negative', 'a negative age');
+select lives_ok($$select pawl.keep_audit('shop.kept', '1 hour')$$, 'results are kept for an hour');
+select is((select done from pawl.tend_logs()), 0::bigint, 'young ones stay');
+select lives_ok($$select pawl.keep_audit('shop.kept', '0')$$, 'for no time at all');
+select is((select array_agg(concat_ws(' ', u.log, u.keep)) from pawl.log_upkeep u where u.keep is not null), '{"shop.kept_result_audit 00:00:00"}', 'is one declaration, of the audit and not of the log');
+select is((select t from pawl.tend_logs('shop.kept', 30) t)::text ~ '^\(30,"[0-9]', true, 'a batch, and there is more');
+select is((select done from pawl.tend_logs()), 70::bigint, 'the rest');
+select is((select count(*) from shop.kept_result_audit), 0::bigint, 'all of it');
+select is((select count(*) from shop.other_result_audit), 100::bigint, 'nobody asked to prune the other');
+select is((select count(*) from shop.kept_transitions), 100::bigint, 'the log stays as it is');
+select lives_ok($$select pawl.keep_log('shop.kept', '0')$$, 'the log as well');
+select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 2::bigint, 'takes no place of the audit''s');
+select lives_ok($$select pawl.keep_log('shop.kept', null), pawl.keep_audit('shop.kept', null)$$, 'both are taken back');
+select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 0::bigint, 'and gone');
+
 -- Whose they are
 reset role;
 set role upkeep_other;
 select throws_ok($$select pawl.keep_log('shop.kept', '0')$$, '42501', null, 'somebody else does not say how long a log is kept');
+select throws_ok($$select pawl.keep_audit('shop.kept', '0')$$, '42501', null, 'nor how long an audit is');
 select throws_ok($$insert into pawl.log_upkeep (log, keep) select history, '0' from pawl.binding where history::text = 'shop.kept_transitions'$$, '42501', null, 'nor by hand');
 select throws_ok($$delete from pawl.log_upkeep$$, '42501', null, 'nor takes back what is declared');
 select is((select done from pawl.tend_logs()), 0::bigint, 'and tends none but his own');

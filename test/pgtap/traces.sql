@@ -62,7 +62,100 @@ select is((select count(*) from pawl_dag.step_transitions t join pawl_dag.steps 
 select is(current_setting('pawl.traceparent'), '', 'the caller is where he was');
 select is(pawl.child_span('nonsense'), null, 'what is no parent has no child');
 select is((select array_agg(d.adrelid::regclass::text order by d.adrelid::regclass::text) from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
-     where a.attname = 'traceparent' and pg_get_expr(d.adbin, d.adrelid) like '%current_setting(''pawl.traceparent''%'), '{pawl_bulk.operations,pawl_dag.tasks,pawl_saga.flows}',
+     where a.attname = 'traceparent' and pg_get_expr(d.adbin, d.adrelid) like '%current_setting(''pawl.traceparent''%'), '{pawl_bulk.operations,pawl_dag.steps,pawl_dag.tasks,pawl_saga.flows,pawl_saga.retries,pawl_saga.tasks}',
     'so do flows and bulk operations');
+-- what a duty moves for many tasks at once goes on in the trace of each
+select isnt_empty($$select from pawl_dag.step_transitions where to_state = 'enqueued'$$, 'orchestration moved steps');
+select is_empty(format($$select * from pawl_dag.step_transitions where task_uuid = %L and coalesce(metadata ->> 'traceparent', '') not like '00-0af7651916cd43dd8448eb211c80319c-%%'$$, :'task'), 'every move of a step is in its task''s trace');
+select is_empty(format($$select * from pawl_dag.task_transitions where task_uuid = %L and coalesce(metadata ->> 'traceparent', '') not like '00-0af7651916cd43dd8448eb211c80319c-%%'$$, :'task'), 'and every move of the task');
+select is((select count(*) from pawl_dag.task_transitions where task_uuid = :'task' and from_state is not null and metadata = jsonb_build_object('traceparent', :'parent', 'tracestate', 'rojo=1')) > 3, true, 'with the span in which it was asked for');
+select pawl_dag.start_task('w', '{"a": 1}') as untraced \gset
+call work();
+select is_empty(format($$select metadata from pawl_dag.step_transitions where task_uuid = %L and metadata is not null union all select metadata from pawl_dag.task_transitions where task_uuid = %1$L and metadata is not null$$, :'untraced'),
+    'a task without a trace has none, though it ran in the same transactions');
+select lives_ok($$select pawl_dag.define_template('{"name": "many", "steps": [{"name": "each", "handler": "sql:public.twice", "map": "items"}]}')$$, 'a mapped workflow');
+select pawl.set_context(traceparent => :'parent', tracestate => 'rojo=1');
+select pawl_dag.start_task('many', '{"items": [1, 2]}') as mapped \gset
+select pawl.set_context(traceparent => '');
+select is((select array_agg(traceparent) from pawl_dag.steps where task_uuid = :'mapped'), array[:'parent', :'parent'], 'mapped steps have it too');
+
+-- any table: timers and lost leases
+select pawl.define('fuse', 'stateDiagram-v2
+    [*] --> laid
+    laid --> lit : light
+    lit --> laid : lost
+    laid --> primed : prime
+    primed --> gone : after 1 millisecond
+    class lit owned');
+create table fuses (id int primary key, state text not null default 'laid', who text, lease timestamptz, due timestamptz, "trace parent" text, ts varchar(200));
+select pawl.enforce('fuses', 'state', 'fuse', history => true, owner => 'who', lease => 'lease', due => 'due', claim => '{light}', lapse => 'lost');
+select throws_ok($$select pawl.set_trace('fuses', 'nix')$$, '42703', 'column "nix" of table public.fuses does not exist', 'a column that is not there');
+select throws_ok($$select pawl.set_trace('fuses', 'due')$$, '42804', 'column "due" of table public.fuses cannot hold a trace', 'one that is no text');
+select throws_ok($$select pawl.set_trace('fuses', null, 'ts')$$, '22004', null, 'a state without its parent');
+select throws_ok($$select pawl.set_trace('pg_class', 'relname')$$, '42704', null, 'a table without a lifecycle');
+select pawl.set_trace('fuses', 'trace parent', 'ts');
+alter table fuses rename "trace parent" to tp;
+select is((select trace_columns from pawl.binding where relation = 'fuses'::regclass), '{tp,ts}', 'renames are followed');
+select throws_like($$alter table fuses drop column ts$$, '%ts%', 'a column that is named stays');
+insert into fuses (id, tp, ts) values (1, :'parent', 'rojo=1'), (2, null, null), (3, 'nonsense', 'rojo=1'), (4, :'parent', 'A=broken'), (5, :'parent', 'q="\');
+select results_eq($$select metadata from fuses_transitions order by subject_id$$,
+    format($$values (jsonb_build_object('traceparent', %L, 'tracestate', 'rojo=1')), (null), (null), (jsonb_build_object('traceparent', %1$L)), (jsonb_build_object('traceparent', %1$L, 'tracestate', 'q="\'))$$, :'parent'),
+    'rows begin in their own traces; what is none is left out');
+select is((select count(*) from pawl.claim(null::fuses, 'light', processor => 'p', lease => '1 ms', batch => 1)), 1::bigint, 'claimed');
+create function until_done(duty text, wanted bigint) returns bigint language plpgsql as $$
+declare
+    so_far bigint := 0;
+    more bigint;
+    patience constant timestamptz := clock_timestamp() + '10 s';
+begin
+    while so_far < wanted and clock_timestamp() < patience loop
+        execute format('select done from pawl.%I(''fuses'', 10)', duty) into more;
+        so_far := so_far + more;
+    end loop;
+    return so_far;
+end $$;
+select is(until_done('reap', 1), 1::bigint, 'the lease is over');
+select is((select metadata ->> 'traceparent' from fuses_transitions where subject_id = 1 and event = 'lost'), :'parent', 'the loss is in the trace of the row');
+update fuses set state = 'primed';
+select is(until_done('fire_due', 5), 5::bigint, 'timers fire');
+select is((select array_agg(subject_id order by subject_id) from fuses_transitions where to_state = 'gone' and metadata ->> 'traceparent' = :'parent'), '{1,4,5}', 'each in the trace of its row');
+insert into fuses (id, tp) values (6, :'parent');
+select pawl.fire('fuses', 6, 'light', metadata => '{"why": 1}') from pawl.set_context(processor => 'p');
+select is((select metadata from fuses_transitions where subject_id = 6 and most_recent), jsonb_build_object('traceparent', :'parent', 'why', 1), 'beside what is said of the move');
+select pawl.set_context(processor => '', traceparent => '00-11111111111111111111111111111111-2222222222222222-00');
+insert into fuses (id, tp) values (7, :'parent');
+select is((select metadata ->> 'traceparent' from fuses_transitions where subject_id = 7), '00-11111111111111111111111111111111-2222222222222222-00', 'who has a trace of his own moves rows in that');
+delete from fuses where id = 7;
+select pawl.set_context(traceparent => '');
+delete from fuses where id = 4;
+select is((select metadata ->> 'traceparent' from fuses_transitions where subject_id = 4 and to_state is null), :'parent', 'a deletion too');
+select pawl.set_trace('fuses', null);
+delete from fuses where id = 5;
+select is((select metadata from fuses_transitions where subject_id = 5 and to_state is null), null, 'and it can be taken off');
+select is_empty($$select * from pawl.verify('fuses')$$, 'the log is whole');
+
+-- functions of flows and of bulk operations
+create function reserve(arguments jsonb) returns jsonb language sql as $$ select jsonb_build_object('span', current_setting('pawl.traceparent')) $$;
+create table seen (n bigint, span text);
+create function grow(operation uuid, metadata jsonb, numbers bigint[], datas jsonb[]) returns table (row_number bigint, message text) language sql as
+    $$ insert into public.seen select u.n, current_setting('pawl.traceparent') from unnest(numbers) u(n); select 0::bigint, ''::text where false $$;
+select lives_ok($$select pawl_saga.define('{"flow": "linear", "name": "s", "children": [{"task": "one", "execute": "sql:public.reserve"}, {"task": "two", "execute": "sql:public.reserve"}]}')$$, 'a saga');
+select lives_ok($$select pawl_bulk.define('{"name": "b", "steps": [{"name": "grow", "handler": "sql:public.grow"}]}')$$, 'a bulk operation');
+select pawl.set_context(traceparent => :'parent', tracestate => 'rojo=1');
+select pawl_saga.start('s');
+select operation from pawl_bulk.submit('b', rows => '[{"a": 1}, {"a": 2}]') \gset
+select pawl.set_context(traceparent => '');
+create procedure finish_all() language plpgsql as $$ begin
+    for i in 1 .. 10 loop perform pawl_saga.run_sql_tasks(10); perform pawl_bulk.advance(); perform pawl_bulk.run_sql_rows(100); end loop;
+end $$;
+call finish_all();
+select is((select array_agg(state) from pawl_saga.tasks), '{SUCCESS,SUCCESS}', 'the flow is done');
+select is((select count(distinct result ->> 'span') from pawl_saga.tasks where result ->> 'span' ~ '^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$' and result ->> 'span' <> :'parent'), 2::bigint, 'each of its functions had a span in its trace');
+select is_empty($$select metadata from pawl_saga.task_transitions where metadata ->> 'traceparent' is null union all select metadata from pawl_saga.flow_transitions where metadata ->> 'traceparent' is null$$, 'and every move is in the trace');
+select is((select status from pawl_bulk.operations where operation = :'operation'), 'Completed', 'the operation is done');
+select is((select count(*) from seen where span ~ '^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$' and span <> :'parent'), 2::bigint, 'its function had a span in its trace');
+select is_empty($$select * from pawl_bulk.operation_transitions where metadata ->> 'traceparent' is null$$, 'every move of the operation is in it');
+select is((select count(*) from pawl_bulk.record_transitions t join seen s on s.n = t.row_number where t.to_state = 'Completed' and t.metadata ->> 'traceparent' = s.span), 2::bigint, 'and what became of its rows');
+select is(current_setting('pawl.traceparent') || current_setting('pawl.tracestate'), '', 'nothing is left behind');
 select * from finish();
 rollback;

@@ -14,6 +14,7 @@ for target in deps build install demo test bench clean help; do
     check "make help lists $target" grep -qE "^  make $target +[^ ]" <<<"$help"
 done
 
+check "without a word about it, it is this Debian's PostgreSQL" bash -c 'env -u PG_MAJOR -u PG_CONFIG -u MAKEFLAGS make | grep -q "PostgreSQL $(scripts/pg-major))"'
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 

@@ -105,10 +105,8 @@ my $load = IPC::Run::start(['pgbench', '-n', '-f', "$folder/work.sql\@8", '-f', 
 	'--max-tries=0', 'postgres'], '>', '/dev/null', '2>', \$complaints);
 $node->poll_query_until('postgres', "select count(*) > 1000 from job where state = 'done'")
 	or do { IPC::Run::pump_nb($load); die "the load stands still: $complaints" };
-my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-$node->kill9;
+kill_server($node);
 $load->finish;
-wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
 $node->start;
 is(one($node, "select count(*) > 1000 from job where state = 'done'"), 't', 'the postmaster was killed under load');
 in_order('after the postmaster was killed');

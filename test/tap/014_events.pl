@@ -143,13 +143,9 @@ $loading = load(600);
 $pruning = pgbench(600, 1, '-R', 10, '-f', "$folder/prune.sql");
 my $so_far = one($node, $sunk);
 $node->poll_query_until('postgres', "select count(*) > $so_far + 3000 from sink where consumer = 'alone'") or die 'the load stands still';
-my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-my @children = split /\n/, one($node, 'select pid from pg_stat_activity where pid <> pg_backend_pid()');
-$node->kill9;
 # a backend that waits for a lock whose holder has gone would wait for ever
-kill('KILL', @children);
+kill_server($node, split /\n/, one($node, 'select pid from pg_stat_activity where pid <> pg_backend_pid()'));
 eval { $_->[0]->finish } for @background;
-wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
 $node->start;
 @background = ();
 @reading = consumers();

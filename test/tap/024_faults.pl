@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Accidents;
 use FaultProxy;
 use PawlTest;
 use PawlPrograms;
@@ -28,116 +29,61 @@ my $tasks = 0;
 sub begin_task
 {
 	++$tasks;
-	my ($out, $err);
 	wait_until(sub {
-		(eval { $node->psql('postgres', "select pawl_dag.start_task('work', '{\"n\": $tasks}', identity_key => '$tasks')", stdout => \$out, stderr => \$err, on_error_die => 0) } // 1) == 0
-			|| $err =~ /tasks_namespace_name_identity_key_key/ }, 'a task that begins');
+		my ($begun, undef, $err) = tried($node, "select pawl_dag.start_task('work', '{\"n\": $tasks}', identity_key => '$tasks')");
+		$begun || $err =~ /tasks_namespace_name_identity_key_key/ }, 'a task that begins');
 	return;
 }
 
 my %program = (
-	example_worker => [ 'default', 4, 0.001, 600 ],
-	pawld => [ '--longest-poll-ms', 100 ],
+	example_worker => [ 'example_worker', 'default', 4, 0.001, 600 ],
+	pawld => [ 'pawld', '--longest-poll-ms', 100 ],
 );
-sub begin_through
-{
-	my ($proxy, $name) = @_;
-	local $PawlPrograms::through = $proxy->through;
-	return begin_program($node, $name, @{ $program{$name} });
-}
-
-# Accidents one after the other at a program.
-my %reached;
-sub accidents
-{
-	my ($proxy, $run, $name, $when, $what, @texts) = @_;
-	for my $text (@texts)
-	{
-		$proxy->arm([ $text, $when, $what eq 'program' ? $$run->{pid} : $what eq 'server' ? 'cut' : $what ]);
-		if ($text =~ /prune_events/)  # once a minute, and when the daemon begins
-		{
-			next if $what eq 'program';
-			end_program($$run, 'TERM');
-			$$run = begin_through($proxy, $name);
-		}
-		begin_task();
-		for my $round (1 .. 100)
-		{
-			last if $proxy->fired;
-			$$run->{harness}->pump_nb;
-			# some statements are sent in a new session only, others only when there is more to do
-			$proxy->cut_all if $round % 20 == 10;
-			begin_task() if $round % 20 == 0;
-			select undef, undef, undef, 0.05;
-		}
-		my $happened = $proxy->fired;
-		$reached{$name}{$text}++ if $happened;
-		if ($happened && $what eq 'server')
-		{
-			$node->kill9;
-			wait_until(sub { !-e $node->data_dir . '/postmaster.pid' || !kill 0, (split /\n/, PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid'))[0] },
-				'the end of the server');
-			$node->start;
-		}
-		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
-		next unless $what eq 'program';
-		eval { $$run->{harness}->kill_kill } unless $happened;
-		eval { $$run->{harness}->finish };
-		$$run = begin_through($proxy, $name);
-	}
-	$proxy->arm();
-	return;
-}
-
-my $socket = $node->host . '/.s.PGSQL.' . $node->port;
 for my $name (qw(example_worker pawld))
 {
 	my ($other) = grep { $_ ne $name } keys %program;
-	my $helper = begin_program($node, $other, @{ $program{$other} });
-	my $proxy = FaultProxy->new($socket);
-	my $run = begin_through($proxy, $name);
+	my $helper = begin_program($node, @{ $program{$other} });
+	# events are pruned once a minute, and when the daemon begins
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_task, at_start => qr/prune_events/);
 	# What it sends: in quiet, and after a loss.
 	begin_task() for 1 .. 3;
 	ok(all_ended($node, 'work'), "$name works through a proxy");
-	$proxy->arm([ $name eq 'pawld' ? 'SELECT tasks, NULL' : 'SELECT r.step_uuid', 'after', 'cut' ]);
+	$accidents->proxy->arm([ $name eq 'pawld' ? 'SELECT tasks, NULL' : 'SELECT r.step_uuid', 'after', 'cut' ]);
 	begin_task();
 	ok(all_ended($node, 'work'), 'and lives through a cut');
-	my @statements = $proxy->statements;
+	my @statements = $accidents->proxy->statements;
 	diag("$name sends " . @statements . ' statements') if $ENV{PAWL_LONG};
 	cmp_ok(scalar @statements, '>=', 7, "the statements of $name are known");
 
-	accidents($proxy, \$run, $name, 'before', 'cut', @statements);
-	accidents($proxy, \$run, $name, 'after', 'cut', @statements);
-	my @never = grep { !$reached{$name}{$_} } @statements;
-	is(join("\n", @never), '', "an accident at each statement of $name");
+	$accidents->happen($_, 'cut', @statements) for qw(before after);
+	is(join("\n", $accidents->missed(@statements)), '', "an accident at each statement of $name");
 	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)|pawl\.reap/ } @statements;
-	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
+	$accidents->happen($_, 'program', @telling) for qw(before after);
 	@telling = grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)/ } @telling unless $ENV{PAWL_LONG};
 	for my $when ($ENV{PAWL_LONG} ? qw(before after) : 'after')
 	{
-		accidents($proxy, \$run, $name, $when, 'backend', @telling);
-		accidents($proxy, \$run, $name, $when, 'server', @telling);
+		$accidents->happen($when, $_, @telling) for qw(backend server);
 	}
 
 	ok(all_ended($node, 'work'), "every task ends, after accidents at $name");
-	is(end_program($run, 'TERM'), 0, "$name ends well");
+	is(end_program($accidents->run, 'TERM'), 0, "$name ends well");
 	end_program($helper, 'TERM');
-	$proxy->end;
+	$accidents->proxy->end;
 }
 
 # The drain's statement is sent at the end only.
-my $proxy = FaultProxy->new($socket);
-my $daemon = begin_program($node, 'pawld', @{ $program{pawld} });
+my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
+my $daemon = begin_program($node, @{ $program{pawld} });
 for my $when (qw(before after))
 {
-	my $run = begin_through($proxy, 'example_worker');
+	my $run = begin_through($proxy, $node, @{ $program{example_worker} });
 	# a step may be over before anybody looks
 	wait_until(sub { begin_task(); one($node, q{select count(*) from pawl_dag.steps where state = 'in_progress'}) > 0 }, 'a step at work');
 	$proxy->arm([ 'SELECT pawl.abandon', $when, 'cut' ]);
 	is(end_program($run, 'TERM'), 0, "a drain that is cut $when it gives work back ends well");
 	is($proxy->fired, 1, 'and was cut');
 }
-my $worker = begin_program($node, 'example_worker', @{ $program{example_worker} });
+my $worker = begin_program($node, @{ $program{example_worker} });
 ok(all_ended($node, 'work'), 'every task ends');
 end_program($_, 'TERM') for $worker, $daemon;
 $proxy->end;

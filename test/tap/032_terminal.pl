@@ -3,9 +3,9 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
-use IO::Pty;
 use PawlTest;
 use PawlPrograms;
+use Terminal;
 use Test::More;
 
 my $node = new_cluster('main');
@@ -24,40 +24,14 @@ SQL
 define_template($node, '{"name": "line", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b"]}, {"name": "d", "dependencies": ["c"]}]}');
 my $task = one($node, q(select pawl_dag.start_task('line')));
 
-# The program on a terminal of its own, and what came over the wire so far.
-my $terminal = IO::Pty->new;
-my $user = one($node, 'select current_user');
-my $pid = fork // die "no fork: $!";
-if (!$pid)
-{
-	$terminal->make_slave_controlling_terminal;
-	my $slave = $terminal->slave;
-	open STDIN, '<&', $slave;
-	open STDOUT, '>&', $slave;
-	open STDERR, '>&', $slave;
-	delete $ENV{NO_COLOR};
-	@ENV{qw(PGHOST PGPORT PGDATABASE PGUSER TERM)} = ($node->host, $node->port, 'postgres', $user, 'xterm');
-	exec program('pawl'), 'follow', $task or POSIX::_exit(127);
-}
-$terminal->close_slave;
-END { local $?; kill 'KILL', $pid if $pid }
-$terminal->blocking(0);
-my $seen = '';
-sub seen
-{
-	my ($text) = @_;
-	wait_until(sub { sysread $terminal, $seen, 4096, length $seen; $seen =~ $text }, "the terminal shows $text");
-	return;
-}
+my $terminal = Terminal->new($node, 'pawl', 'follow', $task);
 for my $done (0 .. 3)
 {
-	seen(qr{ $done/4  });
+	$terminal->shows(qr{ $done/4  });
 	$node->safe_psql('postgres', 'select step()');
 }
-seen(qr{ 4/4  complete\r\n});
-waitpid $pid, 0;
-is($?, 0, 'follow ends well');
-$pid = 0;
+my $seen = $terminal->shows(qr{ 4/4  complete\r\n});
+is($terminal->status, 0, 'follow ends well');
 
 my @frames = split /\r\033\[K/, $seen;
 is(shift @frames, '', 'each picture of the bar takes the place of the one before');

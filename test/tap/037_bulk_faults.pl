@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Accidents;
 use FaultProxy;
 use PawlTest;
 use PawlPrograms;
@@ -36,123 +37,54 @@ my $operations = 0;
 sub begin_operation
 {
 	++$operations;
-	wait_until(sub { (eval { $node->psql('postgres', "select pawl_bulk.signal(operation, 'row-1') from pawl_bulk.submit('faults', rows => '$rows', idempotency_key => '$operations')", on_error_die => 0, stderr => \my $err) } // 1) == 0 },
-		'an operation that begins');
+	asked($node, "select pawl_bulk.signal(operation, 'row-1') from pawl_bulk.submit('faults', rows => '$rows', idempotency_key => '$operations')");
 	return;
 }
 
-# A psql that finds no server ends before it has read the query, and the write to it fails: hence eval.
 # What people outside do: signals for rows that wait, a retry of what failed. Each once more does no harm.
 sub attend
 {
-	eval { $node->psql('postgres', q{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index) where w.kind = 'signal' order by k.operation, k.key;
-		select pawl_bulk.retry(o.operation) from pawl_bulk.operations o where o.status = 'CompletedWithErrors' and o.retry_count = 0 and o.definition = 'faults'},
-		on_error_die => 0, stderr => \my $err, stdout => \my $out) };
+	tried($node, q{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index) where w.kind = 'signal' order by k.operation, k.key;
+		select pawl_bulk.retry(o.operation) from pawl_bulk.operations o where o.status = 'CompletedWithErrors' and o.retry_count = 0 and o.definition = 'faults'});
 	return;
 }
 
 sub all_at_rest
 {
-	my ($open, $err);
-	wait_until(sub { attend(); (eval { $node->psql('postgres', q{select count(*) from pawl_bulk.operations where completed_at is null or retry_count = 0}, stdout => \$open, stderr => \$err, on_error_die => 0) } // 1) == 0 && $open eq '0' }, 'all operations to end');
-	return 1;
+	return wait_until(sub { attend(); asked($node, q{select count(*) from pawl_bulk.operations where completed_at is null or retry_count = 0}) eq '0' }, 'all operations to end');
 }
 
-my %program = (example_devices => [ 600, 200 ], pawld => [ '--longest-poll-ms', 100, '--batch', 3 ]);
-sub begin_through
-{
-	my ($proxy, $name) = @_;
-	local $PawlPrograms::through = $proxy->through;
-	return begin_program($node, $name, @{ $program{$name} });
-}
-
-sub server_dies
-{
-	$node->kill9;
-	wait_until(sub { !-e $node->data_dir . '/postmaster.pid' || !kill 0, (split /\n/, PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid'))[0] }, 'the end of the server');
-	$node->start;
-	return;
-}
-
-# By the process that the server begins anew after a crash. Between the end of a backend and that it still answers.
-sub life
-{
-	my $pid = '';
-	wait_until(sub { (eval { $node->psql('postgres', q{select pid from pg_stat_activity where backend_type = 'checkpointer'}, stdout => \$pid, stderr => \my $err, on_error_die => 0) } // 1) == 0 && $pid ne '' },
-		'an answer');
-	return $pid;
-}
-
-my %reached;
-sub accidents
-{
-	my ($proxy, $run, $name, $when, $what, @texts) = @_;
-	for my $text (@texts)
-	{
-		my $life = life();
-		$proxy->arm([ $text, $when, $what eq 'program' ? $$run->{pid} : $what eq 'server' ? 'cut' : $what ]);
-		if ($text =~ /prune_events/)  # once a minute, and when the daemon begins
-		{
-			next if $what eq 'program';
-			end_program($$run, 'TERM');
-			$$run = begin_through($proxy, $name);
-		}
-		begin_operation();
-		for my $round (1 .. 200)
-		{
-			last if $proxy->fired;
-			$$run->{harness}->pump_nb;
-			# some statements are sent in a new session only, others only when there is more to do
-			$proxy->cut_all if $round % 40 == 20;
-			begin_operation() if $round % 40 == 0;
-			attend() if $round % 5 == 0;
-			select undef, undef, undef, 0.02;
-		}
-		my $happened = $proxy->fired;
-		$reached{$name}{$text}++ if $happened;
-		server_dies() if $happened && $what eq 'server';
-		wait_until(sub { life() ne $life }, 'the server to begin again') if $happened && $what eq 'backend';
-		next unless $what eq 'program';
-		eval { $$run->{harness}->kill_kill } unless $happened;
-		eval { $$run->{harness}->finish };
-		$$run = begin_through($proxy, $name);
-	}
-	$proxy->arm();
-	return;
-}
-
-my $socket = $node->host . '/.s.PGSQL.' . $node->port;
+my %program = (example_devices => [ 'example_devices', 600, 200 ], pawld => [ 'pawld', '--longest-poll-ms', 100, '--batch', 3 ]);
 for my $name (qw(example_devices pawld))
 {
-	my @helpers = map { begin_program($node, $_, @{ $program{$_} }) } qw(pawld example_devices);
-	my $proxy = FaultProxy->new($socket);
-	my $run = begin_through($proxy, $name);
+	my @helpers = map { begin_program($node, @{ $program{$_} }) } qw(pawld example_devices);
+	# events are pruned once a minute, and when the daemon begins
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_operation, meanwhile => \&attend, at_start => qr/prune_events/);
 	begin_operation() for 1 .. 3;
 	ok(all_at_rest(), "$name works through a proxy");
-	$proxy->arm([ $name eq 'pawld' ? 'SELECT done' : 'SELECT * FROM pawl_bulk.claim', 'after', 'cut' ]);
+	$accidents->proxy->arm([ $name eq 'pawld' ? 'SELECT done' : 'SELECT * FROM pawl_bulk.claim', 'after', 'cut' ]);
 	begin_operation();
 	ok(all_at_rest(), 'and lives through a cut');
-	my @statements = $proxy->statements;
+	my @statements = $accidents->proxy->statements;
 	diag("$name sends:\n" . join("\n", @statements)) if $ENV{PAWL_LONG};
 	my @telling = grep { /pawl_bulk\.|heartbeat|pawl\.(reap|fire_due)/ } @statements;
 	cmp_ok(scalar @telling, '>=', $name eq 'pawld' ? 6 : 3, "the statements of $name are known");
 	@telling = @statements if $ENV{PAWL_LONG};
-	accidents($proxy, \$run, $name, 'before', 'cut', @telling);
-	accidents($proxy, \$run, $name, 'after', 'cut', @telling);
-	is(join("\n", grep { !$reached{$name}{$_} } @telling), '', "an accident at each statement of $name");
+	$accidents->happen($_, 'cut', @telling) for qw(before after);
+	is(join("\n", $accidents->missed(@telling)), '', "an accident at each statement of $name");
 	@telling = grep { /claim|report|advance|work_sql_rows|pawl\.reap/ } @telling unless $ENV{PAWL_LONG};
-	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
-	accidents($proxy, \$run, $name, 'after', 'backend', @telling);
-	accidents($proxy, \$run, $name, 'after', 'server', grep { $ENV{PAWL_LONG} || /claim|report|advance/ } @telling);
+	$accidents->happen($_, 'program', @telling) for qw(before after);
+	$accidents->happen('after', 'backend', @telling);
+	$accidents->happen('after', 'server', grep { $ENV{PAWL_LONG} || /claim|report|advance/ } @telling);
 	ok(all_at_rest(), "every operation ends, after accidents at $name");
-	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $run, @helpers;
-	$proxy->end;
+	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $accidents->run, @helpers;
+	$accidents->proxy->end;
 }
 
 # Signals and retries that are cut off, from the command line; who sends them again gets the answer that counts.
-my @programs = map { begin_program($node, $_, @{ $program{$_} }) } qw(pawld pawld example_devices example_devices);
-my $proxy = FaultProxy->new($socket);
-sub pawl_through { local $PawlPrograms::through = $proxy->through; my $run = begin_program($node, 'pawl', @_); return (end_program($run), $run->{out}) }
+my @programs = map { begin_program($node, @{ $program{$_} }) } qw(pawld pawld example_devices example_devices);
+my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
+sub pawl_through { my $run = begin_through($proxy, $node, 'pawl', @_); return (end_program($run), $run->{out}) }
 for my $case ([ 'before', 'cut', 0, 0 ], [ 'after', 'cut', 1, 3 ], [ 'after', 'backend', 1, 3 ], [ 'after', 'server', 1, 3 ])
 {
 	my ($when, $what, $signalled, $retried) = @$case;
@@ -164,12 +96,12 @@ for my $case ([ 'before', 'cut', 0, 0 ], [ 'after', 'cut', 1, 3 ], [ 'after', 'b
 		my ($command, $again, @more) = @$act;
 		wait_until(sub { $node->psql('postgres', qq{select pawl_bulk.signal(k.operation, k.key) from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index) where w.kind = 'signal' and k.operation = '$operation'});
 			one($node, "select status from pawl_bulk.operations where operation = '$operation'") eq 'CompletedWithErrors' }, 'rest') if $command eq 'retry';
-		my $life = life();
+		my $life = server_life($node);
 		$proxy->arm([ $command eq 'signal' ? 'SELECT pawl_bulk.signal' : 'SELECT * FROM pawl_bulk.retry', $when, $what eq 'server' ? 'cut' : $what ]);
 		is((pawl_through('bulk', $command, $operation, @more))[0], 4, "$command, cut off $when it was done ($what): exit status");
 		ok(wait_until(sub { $proxy->fired == 1 }, 'the proxy to tell of it'), 'there was an accident');
-		server_dies() if $what eq 'server';
-		wait_until(sub { life() ne $life }, 'the server to begin again') if $what eq 'backend';
+		if ($what eq 'server') { kill_server($node); $node->start }
+		wait_until(sub { server_life($node) ne $life }, 'the server to begin again') if $what eq 'backend';
 		is((pawl_through('bulk', $command, $operation, @more))[0], $again, "$command, again");
 	}
 }

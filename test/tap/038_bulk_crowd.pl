@@ -44,15 +44,6 @@ push @kinds, ([ 'example_devices', 800, 100 ]) x 4;
 sub begin_one { my ($i) = @_; $crowd[$i] = begin_program($node, @{ $kinds[$i] }); return }
 begin_one($_) for 0 .. $#kinds;
 
-# Asks until the server answers. A psql that finds none ends before it has read the query, and the write to it fails.
-sub asked
-{
-	my ($query) = @_;
-	my ($out, $err);
-	wait_until(sub { (eval { $node->psql('postgres', $query, stdout => \$out, stderr => \$err, on_error_die => 0) } // 1) == 0 }, 'an answer');
-	return $out;
-}
-
 # Stops a worker, if it can be, with rows in hand; how many.
 sub rows_in_hand
 {
@@ -62,7 +53,7 @@ sub rows_in_hand
 		kill 'STOP', $run->{pid};
 		$run->{harness}->pump_nb;
 		my ($name) = $run->{err} =~ /.*works as (\S+)/s;
-		my $rows = $name ? asked("select count(*) from pawl_bulk.work where worker = '$name'") : 0;
+		my $rows = $name ? asked($node, "select count(*) from pawl_bulk.work where worker = '$name'") : 0;
 		return $rows if $rows;
 		kill 'CONT', $run->{pid};
 		select undef, undef, undef, 0.01;
@@ -77,20 +68,18 @@ sub accident
 	my $what = $turn % 5;
 	if ($turn++ % 9 == 8)
 	{
-		$node->kill9;
-		wait_until(sub { !-e $node->data_dir . '/postmaster.pid' || !kill 0, (split /\n/, PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid'))[0] }, 'the end of the server');
+		kill_server($node);
 		$node->start;
 	}
 	elsif ($what == 4)
 	{
-		my $pid = asked(q{select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() and query ~ 'pawl_bulk' order by state, random() limit 1});
-		my $life = 'select pid from pg_stat_activity where backend_type = \'checkpointer\'';
-		my $before = asked($life);
+		my $pid = asked($node, q{select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() and query ~ 'pawl_bulk' order by state, random() limit 1});
+		my $life = server_life($node);
 		# The server begins again, unless the backend had ended by itself just now.
-		for (1 .. ($pid && kill('KILL', $pid) ? 50 : 0))
+		my $rounds = $pid && kill('KILL', $pid) ? 50 : 0;
+		for (1 .. $rounds)
 		{
-			my $now = asked($life);
-			last if $now ne '' && $now ne $before;
+			last if server_life($node) ne $life;
 			select undef, undef, undef, 0.1;
 		}
 	}
@@ -114,9 +103,9 @@ sub alive
 # People outside send signals, and somebody looks whether everything is right, which is one statement: one moment.
 sub look
 {
-	asked(q{select count(pawl_bulk.signal(k.operation, k.key)) from (select k.operation, k.key from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index)
+	asked($node, q{select count(pawl_bulk.signal(k.operation, k.key)) from (select k.operation, k.key from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index)
 		where w.kind = 'signal' order by k.operation, k.key limit 500) k});
-	$found .= asked('select * from pawl_bulk.verify()');
+	$found .= asked($node, 'select * from pawl_bulk.verify()');
 	++$looks;
 	alive();
 	return;
@@ -127,13 +116,13 @@ sub phase
 	my ($name, $more, $kills) = @_;
 	my $count = 'select count(*) from pawl_bulk.record_transitions_log';
 	my $open = q{select count(*) from pawl_bulk.operations where completed_at is null};
-	my $begun = asked($count);
+	my $begun = asked($node, $count);
 	for my $i (1 .. $kills)
 	{
-		wait_until(sub { look(); asked($count) > $begun + $more * $i / ($kills + 1) || asked($open) eq '0' }, "work in $name");
+		wait_until(sub { look(); asked($node, $count) > $begun + $more * $i / ($kills + 1) || asked($node, $open) eq '0' }, "work in $name");
 		accident();
 	}
-	wait_until(sub { look(); asked($open) eq '0' }, "the end of $name");
+	wait_until(sub { look(); asked($node, $open) eq '0' }, "the end of $name");
 	return;
 }
 
@@ -143,20 +132,20 @@ for my $path (@files)
 	is(end_program($run), 0, "$path comes in") or diag($run->{err});
 }
 # Validation has its accidents too; rows are validated in batches of --batch.
-wait_until(sub { look(); asked(q{select count(*) from pawl_bulk.validations}) > $rows / 4 }, 'validation');
+wait_until(sub { look(); asked($node, q{select count(*) from pawl_bulk.validations}) > $rows / 4 }, 'validation');
 accident() for 1 .. 2;
 my $valid = $rows - @invalid;
 phase('the first run', 2 * 15 * $valid, 13);
 my $half = grep { $_ % 2 == 1 } 1 .. $rows;
 is(one($node, q{select string_agg(distinct concat_ws(' ', status, total_rows, failed_rows), ',') from pawl_bulk.status}),
 	join(' ', 'CompletedWithErrors', $rows, @invalid + @unknown + $half - grep({ $_ % 2 == 1 } @unknown)), 'both operations end, with what failed');
-asked(q{insert into public.opened values (now())});
-asked(q{select pawl_bulk.retry(operation) from pawl_bulk.operations where status = 'CompletedWithErrors' order by operation});
+asked($node, q{insert into public.opened values (now())});
+asked($node, q{select pawl_bulk.retry(operation) from pawl_bulk.operations where status = 'CompletedWithErrors' order by operation});
 phase('the retry', 3 * $half, 7);
 is($found, '', "verify found nothing while everything moved, $looks times");
 cmp_ok($killed, '>=', 10, "$killed accidents");
 cmp_ok($in_hand, '>', 0, "$in_hand rows were in the hands of workers who were killed");
-wait_until(sub { alive(); asked(q{select count(*) from pawl_bulk.work}) eq '0' }, 'nothing to do');
+wait_until(sub { alive(); asked($node, q{select count(*) from pawl_bulk.work}) eq '0' }, 'nothing to do');
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @crowd;
 
 is(one($node, q{select string_agg(distinct concat_ws(' ', status, total_rows, successful_rows, failed_rows, retry_count), ',') from pawl_bulk.status}),

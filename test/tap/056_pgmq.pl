@@ -1,11 +1,12 @@
-# Workers that PGMQ tells of work. The extension is not in Debian, so its functions are stood in for by some with the same names, arguments and
-# results, and no more than what its documentation says of them (pgmq.sql): what is tested is pawl's side.
+# Workers that PGMQ tells of work: the extension where the server has it; it is not in Debian, so elsewhere functions with the same names, overloads,
+# arguments, results and tables stand in for it (pgmq.sql).
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use FaultProxy;
 use Messages;
+use Pgmq;
 use PawlTest;
 use PawlPrograms;
 use Test::More;
@@ -16,15 +17,15 @@ my %settings = (PAWL_PROVIDER => 'pgmq');
 
 # Not installed: said, and done without.
 my $daemon = publisher($node, \%settings, alone => 1);
-my $worker = told_worker($node, \%settings, alone => 1);
-log_has($worker, qr/no messages, work is looked for instead: .*pgmq/);
 log_has($daemon, qr/consumer made/);
 begin_tasks($node, 10);
-all_done($node, 'without the extension');
 log_has($daemon, qr/nothing is published.*pgmq/);
+my $worker = told_worker($node, \%settings, alone => 1);
+log_has($worker, qr/no messages, work is looked for instead: .*pgmq/);
+all_done($node, 'without the extension');
 
 # Installed while they run.
-$node->safe_psql('postgres', fixture('pgmq.sql'));
+install_pgmq($node);
 log_has($worker, qr/messages come from pgmq/);
 my $queue = one($node, 'select queue_name from pgmq.list_queues()');
 like($queue, qr{^pawl_pawl_dag_steps_defaul_[0-9a-f]{16}$}, "the queue has a name that PGMQ allows");

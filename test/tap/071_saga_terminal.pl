@@ -5,9 +5,9 @@ use utf8;
 use Encode qw(decode_utf8);
 use FindBin;
 use lib $FindBin::Bin;
-use IO::Pty;
 use PawlTest;
 use PawlPrograms;
+use Terminal;
 use Test::More;
 
 my $node = new_cluster('main');
@@ -21,43 +21,15 @@ select pawl_saga.define('{"flow": "linear", "name": "trip", "children": [{"task"
 SQL
 my $flow = one($node, q(select pawl_saga.start('trip')));
 
-# The program on a terminal of its own, and what came over the wire so far.
-my $terminal = IO::Pty->new;
-my $user = one($node, 'select current_user');
-my $pid = fork // die "no fork: $!";
-if (!$pid)
-{
-	$terminal->make_slave_controlling_terminal;
-	my $slave = $terminal->slave;
-	open STDIN, '<&', $slave;
-	open STDOUT, '>&', $slave;
-	open STDERR, '>&', $slave;
-	delete $ENV{NO_COLOR};
-	@ENV{qw(PGHOST PGPORT PGDATABASE PGUSER TERM)} = ($node->host, $node->port, 'postgres', $user, 'xterm');
-	exec program('pawl'), 'saga', 'follow', $flow or POSIX::_exit(127);
-}
-$terminal->close_slave;
-END { local $?; kill 'KILL', $pid if $pid }
-$terminal->blocking(0);
-my $seen = '';
-sub seen
-{
-	my ($text) = @_;
-	wait_until(sub { sysread $terminal, $seen, 4096, length $seen; $seen =~ $text }, "the terminal shows $text");
-	return;
-}
-seen(qr{ 0/2  RUNNING});
+my $terminal = Terminal->new($node, 'pawl', 'saga', 'follow', $flow);
+$terminal->shows(qr{ 0/2  RUNNING});
 $node->safe_psql('postgres', q(select step('{"result": 1}')));
-seen(qr{ 1/2  RUNNING});
+$terminal->shows(qr{ 1/2  RUNNING});
 $node->safe_psql('postgres', q(select step('{"failure": {"message": "full"}}')));
-seen(qr{hotel.*FAILURE.* \d/2  RUNNING}s);
+$terminal->shows(qr{hotel.*FAILURE.* \d/2  RUNNING}s);
 $node->safe_psql('postgres', q(select step('{}') from generate_series(1, 2)));
-seen(qr{ \d/2  REVERTED\r\n});
-waitpid $pid, 0;
-is($? >> 8, 1, 'follow ends with 1 for a flow that was reverted');
-$pid = 0;
-
-$seen = decode_utf8($seen);
+my $seen = decode_utf8($terminal->shows(qr{ \d/2  REVERTED\r\n}));
+is($terminal->status, 1, 'follow ends with 1 for a flow that was reverted');
 # What a terminal shows in the end: a carriage return begins the line anew, the sequence after it wipes it.
 my $screen = join "\n", map { s/.*\r//sr } split /\n/, $seen =~ s/\r\n/\n/gr =~ s/\r\033\[K/\r/gr;
 $screen =~ s/\033\[[0-9;]*m//g;

@@ -5,10 +5,9 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
-use FaultProxy;
+use Accidents;
 use PawlTest;
 use PawlPrograms;
-use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_cluster('main', conf => 'max_connections = 80');
@@ -25,89 +24,37 @@ my $trips = 0;
 sub begin_trip
 {
 	++$trips;
-	wait_until(sub { (eval { $node->psql('postgres', "insert into pawl_saga.jobs (job_uuid, board, name, flow, inputs) values (md5('$trips')::uuid, 'trips', '$trips', 'trip', '{\"trip\": $trips}') on conflict do nothing",
-		on_error_die => 0, stderr => \my $err) } // 1) == 0 }, 'a job that is posted');
+	asked($node, "insert into pawl_saga.jobs (job_uuid, board, name, flow, inputs) values (md5('$trips')::uuid, 'trips', '$trips', 'trip', '{\"trip\": $trips}') on conflict do nothing");
 	return;
 }
-sub all_done
-{
-	my $open;
-	return wait_until(sub { (eval { $node->psql('postgres', q{select count(*) from pawl_saga.jobs where state <> 'COMPLETE'}, stdout => \$open, stderr => \my $err, on_error_die => 0) } // 1) == 0 && $open eq '0' }, 'all jobs to end');
-}
+sub all_done { return wait_until(sub { asked($node, q{select count(*) from pawl_saga.jobs where state <> 'COMPLETE'}) eq '0' }, 'all jobs to end') }
 
-my %program = (example_travel => [ 5, 450 ], example_conductor => [ 450, 3 ], pawld => [ '--longest-poll-ms', 50 ]);
+my %program = (example_travel => [ 'example_travel', 5, 450 ], example_conductor => [ 'example_conductor', 450, 3 ], pawld => [ 'pawld', '--longest-poll-ms', 50 ]);
 my %telling = (example_travel => qr/pawl_saga\.|pawl\.heartbeat/, example_conductor => qr/pawl_saga\.|pawl\.(?:claim|heartbeat)/, pawld => qr/run_sql_tasks|begin_attempts|pawl\.reap/);
 my %gravest = (example_travel => qr/pawl_saga\.(?:claim|report)/, example_conductor => qr/pawl\.claim|start|consume/, pawld => qr/run_sql_tasks|begin_attempts/);
-sub begin_through
-{
-	my ($proxy, $name) = @_;
-	local $PawlPrograms::through = $proxy->through;
-	return begin_program($node, $name, @{ $program{$name} });
-}
-sub server_dies
-{
-	$node->kill9;
-	wait_until(sub { !-e $node->data_dir . '/postmaster.pid' || !kill 0, (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] }, 'the end of the server');
-	$node->start;
-	return;
-}
-
-my %reached;
-sub accidents
-{
-	my ($proxy, $run, $name, $when, $what, @texts) = @_;
-	for my $text (@texts)
-	{
-		$proxy->arm([ $text, $when, $what eq 'program' ? $$run->{pid} : $what eq 'server' ? 'cut' : $what ]);
-		begin_trip();
-		for my $round (1 .. 200)
-		{
-			last if $proxy->fired;
-			$$run->{harness}->pump_nb;
-			# some statements are sent in a new session only, others only when there is more to do
-			$proxy->cut_all if $round % 40 == 20;
-			begin_trip() if $round % 20 == 0;
-			select undef, undef, undef, 0.02;
-		}
-		my $happened = $proxy->fired;
-		$reached{$name}{$text}++ if $happened;
-		server_dies() if $happened && $what eq 'server';
-		$node->poll_query_until('postgres', 'select true') if $what eq 'backend';
-		next unless $what eq 'program';
-		eval { $$run->{harness}->kill_kill } unless $happened;
-		eval { $$run->{harness}->finish };
-		$$run = begin_through($proxy, $name);
-	}
-	$proxy->arm();
-	return;
-}
-
-my $socket = $node->host . '/.s.PGSQL.' . $node->port;
 for my $name (qw(example_travel example_conductor pawld))
 {
-	my @helpers = map { begin_program($node, $_, @{ $program{$_} }) } sort keys %program;
-	my $proxy = FaultProxy->new($socket);
-	my $run = begin_through($proxy, $name);
+	my @helpers = map { begin_program($node, @{ $program{$_} }) } sort keys %program;
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_trip);
 	begin_trip() for 1 .. 4;
 	ok(all_done(), "$name works through a proxy");
 	end_program($_, 'TERM') for grep { $_->{name} eq $name } @helpers;
 	@helpers = grep { $_->{name} ne $name } @helpers;
 	begin_trip() for 1 .. 6;
 	ok(all_done(), 'and alone');
-	my @statements = $proxy->statements;
+	my @statements = $accidents->proxy->statements;
 	diag("$name sends:\n" . join("\n", @statements)) if $ENV{PAWL_LONG};
 	my @telling = grep { $_ =~ $telling{$name} } @statements;
 	cmp_ok(scalar @telling, '>=', 3, "the statements of $name are known");
 	@telling = @statements if $ENV{PAWL_LONG};
-	accidents($proxy, \$run, $name, $_, 'cut', @telling) for qw(before after);
-	is(join("\n", grep { !$reached{$name}{$_} } @telling), '', "an accident at each statement of $name");
+	$accidents->happen($_, 'cut', @telling) for qw(before after);
+	is(join("\n", $accidents->missed(@telling)), '', "an accident at each statement of $name");
 	@telling = grep { $_ =~ $gravest{$name} } @telling unless $ENV{PAWL_LONG};
-	accidents($proxy, \$run, $name, $_, 'program', @telling) for qw(before after);
-	accidents($proxy, \$run, $name, 'after', 'backend', @telling);
-	accidents($proxy, \$run, $name, 'after', 'server', @telling);
+	$accidents->happen($_, 'program', @telling) for qw(before after);
+	$accidents->happen('after', $_, @telling) for qw(backend server);
 	ok(all_done(), "every job is done, after accidents at $name");
-	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $run, @helpers;
-	$proxy->end;
+	is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for $accidents->run, @helpers;
+	$accidents->proxy->end;
 }
 
 note("$trips trips");

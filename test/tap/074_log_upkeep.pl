@@ -38,6 +38,32 @@ my $daemon = begin_program($node, 'pawld', '--longest-poll-ms', 100);
 $node->safe_psql('postgres', q(select pawl.keep_log('silent', '0')));
 ok($node->poll_query_until('postgres', 'select count(*) = 2500 from silent_transitions'), 'a daemon that runs already does it too');
 is(end_program($daemon, 'TERM'), 0, 'it ends well') or diag($daemon->{err});
+
+# Audits, and two lifecycles on a table: each is a duty with a name of its own.
+$node->safe_psql('postgres', <<'SQL');
+create table doubled (id int primary key, state text not null default 'packed', paid text not null default 'packed');
+select pawl.enforce('doubled', c, 'parcel', history => true), pawl.audit('doubled', '{"sent": true}', state_column => c) from unnest(array['state', 'paid']::name[]) c;
+insert into doubled (id) select generate_series(1, 100);
+update doubled set state = 'sent', paid = 'sent';
+select pawl.keep_audit('doubled', '0', c) from unnest(array['state', 'paid']::name[]) c;
+SQL
+$daemon = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-format', 'json', '--skip', 'tend_logs doubled paid');
+wait_until(sub { $daemon->{harness}->pump_nb; $daemon->{err} =~ /"port":(\d+)/ }, 'the port of pawld');
+my ($port) = $daemon->{err} =~ /"port":(\d+)/;
+my $metrics;
+wait_until(sub { (undef, $metrics) = http_get($port, '/metrics'); $metrics =~ /^pawld_duty_rows_total\{duty="tend_logs doubled state"\} 100$/m }, 'the results of one lifecycle');
+unlike($metrics, qr/tend_logs doubled(?: paid)?"/, 'a duty of a table with two lifecycles is called by the column, and left by that name');
+like($metrics, qr/"tend_logs asked"/, 'where there is one, the table will do');
+is(end_program($daemon, 'TERM'), 0, 'it ends well') or diag($daemon->{err});
+is(one($node, 'select (select count(*) from doubled_result_audit) || $$ $$ || (select count(*) from doubled_paid_result_audit)'), '0 100', 'results of one lifecycle were pruned');
+
+# All at once by hand: what fails is told, and the others are done.
+$node->safe_psql('postgres', q(insert into pawl.log_upkeep (log, period) values ('months_transitions', 'year')));
+my ($status, $out, $err) = $node->psql('postgres', 'select done from pawl.tend_logs()');
+is("$status $out", '0 100', 'one log cannot be tended, the others are');
+like($err, qr/WARNING:  public.months_transitions was not tended: partition .* would overlap.*tend_logs\('public.months'/s, 'and it is told which');
+is(one($node, 'select count(*) from doubled_paid_result_audit'), 0, 'what was done stays');
+$node->safe_psql('postgres', q(select pawl.keep_log('months', null, period => 'day', ahead => 2)));
 is(end_program(begin_program($node, 'pawld', '--once', '--skip', 'tend_logs')), 0, 'and can be told to leave it');
 
 $node->safe_psql('postgres', 'create database copy');
@@ -45,7 +71,7 @@ my $dump = PostgreSQL::Test::Utils::tempdir . '/dump';
 $node->command_ok([ 'pg_dump', '-h', $node->host, '-p', $node->port, '-Fc', '-f', $dump, 'postgres' ], 'pg_dump');
 $node->command_ok([ 'pg_restore', '-h', $node->host, '-p', $node->port, '--exit-on-error', '-d', 'copy', $dump ], 'pg_restore');
 my $declared = q(select string_agg(concat_ws(' ', log, keep, only_terminal, period, ahead), ', ' order by log::text) from pawl.log_upkeep);
-is(one($node, $declared, 'copy'), 'asked_transitions 00:00:00 t 3, months_transitions t day 2, silent_transitions 00:00:00 t 3', 'what was declared is there');
+is(one($node, $declared, 'copy'), 'asked_transitions 00:00:00 t 3, doubled_paid_result_audit 00:00:00 t 3, doubled_result_audit 00:00:00 t 3, months_transitions t day 2, silent_transitions 00:00:00 t 3', 'what was declared is there');
 is(one($node, 'select done from pawl.tend_logs()', 'copy'), 0, 'and can be done');
 sound($node, 'the copy', 'copy');
 sound($node, 'the original');

@@ -85,6 +85,24 @@ is(one($node, "select takeovers from pawl_bulk.work where operation = '$slow'"),
 $run->{run}->kill_kill;
 is(one($node, "select pawl_bulk.cancel('$slow')"), 't', 'it can be cancelled');
 
+# Notices: one try each, and the others are delivered.
+$node->safe_psql('postgres', <<'SQL');
+create table public.told (key text);
+create function public.tell(notice jsonb) returns void language sql as $$ insert into public.told values (notice ->> 'key') $$;
+create function public.tell_slowly(notice jsonb) returns void language plpgsql as $$ begin perform pg_sleep(600); end $$;
+create function public.tell_deadly(notice jsonb) returns void language plpgsql as $$ begin perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(600); end $$;
+select pawl_bulk.cancel(operation) from pawl_bulk.submit('first', rows => '[]', notifications => '[{"channel": "sql", "target": "public.tell_slowly", "triggers": ["cancelled"]},
+    {"channel": "sql", "target": "public.tell_deadly", "triggers": ["cancelled"]}, {"channel": "sql", "target": "public.tell", "triggers": ["cancelled"]}]');
+update pawl_bulk.notices set max_tries = 2;
+SQL
+wait_until(sub {
+	sqlstate_of($node, "set statement_timeout = '400 ms'; $_;") for q{call pawl_bulk.work_sql_notices(10, '50 ms')}, 'select from pawl.reap()', 'select from pawl.fire_due()';
+	$node->safe_psql('postgres', q{update pawl_bulk.notices set due = clock_timestamp() where due is not null});
+	one($node, q{select count(*) from pawl_bulk.notices where ended_at is null and state <> 'failed'}) == 0 }, 'the notices to end');
+is(one($node, q{select string_agg(target || ' ' || state || ' ' || tries, ', ' order by target) from pawl_bulk.notices}), 'public.tell delivered 1, public.tell_deadly failed 2, public.tell_slowly failed 2',
+	'each notice has its tries, and the good one is delivered');
+is(one($node, 'select count(*) from public.told'), 1, 'once');
+
 refused($node, 'begin; call pawl_bulk.work_sql_rows();', '2D000', 'the duty commits, so it is not for inside a transaction');
 refused($node, 'call pawl_bulk.work_sql_rows(0)', '22023', 'nor for no row');
 no_crash($node);

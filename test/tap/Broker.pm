@@ -22,9 +22,10 @@ END { local $?; CORE::kill 'KILL', map { (children($_), $_) } keys %running if %
 
 sub there { return -x "$bin/rabbitmq-server" }
 
+# conf: more lines of its configuration.
 sub new
 {
-	my ($class) = @_;
+	my ($class, %options) = @_;
 	my $folder = PostgreSQL::Test::Utils::tempdir_short();
 	my %self = (folder => $folder, map { $_ => PostgreSQL::Test::Cluster::get_free_port() } qw(port tls_port distribution epmd_port));
 	my $self = bless \%self, $class;
@@ -44,6 +45,7 @@ disk_free_limit.absolute = 10MB
 log.file.level = warning
 log.console = false
 CONF
+	append_to_file("$folder/rabbitmq.conf", $options{conf}) if $options{conf};
 	append_to_file("$folder/plugins", "[].\n");
 	$self->{environment} = {
 		HOME => $folder,
@@ -125,6 +127,10 @@ sub kill
 	ended($self->{server});
 	return;
 }
+
+# Neither dead nor alive; until it is thawed.
+sub freeze { my ($self) = @_; CORE::kill 'STOP', $self->{pid}; return }
+sub thaw { my ($self) = @_; CORE::kill 'CONT', $self->{pid}; return }
 
 # With everything that it had.
 sub forget { my ($self) = @_; remove_tree("$self->{folder}/data"); return }

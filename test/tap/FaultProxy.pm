@@ -43,19 +43,20 @@ sub arm
 
 sub cut_all { print { $_[0]{control} } "cut\x1d"; return }
 
-# How many accidents have happened.
-sub fired { my ($self) = @_; $self->listen; return scalar @{ $self->{fired} } }
+# How many accidents have happened; waits for news so many seconds.
+sub fired { my ($self, $seconds) = @_; $self->listen($seconds); return scalar @{ $self->{fired} } }
 
 # The statements that were seen.
 sub statements { my ($self) = @_; $self->listen; return sort keys %{ $self->{statements} } }
 
 sub listen
 {
-	my ($self) = @_;
+	my ($self, $seconds) = @_;
 	my $select = IO::Select->new($self->{control});
-	while ($select->can_read(0))
+	while ($select->can_read($seconds // 0))
 	{
 		sysread($self->{control}, $self->{heard}, 65536, length $self->{heard}) or last;
+		$seconds = 0;
 	}
 	while ($self->{heard} =~ s/^([^\x1d]*)\x1d//)
 	{

@@ -31,13 +31,14 @@ sub begin_tasks
 	return;
 }
 
-# settings: of the environment; fallback: how often it looks without being told, in ms.
+# settings: of the environment; fallback: how often it looks without being told, in ms; program and arguments: another than the worker on workflows, or other than its usual ones.
 sub told_worker
 {
 	my ($node, $settings, %options) = @_;
 	local %ENV = (%ENV, %$settings, PAWL_FALLBACK_POLL_MS => $options{fallback} // 3_600_000);
 	local $PawlPrograms::through = $options{through} if $options{through};
-	my $run = begin_program($node, $options{program} // 'example_worker', $options{program} ? () : ('default', 4, 0.001, $options{lease} // 60_000, 20));
+	local $PawlPrograms::as = $options{as} if $options{as};
+	my $run = begin_program($node, $options{program} // 'example_worker', @{ $options{arguments} // [] } ? @{ $options{arguments} } : $options{program} ? () : ('default', 4, 0.001, $options{lease} // 60_000, 20));
 	log_has($run, qr/messages come from/) unless $options{alone};
 	return $run;
 }
@@ -47,6 +48,7 @@ sub publisher
 	my ($node, $settings, %options) = @_;
 	local %ENV = (%ENV, map { ("PAWLD_" . s/^PAWL_//r) => $settings->{$_} } keys %$settings);
 	local $PawlPrograms::through = $options{through} if $options{through};
+	local $PawlPrograms::as = $options{as} if $options{as};
 	my $run = begin_program($node, 'pawld', '--longest-poll-ms', '100', '--log-level', 'debug', @{ $options{flags} // [] });
 	log_has($run, qr/publishing/) unless $options{alone};
 	return $run;
@@ -56,7 +58,7 @@ sub publisher
 sub log_has
 {
 	my ($run, $what) = @_;
-	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /$what/g }, "$run->{name} to say $what; it said:\n" . substr($run->{err}, -1500));
+	eval { wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /$what/g }, "$run->{name} to say $what"); 1 } or die "$@\nIt said:\n$run->{err}";
 	return;
 }
 
@@ -65,7 +67,7 @@ sub all_done
 	my ($node, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	all_ended($node, 'row');
-	is(one($node, q{select string_agg(state || ' ' || n, ', ') from (select state, count(*) n from pawl_dag.tasks group by 1) x}), "complete $begun", "$name: every task is complete");
+	is(one($node, q{select string_agg(state || ' ' || n, ', ') from (select state, count(*) n from pawl_dag.tasks where name = 'row' group by 1) x}), "complete $begun", "$name: every task is complete");
 	return;
 }
 

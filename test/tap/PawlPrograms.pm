@@ -10,7 +10,7 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(program begin_program end_program kill_program http_get define_template start_tasks all_ended);
+our @EXPORT = qw(program begin_program begin_through end_program kill_program http_get define_template start_tasks all_ended);
 
 sub program
 {
@@ -27,19 +27,30 @@ END { local $?; kill 'KILL', keys %running if %running }
 # Where programs find the server instead, when not at its own socket: [folder, port].
 our $through;
 
+# Whom programs log in as instead of the superuser.
+our $as;
+
 # Starts a program against a node; {err} grows with what it says.
 sub begin_program
 {
 	my ($node, $name, @arguments) = @_;
 	my %run = (out => '', err => '', name => $name);
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => 'postgres', PGOPTIONS => '');
-	$ENV{PGUSER} = $node->safe_psql('postgres', 'select current_user');
+	$ENV{PGUSER} = $as // $node->safe_psql('postgres', 'select current_user');
 	@ENV{qw(PGHOST PGPORT)} = @$through if $through;
 	$run{harness} = IPC::Run::start([ program($name), @arguments ], '<', \'', '>', \$run{out}, '2>', \$run{err},
 		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
 	$run{pid} = $run{harness}{KIDS}[0]{PID};
 	$running{ $run{pid} } = 1;
 	return \%run;
+}
+
+# The same, with a proxy between the program and the server.
+sub begin_through
+{
+	my ($proxy, @program) = @_;
+	local $through = $proxy->through;
+	return begin_program(@program);
 }
 
 # SIGTERM, or waits for a program that ends by itself; its exit status.

@@ -5,16 +5,29 @@ use strict;
 use warnings;
 use Exporter 'import';
 use FindBin;
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(new_cluster one sqlstate_of refused accepted sound no_crash fixture wait_until killed_standing);
+our @EXPORT = qw(new_cluster one tried asked sqlstate_of refused accepted sound no_crash fixture wait_until kill_server server_life killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
 	no warnings qw(redefine once);
 	*PostgreSQL::Test::BackgroundPsql::note = sub { };
+}
+
+# A data directory is made once and copied, as PostgreSQL does by itself since 17.
+if ($ENV{INITDB_TEMPLATE})
+{
+	no warnings 'redefine';
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+	*PostgreSQL::Test::Utils::system_or_bail = sub {
+		my (@command) = @_;
+		return $run->("@command" =~ /^initdb -D (\S+) -A trust -N$/ ? ('cp', '-RPp', $ENV{INITDB_TEMPLATE}, $1) : @command);
+	};
 }
 
 # What a test dies of belongs before the reader, not only into a log that goes away.
@@ -33,6 +46,7 @@ shared_buffers = 32MB
 log_statement = none
 log_min_messages = warning
 restart_after_crash = on
+jit = off
 CONF
 	$node->append_conf('postgresql.conf', $options{conf}) if $options{conf};
 	$node->start;
@@ -105,28 +119,68 @@ sub fixture
 	return slurp_file("$FindBin::Bin/$name");
 }
 
-# Waits for a condition in the test program itself.
+# Waits for a condition in the test program itself; looks often at first, then ten times a second.
 sub wait_until
 {
 	my ($condition, $what) = @_;
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	my $end = time + 2 * $PostgreSQL::Test::Utils::timeout_default;
+	for (my $pause = 0.01; time < $end; $pause = min(0.1, 1.5 * $pause))
 	{
 		return 1 if $condition->();
-		select(undef, undef, undef, 0.1);
+		sleep($pause);
 	}
 	die "gave up waiting for $what";
 }
 
-# While a server is down psql may end before it has read its query, and the write to it fails: that is one more reason to ask again.
+# Whether the server did it, and what psql said of it. A psql that finds no server ends before it has read the query, and the write to it
+# fails: no reason to die.
+sub tried
+{
+	my ($node, $query, $database) = @_;
+	my ($out, $err) = ('', '');
+	my $status = eval { $node->psql($database // 'postgres', $query, stdout => \$out, stderr => \$err, on_error_die => 0) } // 1;
+	return ($status == 0, $out, $err);
+}
+
+# Asks until the server answers.
+sub asked
+{
+	my ($node, $query, $database) = @_;
+	my ($answered, $out, $err);
+	eval { wait_until(sub { ($answered, $out, $err) = tried($node, $query, $database); $answered }, "an answer to $query") } or die "$@$err";
+	return $out;
+}
+
+# As the one of the cluster, but it looks as often as wait_until, and does not mind a server that is down.
 {
 	no warnings 'redefine';
-	my $poll = \&PostgreSQL::Test::Cluster::poll_query_until;
 	*PostgreSQL::Test::Cluster::poll_query_until = sub {
-		my @asked = @_;
-		my $answer;
-		wait_until(sub { eval { $answer = $poll->(@asked); 1 } || ($@ =~ /Broken pipe/ ? 0 : die $@) }, "an answer to $asked[2]");
-		return $answer;
+		my ($node, $database, $query, $expected) = @_;
+		my ($answered, $out, $err);
+		return 1 if eval { wait_until(sub { ($answered, $out, $err) = tried($node, $query, $database); $answered && $out eq ($expected // 't') }, $query) };
+		diag("$@\nthe last answer: $out\n$err");
+		return 0;
 	};
+}
+
+# The postmaster is killed, and those who are named; the others of the server notice it and end. $node->start brings it back.
+sub kill_server
+{
+	my ($node, @others) = @_;
+	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	$node->kill9;
+	kill('KILL', @others);
+	wait_until(sub { !kill(0, $postmaster) && !grep { (readlink($_) // '') eq $node->data_dir } glob('/proc/[0-9]*/cwd') }, 'the last of the old processes to go');
+	return;
+}
+
+# Changes when the server begins again after a crash, which is later than the end of the process that crashed.
+sub server_life
+{
+	my ($node) = @_;
+	my $pid = '';
+	wait_until(sub { ($pid = asked($node, q{select pid from pg_stat_activity where backend_type = 'checkpointer'})) ne '' }, 'a checkpointer');
+	return $pid;
 }
 
 # A session runs a statement in a transaction and is killed where a trigger of the test stands still (setting test.stop, advisory lock 1):

@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include <pawl/connection.hpp>
+#include <pawl/trace.hpp>
 
 namespace pawl {
 
@@ -36,6 +37,7 @@ struct Row {
     std::string id;               // the business key
     nlohmann::json data;
     nlohmann::json metadata;      // of the operation
+    Trace trace;                  // a span of the row's own in the operation's trace; empty: it has none
 
     void fail(std::string why) {
         outcome = check ? "failed" : "fail";

@@ -31,7 +31,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
             </div>
             <Show of={tasks.first}>{() => (
                 <>
-                    <Table of={tasks.items} empty={state || template || age || key ? "No task fits these filters." : "No task was started yet."} rowKey={(t) => t.task_uuid} columns={[
+                    <Table of={tasks.items} empty={state || template || age || key ? (!tasks.next ? "No task fits these filters." : tasks.looking ? "Looking through older tasks…" : "None so far; older tasks have not been looked at.") : "No task was started yet."} rowKey={(t) => t.task_uuid} columns={[
                         { head: "Task", cell: (t) => <Id id={t.task_uuid} href={link(["tasks", t.task_uuid])} /> },
                         { head: "Template", kind: "grow", cell: (t) => <a href={link(["tasks", t.task_uuid])}>{t.name}</a> },
                         { head: "State", cell: (t) => <State s={t.state} /> },
@@ -39,7 +39,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
                         { head: "Took", kind: "num", cell: (t) => duration(secondsBetween(t.created_at, t.completed_at ?? new Date(now).toISOString())) },
                         { head: "Created", kind: "num", cell: (t) => <Ago t={t.created_at} /> },
                     ]} />
-                    <More next={tasks.next} load={tasks.more} />
+                    <More next={tasks.next} load={tasks.more} looking={tasks.looking} />
                 </>
             )}</Show>
         </>

@@ -93,8 +93,8 @@ export function Table<T>({ of, columns, empty, rowKey, caption }: { of: T[]; col
     );
 }
 
-export function More({ next, load }: { next: string | null; load: (cursor: string) => void }) {
-    return next ? <p class="more"><button onClick={() => load(next)}>More</button></p> : null;
+export function More({ next, load, looking }: { next: string | null; load: (cursor: string) => void; looking?: boolean }) {
+    return next ? <p class="more"><button disabled={looking} onClick={() => load(next)}>{looking ? "Looking…" : "More"}</button></p> : null;
 }
 
 export function Json({ value, label = "JSON", open }: { value: unknown; label?: string; open?: boolean }) {
