@@ -43,12 +43,6 @@ constexpr const char* of_workflows =
     " UNION ALL SELECT 'pawl_dag_dead_letters', 'Tasks that wait for a decision.', '[]', count(*)"
     "  FROM (SELECT FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' LIMIT 10000) d";
 
-constexpr const char* of_operations =
-    "SELECT 'pawl_bulk_notices_failed', 'Notices that were given up and are not pruned yet; counted to 10000.', '[]'::jsonb, count(*)::float8"
-    "  FROM (SELECT FROM pawl_bulk.notices n WHERE n.state = 'failed' LIMIT 10000) n"
-    " UNION ALL SELECT 'pawl_bulk_sql_runs_lost', 'Runs of SQL functions that ended their session, and whose rows are being tried apart.', '[]', count(*)"
-    "  FROM pawl_bulk.sql_runs r WHERE r.lost_at IS NOT NULL";
-
 void append(Exposition& out, std::string& family, const pqxx::result& rows) {
     for (const auto& row : rows) {
         const auto metric = row[0].as<std::string>();
@@ -70,8 +64,6 @@ std::string read_gauges(pqxx::connection& connection) {
     append(out, family, sql::run_alone(connection, of_consumers));
     if (!sql::run_alone(connection, "SELECT FROM pg_extension x WHERE x.extname = 'pawl_dag'").empty())
         append(out, family, sql::run_alone(connection, of_workflows));
-    if (!sql::run_alone(connection, "SELECT FROM pg_extension x WHERE x.extname = 'pawl_bulk'").empty())
-        append(out, family, sql::run_alone(connection, of_operations));
     read_counters(connection, out);
     return out.text();
 }
