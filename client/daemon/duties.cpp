@@ -94,14 +94,14 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
     if (kind == Kind::scheduling)
         duties = scheduling_duties(connection, settings);
     else {
-        // one step a transaction: a long one holds up no other's result
-        if (there_is(connection, "pawl_dag.run_sql_steps(integer)"))
-            duties.push_back({.name = "run_sql_steps", .statement = "SELECT done, NULL FROM pawl_dag.run_sql_steps(least(1, $1::integer))", .relation = "pawl_dag.steps"});
+        // they commit before a handler runs, and after it: one that ends its session is missed, and a long one holds up no other's result
+        if (there_is(connection, "pawl_dag.work_sql_steps(integer,interval,integer)"))
+            duties.push_back({.name = "run_sql_steps", .statement = "CALL pawl_dag.work_sql_steps($1::integer)", .relation = "pawl_dag.steps"});
         // a set-based handler is worth a batch
-        if (there_is(connection, "pawl_bulk.run_sql_rows(integer)"))
-            duties.push_back({.name = "run_sql_rows", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_rows(least(10 * $1::integer, 5000))", .relation = "pawl_bulk.work"});
-        if (there_is(connection, "pawl_bulk.run_sql_notices(integer)"))
-            duties.push_back({.name = "run_sql_notices", .statement = "SELECT done, " + in_ms + " FROM pawl_bulk.run_sql_notices($1::integer)", .relation = "pawl_bulk.notices"});
+        if (there_is(connection, "pawl_bulk.work_sql_rows(integer,interval,bigint,integer)"))
+            duties.push_back({.name = "run_sql_rows", .statement = "CALL pawl_bulk.work_sql_rows(least(10 * $1::integer, 5000))", .relation = "pawl_bulk.work"});
+        if (there_is(connection, "pawl_bulk.work_sql_notices(integer,interval,bigint,integer)"))
+            duties.push_back({.name = "run_sql_notices", .statement = "CALL pawl_bulk.work_sql_notices($1::integer)", .relation = "pawl_bulk.notices"});
         if (there_is(connection, "pawl_saga.work_sql_tasks(integer,interval,integer)"))
             duties.push_back({.name = "run_sql_tasks", .statement = "CALL pawl_saga.work_sql_tasks($1::integer)", .relation = "pawl_saga.tasks"});
     }

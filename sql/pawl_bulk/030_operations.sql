@@ -21,6 +21,7 @@ CREATE TABLE pawl_bulk.operations (
     idempotency_key text CHECK (idempotency_key <> ''),
     priority integer NOT NULL DEFAULT 0,
     notifications jsonb,
+    notified_by text COLLATE "C",
     sealed boolean NOT NULL DEFAULT false,
     input_error text,
     validated_through bigint NOT NULL DEFAULT 0,
@@ -40,6 +41,7 @@ CREATE TABLE pawl_bulk.operations (
 COMMENT ON TABLE pawl_bulk.operations IS 'bulk operations; their counters are in pawl_bulk.status';
 COMMENT ON COLUMN pawl_bulk.operations.dialect IS 'how CSV is read: {"delimiter": ",", "quote": "\"", "header": true, "map": {"column": "field"}}; quote: one character, or with an escape behind it, or empty for none';
 COMMENT ON COLUMN pawl_bulk.operations.columns IS 'the fields of a CSV row, in order';
+COMMENT ON COLUMN pawl_bulk.operations.notified_by IS 'the role that wrote the notifications; kept by a trigger';
 COMMENT ON COLUMN pawl_bulk.operations.sealed IS 'the input is complete';
 COMMENT ON COLUMN pawl_bulk.operations.input_error IS 'why the input could not be read further; the operation fails when what was read is validated';
 COMMENT ON COLUMN pawl_bulk.operations.validated_through IS 'the rows up to this number are validated, or in a block of pawl_bulk.unvalidated';

@@ -33,6 +33,20 @@ CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_entered();
 
+-- Whose word it is that a function is to be called, whatever he says who it is.
+CREATE FUNCTION pawl_bulk._notifications_written() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    NEW.notified_by := CASE WHEN NEW.notifications IS NOT NULL THEN current_user END;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: the role that wrote the notifications of an operation';
+CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
+    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
+
 -- Who wants to hear of it. What somebody wrote that is no target is left out: the operation moves all the same.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -48,8 +62,8 @@ BEGIN
         RETURN;
     END IF;
     sums := pawl_bulk._sums(o.operation);
-    INSERT INTO pawl_bulk.notices (operation, notice, event, channel, target, payload)
-    SELECT o.operation, k.key, event, t.target ->> 'channel', t.target ->> 'target',
+    INSERT INTO pawl_bulk.notices (operation, notice, event, channel, target, asked_by, payload)
+    SELECT o.operation, k.key, event, t.target ->> 'channel', t.target ->> 'target', coalesce(o.notified_by, ''),
            jsonb_build_object('key', k.key, 'operation', o.operation, 'definition', o.definition, 'trigger', reason, 'status', o.status, 'message', o.error_message,
                               'total_rows', o.total_rows, 'successful_rows', sums.successful, 'failed_rows', sums.failed, 'at', clock_timestamp())
       FROM jsonb_array_elements(CASE jsonb_typeof(o.notifications) WHEN 'array' THEN o.notifications ELSE jsonb_build_array(o.notifications) END) t(target)
@@ -135,6 +149,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
 BEGIN
+    DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.unvalidated x WHERE x.operation = OLD.operation;

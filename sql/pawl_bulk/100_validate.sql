@@ -98,7 +98,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
 
--- Deleted at once: the row is locked by that, and back when the transaction is undone.
+-- Locked, and gone when its rows are validated: who calls this and does not go on has divided a block, and held it for a transaction.
 CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -116,12 +116,39 @@ BEGIN
         RETURN;
     END IF;
     last_row := least(through - first_row, greatest(batch, 1) - 1) + first_row;
-    DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _take_unvalidated.operation AND u.first_row = _take_unvalidated.first_row;
-    INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row)
-    SELECT _take_unvalidated.operation, last_row + 1, through WHERE last_row < through;
+    IF last_row < through THEN
+        UPDATE pawl_bulk.unvalidated u SET last_row = _take_unvalidated.last_row WHERE u.operation = _take_unvalidated.operation AND u.first_row = _take_unvalidated.first_row;
+        INSERT INTO pawl_bulk.unvalidated (operation, first_row, last_row) VALUES (operation, last_row + 1, through);
+    END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer) IS 'internal: the next block that nobody validates, or the first rows of it; null: there is none';
+COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer) IS 'internal: the next block that nobody validates, or the first rows of it, locked; null: there is none';
+
+-- Looked at and not believed: workers may call it.
+CREATE FUNCTION pawl_bulk._end_unvalidated(operation uuid, first_row bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    through bigint;
+    missing bigint;
+BEGIN
+    SELECT u.last_row INTO through FROM pawl_bulk.unvalidated u WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row FOR UPDATE;
+    -- two walks, whatever the planner knows of the tables
+    SELECT min(x.row_number) INTO missing
+      FROM (SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = _end_unvalidated.operation AND i.row_number BETWEEN first_row AND through
+            EXCEPT SELECT v.row_number FROM pawl_bulk.validations v WHERE v.operation = _end_unvalidated.operation AND v.row_number BETWEEN first_row AND through) x;
+    IF missing IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('row %s of operation %s is not validated', missing, operation));
+    END IF;
+    DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._end_unvalidated(uuid, bigint) IS 'internal: the block whose rows have their validation records goes; 55000: one has none';
 
 -- The rows of a block, read. Malformed ones have no data and a problem.
 CREATE FUNCTION pawl_bulk._read_rows(o pawl_bulk.operations, first_row bigint, last_row bigint, OUT numbers bigint[], OUT datas jsonb[], OUT problems text[])
@@ -203,6 +230,7 @@ BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
     r := pawl_bulk._read_rows(o, block.first_row, block.last_row);
     IF r.numbers IS NULL THEN
+        PERFORM pawl_bulk._end_unvalidated(o.operation, block.first_row);
         RETURN 1;
     END IF;
     IF array_remove(r.problems, NULL) = '{}' THEN
@@ -228,6 +256,7 @@ BEGIN
             DELETE FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number IN (SELECT (x.e ->> 'row_number')::bigint FROM unnest(errors) x(e));
         END IF;
     END IF;
+    PERFORM pawl_bulk._end_unvalidated(o.operation, block.first_row);
     RETURN cardinality(r.numbers);
 END
 $function$;

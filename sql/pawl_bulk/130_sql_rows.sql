@@ -1,8 +1,9 @@
 -- Steps that are SQL functions over sets of rows. What the function does and what becomes of the rows is one transaction, so it happens
--- exactly once, and there is no lease that could run out.
+-- exactly once.
 
--- The next rows of one operation at one step, locked: rows with work of their own, or a block (kind rows) from first_row to last_row.
-CREATE FUNCTION pawl_bulk._pick_rows(batch integer, operation uuid, OUT step_index integer, OUT kind text, OUT numbers bigint[], OUT first_row bigint, OUT last_row bigint)
+-- The next rows of one operation at one step: rows with work of their own, or a block (kind rows) from first_row to last_row. What other
+-- sessions have begun is left to them; rows of lost runs come later, and in smaller runs.
+CREATE FUNCTION pawl_bulk._pick_rows(INOUT batch integer, operation uuid, locked boolean, OUT step_index integer, OUT kind text, OUT numbers bigint[], OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -10,20 +11,42 @@ SET enable_bitmapscan = off
 SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
+DECLARE
+    now_at constant timestamptz := clock_timestamp();
+    closed int8multirange := '{}';
 BEGIN
     SELECT w.step_index, w.kind, w.row_number, w.last_row INTO step_index, kind, first_row, last_row FROM pawl_bulk.work w
      WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL AND w.operation = _pick_rows.operation
+       AND NOT EXISTS (SELECT FROM pawl_bulk.sql_runs r WHERE r.operation = _pick_rows.operation AND r.step_index = w.step_index
+                          AND w.row_number BETWEEN r.first_row AND r.last_row AND (r.lost_at IS NULL OR r.again_at > now_at))
      ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF kind IS DISTINCT FROM 'rows' AND FOUND THEN
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM pawl_bulk.sql_runs r WHERE r.operation = _pick_rows.operation) THEN
+        SELECT least(batch, min(r.size) FILTER (WHERE first_row BETWEEN r.first_row AND r.last_row)),
+               coalesce(range_agg(int8range(r.first_row, r.last_row, '[]')) FILTER (WHERE r.lost_at IS NULL OR r.again_at > now_at), '{}')
+          INTO batch, closed FROM pawl_bulk.sql_runs r WHERE r.operation = _pick_rows.operation AND r.step_index = _pick_rows.step_index;
+    END IF;
+    IF kind <> 'rows' AND locked THEN
         SELECT array_agg(l.row_number ORDER BY l.row_number) INTO numbers
           FROM (SELECT w.row_number FROM pawl_bulk.work w
                  WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL
                    AND w.operation = _pick_rows.operation AND w.step_index = _pick_rows.step_index AND w.kind = _pick_rows.kind
+                   AND NOT w.row_number <@ closed
                  ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT batch FOR UPDATE SKIP LOCKED) l;
+    ELSIF kind <> 'rows' THEN
+        -- who puts them on record locks them in his next transaction: once is enough
+        SELECT array_agg(l.row_number ORDER BY l.row_number) INTO numbers
+          FROM (SELECT w.row_number FROM pawl_bulk.work w
+                 WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL
+                   AND w.operation = _pick_rows.operation AND w.step_index = _pick_rows.step_index AND w.kind = _pick_rows.kind
+                   AND NOT w.row_number <@ closed
+                 ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT batch) l;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid) IS 'internal: the next rows for a SQL function, locked';
+COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS 'internal: the next rows for a SQL function, locked if that is asked for, but the first always; batch: how many of them may run together';
 
 -- Workers delete no work themselves.
 CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void
@@ -227,6 +250,40 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._run_picked(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS 'internal: runs the SQL function of a step over the rows that were picked';
 
+-- The next rows of any operation. An operation that is just being stopped is left alone: the lock of an operation comes before those of its work.
+CREATE FUNCTION pawl_bulk._find_rows(batch integer, locked boolean, INOUT passed uuid[], OUT operation uuid, OUT size integer, OUT step_index integer, OUT kind text, OUT numbers bigint[],
+    OUT first_row bigint, OUT last_row bigint)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    candidate uuid;
+BEGIN
+    LOOP
+        SELECT w.operation INTO candidate FROM pawl_bulk.work w
+         WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL AND w.operation <> ALL (passed)
+         ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT 1;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+        IF pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate)) THEN
+            PERFORM pawl_bulk._hold(ARRAY[candidate]);
+            SELECT p.batch, p.step_index, p.kind, p.numbers, p.first_row, p.last_row INTO size, step_index, kind, numbers, first_row, last_row
+              FROM pawl_bulk._pick_rows(batch, candidate, locked) p;
+            IF numbers IS NOT NULL OR last_row IS NOT NULL THEN
+                operation := candidate;
+                RETURN;
+            END IF;
+        END IF;
+        -- others have locked what is there
+        passed := passed || candidate;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._find_rows(integer, boolean, uuid[]) IS 'internal: the next rows for a SQL function, of any operation that is not in passed; operation null: there are none';
+
 CREATE FUNCTION pawl_bulk.run_sql_rows(batch integer DEFAULT 5000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -238,7 +295,6 @@ AS $function$
 DECLARE
     o pawl_bulk.operations;
     picked record;
-    candidate uuid;
     passed uuid[] := '{}';
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
@@ -248,24 +304,11 @@ BEGIN
     done := 0;
     PERFORM set_config('pawl.processor', '', true);
     LOOP
-        -- an operation that is just being stopped is left alone: the lock of an operation comes before those of its work
-        SELECT w.operation INTO candidate FROM pawl_bulk.work w
-         WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL AND w.operation <> ALL (passed)
-         ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT 1;
-        EXIT WHEN NOT FOUND;
-        IF NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate)) THEN
-            passed := passed || candidate;
-            CONTINUE;
-        END IF;
-        PERFORM pawl_bulk._hold(ARRAY[candidate]);
-        SELECT p.* INTO picked FROM pawl_bulk._pick_rows(batch - done::integer, candidate) p;
-        IF picked.numbers IS NULL AND picked.last_row IS NULL THEN
-            -- others have locked what is there
-            passed := passed || candidate;
-            CONTINUE;
-        END IF;
-        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate;
-        done := done + pawl_bulk._run_picked(o, batch - done::integer, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
+        SELECT f.* INTO picked FROM pawl_bulk._find_rows(batch - done::integer, true, passed) f;
+        EXIT WHEN picked.operation IS NULL;
+        passed := picked.passed;
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = picked.operation;
+        done := done + pawl_bulk._run_picked(o, picked.size, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
         -- a rest that is small is not worth the statements
         EXIT WHEN done > batch / 2;
     END LOOP;
@@ -277,4 +320,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_rows(integer) IS
-'a duty: runs the SQL functions of steps over at most batch rows, or, where there are none, validators, with the caller''s rights, in this transaction. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Where the operation belongs to a trace, pawl.traceparent is a span in it, one for each batch, and what becomes of the rows is recorded in that span. Returns how many rows it ran';
+'runs the SQL functions of steps over at most batch rows, or, where there are none, validators, with the caller''s rights, all in the caller''s transaction: what ends that leaves no trace of them. pawl_bulk.work_sql_rows() is the duty. A handler is a function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text): the rows it returns have failed. A check returns table (row_number bigint, answer text, message text) with done, pending or failed. Rows for which a function raises an error fail alone. Where the operation belongs to a trace, pawl.traceparent is a span in it, one for each batch, and what becomes of the rows is recorded in that span. Returns how many rows it ran';

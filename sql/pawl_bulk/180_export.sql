@@ -42,7 +42,7 @@ DECLARE
     filter text;
     fields text[] := '{}';
     query text;
-    data text := 'pawl_bulk.row_data(l.operation, l.row_number)';
+    own_data text := '';
     own constant text[] := '{RowNumber,RowId,State,StepName,StepIndex,ErrorType,ErrorMessage,RetryAttempt,CreatedAt,CompletedAt}';
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = export_command.operation;
@@ -55,19 +55,24 @@ BEGIN
     END IF;
     IF o.track_row_data THEN
         fields := pawl_bulk._data_fields(o);
+        -- read once a row: what is not kept apart by OFFSET 0 is put into every field that is taken from it
+        own_data := pg_catalog.format(' LEFT JOIN LATERAL (SELECT CASE WHEN i.problem IS NOT NULL THEN NULL WHEN i.data IS NOT NULL THEN i.data ELSE %s END AS data'
+                || ' FROM pawl_bulk.input i WHERE i.operation = %L AND i.row_number = l.row_number OFFSET 0) d ON true',
+            CASE o.format WHEN 'csv' THEN pg_catalog.format('pawl_bulk.csv_row(i.raw, %L::text[], %L, %L)', o.columns, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'))
+                          ELSE 'pawl_bulk._json(i.raw)' END, operation);
     END IF;
     filter := pg_catalog.format('l.operation = %L', operation)
         || coalesce(' AND l.state = ANY (' || quote_literal(states) || ')', '') || coalesce(' AND l.error_type = ANY (' || quote_literal(error_types) || ')', '')
         || coalesce(' AND l.step_name = ANY (' || quote_literal(steps) || ')', '') || coalesce(' AND l.row_number = ANY (' || quote_literal(rows) || ')', '');
     IF format = 'json' THEN
         query := CASE mode
-            WHEN 'data' THEN 'coalesce(' || data || ', pg_catalog.to_jsonb(l.raw))'
+            WHEN 'data' THEN 'coalesce(d.data, pg_catalog.to_jsonb(l.raw))'
             ELSE 'pg_catalog.jsonb_build_object(''rowNumber'', l.row_number, ''rowId'', l.row_id, ''state'', l.state, ''stepName'', l.step_name, ''stepIndex'', l.step_index,'
               || ' ''errorType'', l.error_type, ''errorMessage'', l.error_message, ''errors'', l.errors, ''retryAttempt'', l.retry_attempt, ''createdAt'', l.created_at,'
-              || ' ''completedAt'', l.completed_at, ''data'', ' || CASE WHEN o.track_row_data THEN data ELSE 'NULL' END || ', ''raw'', l.raw)' END;
+              || ' ''completedAt'', l.completed_at, ''data'', ' || CASE WHEN o.track_row_data THEN 'd.data' ELSE 'NULL' END || ', ''raw'', l.raw)' END;
         -- an array with a row a line; no line of it has a byte 1 or 2, so COPY changes nothing
-        RETURN pg_catalog.format($command$COPY (SELECT CASE WHEN n = 1 THEN '[' ELSE ',' END || line FROM (SELECT row_number() OVER () AS n, line FROM (SELECT %s::text AS line FROM pawl_bulk.latest_records l WHERE %s ORDER BY l.row_number) y) x UNION ALL SELECT CASE WHEN EXISTS (SELECT FROM pawl_bulk.latest_records l WHERE %s) THEN ']' ELSE '[]' END) TO STDOUT (FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02')$command$,
-            query, filter, filter);
+        RETURN pg_catalog.format($command$COPY (SELECT CASE WHEN n = 1 THEN '[' ELSE ',' END || line FROM (SELECT row_number() OVER () AS n, line FROM (SELECT (%s)::text AS line FROM pawl_bulk.latest_records l%s WHERE %s ORDER BY l.row_number) y) x UNION ALL SELECT CASE WHEN EXISTS (SELECT FROM pawl_bulk.latest_records l WHERE %s) THEN ']' ELSE '[]' END) TO STDOUT (FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02')$command$,
+            query, own_data, filter, filter);
     END IF;
     SELECT CASE mode WHEN 'data' THEN '' ELSE
                pg_catalog.format('l.row_number AS "RowNumber", pawl_bulk.csv_cell(l.row_id, %1$L) AS "RowId", l.state AS "State", pawl_bulk.csv_cell(l.step_name, %1$L) AS "StepName", l.step_index AS "StepIndex",'
@@ -76,7 +81,7 @@ BEGIN
            || coalesce(string_agg(pg_catalog.format('pawl_bulk.csv_cell(d.data ->> %L, %L) AS %I', f, neutralise, CASE WHEN mode = 'report' AND f = ANY (own) THEN 'Data' || f ELSE f END), ', ' ORDER BY n), '')
       INTO query FROM unnest(fields) WITH ORDINALITY u(f, n);
     RETURN pg_catalog.format('COPY (SELECT %s FROM pawl_bulk.latest_records l%s WHERE %s ORDER BY l.row_number) TO STDOUT (FORMAT csv, HEADER true)',
-        query, CASE WHEN fields <> '{}' THEN ' CROSS JOIN LATERAL (SELECT ' || data || ' AS data) d' ELSE '' END, filter);
+        query, CASE WHEN fields <> '{}' THEN own_data ELSE '' END, filter);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS

@@ -15,6 +15,36 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS 'internal: what came of a try to deliver a notice; null: it went well';
 
+-- Calls the function of a notice; what went wrong, or null. Who runs this may do more than who may write operations, so the function belongs to
+-- somebody whose handlers are run as well, and who submitted the operation might have called it himself.
+CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    called regprocedure;
+BEGIN
+    called := to_regprocedure(n.target || '(jsonb)');
+    IF called IS NULL THEN
+        RETURN format('no function %s(jsonb)', n.target);
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
+        RETURN format('the owner of function %s is not a member of pawl_admin', called);
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.rolname = n.asked_by
+                       WHERE p.oid = called AND has_schema_privilege(r.oid, p.pronamespace, 'USAGE') AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
+        RETURN format('role "%s", who asked for it, may not execute function %s', n.asked_by, called);
+    END IF;
+    EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+        RAISE;
+    END IF;
+    RETURN SQLERRM;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices) IS 'internal: calls the function of a notice; returns the problem';
+
 CREATE FUNCTION pawl_bulk.run_sql_notices(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -26,33 +56,14 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     taken pawl_bulk.notices[];
     n pawl_bulk.notices;
-    called regprocedure;
-    problem text;
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
     END IF;
-    -- all in this transaction: if its session dies nothing is taken, and nobody waits for the lease
+    -- all in this transaction, so nobody waits for the lease
     taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
-        problem := NULL;
-        BEGIN
-            called := to_regprocedure(n.target || '(jsonb)');
-            IF called IS NULL THEN
-                problem := format('no function %s(jsonb)', n.target);
-            -- Who runs this may do more than who may write operations, so the function is of somebody whose handlers are run as well.
-            ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
-                problem := format('the owner of function %s is not a member of pawl_admin', called);
-            ELSE
-                EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
-            END IF;
-        EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
-                RAISE;
-            END IF;
-            problem := SQLERRM;
-        END;
-        PERFORM pawl_bulk._end_notice(n, problem);
+        PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n));
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
     done := cardinality(taken);
@@ -60,7 +71,89 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
-'a duty: delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+'delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and that the role that submitted the operation may execute. All in the caller''s transaction: what ends that leaves no trace; pawl_bulk.work_sql_notices() is the duty. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+
+CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$ SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c $function$;
+COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS 'internal: the next notice for a SQL function, or null';
+
+CREATE FUNCTION pawl_bulk._deliver_taken(n pawl_bulk.notices) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    held pawl_bulk.notices;
+BEGIN
+    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    PERFORM set_config('pawl.processor', n.worker, true);
+    UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
+     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.fence = n.fence AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
+    IF held.notice IS NOT NULL THEN
+        PERFORM set_config('pawl.processor', caller, true);
+        PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held));
+    END IF;
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN held.notice IS NOT NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._deliver_taken(pawl_bulk.notices) IS 'internal: delivers a notice that was taken in an earlier transaction; false: it is lost';
+
+CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
+LANGUAGE plpgsql SECURITY INVOKER
+AS $function$
+DECLARE
+    worker text;
+    until timestamptz;
+    n pawl_bulk.notices;
+    went boolean;
+    failures integer := 0;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
+        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
+    END IF;
+    done := 0;
+    wait_ms := 1000;
+    worker := 'work_sql_notices ' || pg_backend_pid();
+    until := clock_timestamp() + interval '100 ms';
+    n := pawl_bulk._take_notice(worker, lease);
+    COMMIT;
+    WHILE n.notice IS NOT NULL LOOP
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        BEGIN
+            went := pawl_bulk._deliver_taken(n);
+        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+            -- no failure of the notice's: it is tried again at once
+            failures := failures + 1;
+            IF failures > 5 THEN
+                RAISE;
+            END IF;
+            went := NULL;
+        END;
+        IF went IS NULL THEN
+            ROLLBACK;
+            CONTINUE;
+        END IF;
+        done := done + went::integer;
+        failures := 0;
+        n := NULL;
+        IF done < batch AND clock_timestamp() < until THEN
+            n := pawl_bulk._take_notice(worker, lease);
+        END IF;
+        COMMIT;
+    END LOOP;
+END
+$function$;
+COMMENT ON PROCEDURE pawl_bulk.work_sql_notices(integer, interval, bigint, integer) IS
+'a duty: delivers what pawl_bulk.run_sql_notices delivers, each notice in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken in an earlier transaction, with the lease (60 s) of any worker: a function that ends its transaction or its session has used a try, is missed when the lease is over (pawl.reap), and the others are delivered. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. wait_ms: when to look again, if there was nothing. Not inside a transaction (2D000). 22023: batch is from 1 to 10000';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)

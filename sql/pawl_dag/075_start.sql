@@ -81,6 +81,28 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._make_mapped_steps(pawl_dag.templates, uuid[]) IS
 'internal: the steps and edges of new tasks whose template has mapped steps; 22023: the context has no array there';
 
+-- Some of these keys are another task's: of one that is there, or of one in the same call.
+CREATE FUNCTION pawl_dag._refuse_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    other record;
+BEGIN
+    SELECT t.task_uuid, t.state, t.identity_key INTO other FROM pawl_dag.tasks t
+     WHERE t.namespace = template.namespace AND t.name = template.name AND t.identity_key = ANY (keys) AND t.task_uuid <> ALL (new_tasks) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('23505', format('such a task "%s" is there already', template.name),
+            format('Task %s (%s) has the identity key "%s".', other.task_uuid, other.state, other.identity_key),
+            format('select * from pawl_dag.tasks where task_uuid = %L; one more: name an identity_key of its own', other.task_uuid));
+    END IF;
+    PERFORM pawl._raise('23505', format('two of the tasks "%s" are the same', template.name),
+        (SELECT format('%s of them have the identity key "%s".', count(*), k) FROM unnest(keys) k GROUP BY k HAVING count(*) > 1 LIMIT 1),
+        'identity_keys => array[…] tells them apart');
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[]) IS 'internal: 23505: says which task has an identity already';
+
 CREATE FUNCTION pawl_dag.start_tasks(name text, contexts jsonb[], namespace text DEFAULT 'default', version text DEFAULT NULL,
     priority integer DEFAULT 0, identity_keys text[] DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)
 RETURNS SETOF uuid
@@ -91,6 +113,7 @@ AS $function$
 DECLARE
     template pawl_dag.templates := pawl_dag._template(start_tasks.name, start_tasks.namespace, start_tasks.version);
     mapped boolean := EXISTS (SELECT FROM pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL);
+    keys text[];
     new_tasks uuid[];
 BEGIN
     IF contexts IS NULL THEN
@@ -102,18 +125,20 @@ BEGIN
     IF template.identity_strategy = 'caller_provided' AND (identity_keys IS NULL OR array_position(identity_keys, NULL) IS NOT NULL) THEN
         PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, 'identity_keys => array[…]');
     END IF;
+    SELECT array_agg(coalesce(c.key, CASE template.identity_strategy
+                                  WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')
+                                  ELSE pawl.uuid_v7()::text END) ORDER BY c.n) INTO keys FROM unnest(contexts, identity_keys) WITH ORDINALITY c(context, key, n);
     WITH started AS (
         INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, rank, context, identity_key, correlation_id, parent_correlation_id,
                                     failure_policy, steps_total, steps_ready, steps_blocked, deadline_at, stale_after)
         SELECT template.template_uuid, template.namespace, template.name, template.version, start_tasks.priority,
                pawl_dag._rank(start_tasks.priority, clock_timestamp()), coalesce(c.context, '{}'),
-               coalesce(c.key, CASE template.identity_strategy
-                   WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')
-                   ELSE pawl.uuid_v7()::text END),
+               c.key,
                coalesce(start_tasks.correlation_id, pawl.uuid_v7()), start_tasks.parent_correlation_id, template.failure_policy,
                CASE WHEN mapped THEN 0 ELSE template.steps_total END, CASE WHEN mapped THEN 0 ELSE template.steps_ready END,
                CASE WHEN mapped THEN 0 ELSE template.steps_total - template.steps_ready END, clock_timestamp() + template.max_duration, template.stale_after
-          FROM unnest(contexts, identity_keys) c(context, key)
+          FROM unnest(contexts, keys) c(context, key)
+        ON CONFLICT ON CONSTRAINT tasks_namespace_name_identity_key_key DO NOTHING
         RETURNING task_uuid, priority, rank, traceparent, tracestate),
     -- the ids of a task's steps by their ordinal: edges find theirs without a join that no statistics know of
     numbered AS MATERIALIZED (
@@ -134,6 +159,9 @@ BEGIN
           JOIN pawl_dag.template_steps c ON c.template_uuid = e.template_uuid AND c.name = e.child
           CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid AND NOT mapped)
     SELECT coalesce(array_agg(t.task_uuid), '{}') INTO new_tasks FROM started t;
+    IF cardinality(new_tasks) < cardinality(contexts) THEN
+        PERFORM pawl_dag._refuse_repeated(template, keys, new_tasks);
+    END IF;
     IF mapped THEN
         PERFORM pawl_dag._make_mapped_steps(template, new_tasks);
     END IF;

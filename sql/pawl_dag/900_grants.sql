@@ -27,5 +27,7 @@ REVOKE EXECUTE ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer
     pawl_dag.start_task(text, jsonb, text, text, integer, text, uuid, uuid),
     pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) FROM pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_dag.run_sql_steps(integer) FROM pawl_worker;
+REVOKE ALL ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) FROM PUBLIC;
+GRANT EXECUTE ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) TO pawl_admin, pawl_operator;
 -- One turn of the orchestrator leaves the follow-ups of its statements to itself: nobody takes it but by pawl_dag._take_turn.
 REVOKE EXECUTE ON FUNCTION pawl_dag._turn(integer) FROM pawl_admin, pawl_operator, pawl_worker, pawl_reader;

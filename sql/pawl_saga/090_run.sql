@@ -55,7 +55,12 @@ BEGIN
         PERFORM pawl._raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
     END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
-    VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()));
+    VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()))
+    ON CONFLICT (flow_uuid) DO NOTHING;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('23505', format('flow %s is there already', made),
+            (SELECT format('It is a flow "%s", and %s.', f.name, f.state) FROM pawl_saga.flows f WHERE f.flow_uuid = made), 'leave the id out, and it gets one of its own');
+    END IF;
     PERFORM pawl_saga._add_atoms(made, definition);
     RETURN made;
 END

@@ -158,20 +158,54 @@ do $$ begin while (select a.done + r.done from pawl_bulk.advance() a, pawl_bulk.
 select is((select status from pawl_bulk.operations where operation = :'worked'), 'Completed', 'a worker can do all of it');
 select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
 select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
-select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, payload) select operation, operation, 'mail', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
+select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, asked_by, payload) select operation, operation, 'mail', 'me', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
 select throws_ok($$update pawl_bulk.notices set target = 'public.moody'$$, '42501', null, 'a worker does not say whom to tell');
 set role pawl_reader;
 select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
 select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
 reset role;
--- a block that somebody took and did not validate is found
+-- no worker makes a block go that is not validated; were it gone all the same, it is found
 select operation as lost from pawl_bulk.submit('told', rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000))) \gset
 select done from pawl_bulk.advance() \gset
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'nothing is wrong while it waits');
+set role pawl_worker;
 select first_row, last_row from pawl_bulk._take_unvalidated(:'lost', 700) \gset
+select throws_ok(format('select pawl_bulk._end_unvalidated(%L, %s)', :'lost', :first_row), '55000', format('row %s of operation %s is not validated', :first_row, :'lost'));
+reset role;
+select is((select string_agg(first_row || ' to ' || last_row, ', ' order by first_row) from pawl_bulk.unvalidated where operation = :'lost'), format('%s to %s, %s to 5000, 5001 to 6000', :first_row, :last_row, :last_row + 1), 'who takes a block and does not validate it has divided it');
+select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'and nothing is wrong with that');
+delete from pawl_bulk.unvalidated where operation = :'lost' and first_row = :first_row;
 select is((select problem || ': ' || detail from pawl_bulk.verify(:'lost')), 'rows that nobody validates: 700 rows from row ' || :first_row || ' on', 'a lost block');
 select is(pawl_bulk.cancel(:'lost'), true);
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'what is cancelled validates nothing more, and nothing is wrong with that');
+-- a function is called for those who may call it themselves, whoever they say they are
+create role notices_worker in role pawl_worker;
+create function secret(notice jsonb) returns void language sql as $$ select public.told(notice) $$;
+revoke execute on function secret from public;
+set role notices_worker;
+select operation as asked from pawl_bulk.submit('told', rows => '[]', created_by => 'postgres', notifications => '{"channel": "sql", "target": "public.secret", "triggers": ["completion"]}') \gset
+update pawl_bulk.operations set notified_by = 'postgres' where operation = :'asked';
+reset role;
+do $$ begin while (select done from pawl_bulk.advance()) > 0 loop null; end loop; end $$;
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select state || ' for ' || asked_by || ': ' || message from pawl_bulk.notices where operation = :'asked'), 'ready for notices_worker: role "notices_worker", who asked for it, may not execute function public.secret(jsonb)', 'what the submitter may not execute is not executed for him');
+grant execute on function secret to notices_worker;
+update pawl_bulk.notices set due = clock_timestamp() where operation = :'asked';
+select from pawl.fire_due('pawl_bulk.notices');
+select done from pawl_bulk.run_sql_notices() \gset
+select is((select state from pawl_bulk.notices where operation = :'asked'), 'delivered', 'and what he may is');
+-- what has ended is kept for as long as was declared
+select count(*) as ended from pawl_bulk.notices where ended_at is not null \gset
+select is((select done from pawl_bulk.prune_notices()), 0::bigint, 'for thirty days');
+update pawl_bulk.notices set ended_at = ended_at - interval '31 days' where operation = :'asked';
+select pawl_bulk.keep_notices(null);
+select is((select done from pawl_bulk.prune_notices()), 0::bigint, 'for ever');
+select pawl_bulk.keep_notices('7 days');
+set role notices_worker;
+select is((select done from pawl_bulk.prune_notices()), 1::bigint, 'a worker prunes what was declared');
+select throws_ok($$select pawl_bulk.keep_notices('0')$$, '42501', null, 'but declares nothing');
+reset role;
+select is((select count(*) from pawl_bulk.notices where ended_at is not null), :ended::bigint - 1, 'and the others stay');
 -- they go with their operation
 delete from pawl_bulk.operations where operation = :'o';
 select is((select count(*) from pawl_bulk.notices where operation = :'o'), 0::bigint, 'notices go with their operation');

@@ -57,9 +57,9 @@ for my $name (qw(example_worker pawld))
 
 	$accidents->happen($_, 'cut', @statements) for qw(before after);
 	is(join("\n", $accidents->missed(@statements)), '', "an accident at each statement of $name");
-	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|run_sql_steps)|pawl\.reap/ } @statements;
+	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)|pawl\.reap/ } @statements;
 	$accidents->happen($_, 'program', @telling) for qw(before after);
-	@telling = grep { /pawl_dag\.(claim|report|orchestrate|run_sql_steps)/ } @telling unless $ENV{PAWL_LONG};
+	@telling = grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)/ } @telling unless $ENV{PAWL_LONG};
 	for my $when ($ENV{PAWL_LONG} ? qw(before after) : 'after')
 	{
 		$accidents->happen($when, $_, @telling) for qw(backend server);

@@ -72,7 +72,7 @@ for my $name (qw(example_devices pawld))
 	@telling = @statements if $ENV{PAWL_LONG};
 	$accidents->happen($_, 'cut', @telling) for qw(before after);
 	is(join("\n", $accidents->missed(@telling)), '', "an accident at each statement of $name");
-	@telling = grep { /claim|report|advance|run_sql_rows|pawl\.reap/ } @telling unless $ENV{PAWL_LONG};
+	@telling = grep { /claim|report|advance|work_sql_rows|pawl\.reap/ } @telling unless $ENV{PAWL_LONG};
 	$accidents->happen($_, 'program', @telling) for qw(before after);
 	$accidents->happen('after', 'backend', @telling);
 	$accidents->happen('after', 'server', grep { $ENV{PAWL_LONG} || /claim|report|advance/ } @telling);

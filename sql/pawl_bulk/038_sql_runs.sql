@@ -1,0 +1,23 @@
+-- Runs of SQL functions over rows, on record before they begin: what a function takes with it when it ends its session is not forgotten.
+
+CREATE TABLE pawl_bulk.sql_runs (
+    operation uuid NOT NULL,
+    run uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    step_index integer NOT NULL,
+    kind text COLLATE "C" NOT NULL CHECK (kind = ANY ('{start,check,rows}')),
+    first_row bigint NOT NULL,
+    last_row bigint NOT NULL,
+    size integer NOT NULL CHECK (size OPERATOR(pg_catalog.>) 0),
+    session integer NOT NULL DEFAULT pg_catalog.pg_backend_pid(),
+    lease_until timestamptz NOT NULL,
+    lost_at timestamptz,
+    again_at timestamptz,
+    PRIMARY KEY (operation, run),
+    CHECK (first_row OPERATOR(pg_catalog.<=) last_row),
+    CHECK ((lost_at IS NULL) = (again_at IS NULL))
+);
+COMMENT ON TABLE pawl_bulk.sql_runs IS 'runs of SQL functions over rows. A run that is under way has its row locked; one whose row is not locked when lease_until is over, or that is of a session that does something else by now, was lost with its session or its transaction. Its rows are tried again in smaller runs, until one row is alone';
+COMMENT ON COLUMN pawl_bulk.sql_runs.kind IS 'what the rows'' work is: start, check, or rows of a block (step -1)';
+COMMENT ON COLUMN pawl_bulk.sql_runs.size IS 'how many rows at most; of a lost run: how many may run together of those from first_row to last_row';
+COMMENT ON COLUMN pawl_bulk.sql_runs.session IS 'the process that began it';
+COMMENT ON COLUMN pawl_bulk.sql_runs.again_at IS 'when the rows of a lost run may run again';
