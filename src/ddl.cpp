@@ -61,7 +61,7 @@ bool has_own_casts(Oid type) {
     return found;
 }
 
-// The columns whose values the command may have computed anew: ALTER COLUMN … TYPE, with USING or by a cast of somebody's own.
+// The columns whose values the command may have computed anew: ALTER COLUMN ... TYPE, with USING or by a cast of somebody's own.
 Datum rewritten_columns(const CollectedCommand& command) {
     List* names = NIL;
     ListCell* cell;

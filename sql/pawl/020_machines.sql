@@ -90,7 +90,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'PW006',
             MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
             DETAIL = 'Rows and logs are judged by the versions they were written under.',
-            HINT = format('define the next version: select pawl.define(%L, …)', OLD.machine);
+            HINT = format('define the next version: select pawl.define(%L, ...)', OLD.machine);
     END IF;
     IF TG_TABLE_NAME <> 'machine' THEN
         -- a version goes as a whole: its states and arrows follow it, when it is already gone
@@ -160,7 +160,7 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'PW006',
             MESSAGE = format('version %s of machine "%s" is immutable', bound.version, bound.machine),
-            HINT = format('define the next version: select pawl.define(%L, …)', bound.machine);
+            HINT = format('define the next version: select pawl.define(%L, ...)', bound.machine);
     END IF;
     RETURN NULL;
 END

@@ -54,7 +54,7 @@ COMMENT ON COLUMN pawl.binding.relation IS 'the root: partitions and inheritance
 COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, in the order of the key; empty when the table has no primary key';
 COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
-COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_… where the log has a column of that name itself';
+COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
 COMMENT ON COLUMN pawl.binding.events_since IS 'when events were last switched on or off by pawl.set_events; null: as they were at first';
 COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: moves that nobody makes in a trace belong to that one';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';

@@ -94,7 +94,7 @@ COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
 CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_columns';
 COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command) IS
-'internal: the columns that a command computed anew (ALTER COLUMN … TYPE … USING, or by a cast that somebody made)';
+'internal: the columns that a command computed anew (ALTER COLUMN ... TYPE ... USING, or by a cast that somebody made)';
 
 -- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine

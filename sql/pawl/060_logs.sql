@@ -1,7 +1,7 @@
 -- The log beside an enforced table: its names, its shape, its first rows.
 
 -- The text that a row's hash is made of, after its predecessor's hash: a JSON array in one line,
---   [key…, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at]
+--   [key..., sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at]
 -- its elements separated by a comma and a space, nothing else between or around them. Each key value is an element of its own.
 -- Key values and texts are JSON strings as to_json(text) prints them: in double quotes; \" \\ \b \f \n \r \t for these seven,
 -- \u00xx (lower case) for the other characters below U+0020, every other character as it is, also / and what is not ASCII.
@@ -419,7 +419,7 @@ BEGIN
         IF wrong > 0 THEN
             PERFORM pawl._raise('55000', format('the log %s does not agree with the rows of table %s', bound.history, bound.relation),
                 format('%s: %s.', CASE wrong WHEN 1 THEN '1 row differs' ELSE wrong || ' rows differ' END, example),
-                'bring these rows to where their log ends' || CASE WHEN source ^@ 'ONLY ' THEN '' ELSE ', or begin a new log: log_name => …' END);
+                'bring these rows to where their log ends' || CASE WHEN source ^@ 'ONLY ' THEN '' ELSE ', or begin a new log: log_name => ...' END);
         END IF;
         IF bound.most_recent = 'stored' THEN
             EXECUTE format('UPDATE %s l SET most_recent = false FROM %s r WHERE l.most_recent AND l.to_state IS NULL AND %s',
@@ -433,7 +433,7 @@ BEGIN
 EXCEPTION WHEN unique_violation THEN
     PERFORM pawl._raise('23505', format('the key (%s) does not identify one row of table %s',
                                         array_to_string(bound.key_columns, ', '), bound.relation),
-        SQLERRM, 'name columns that do: key => array[…]');
+        SQLERRM, 'name columns that do: key => array[...]');
 END
 $function$;
 COMMENT ON FUNCTION pawl._attach_rows(pawl.binding, text) IS 'internal: writes the first log rows of existing rows';

@@ -16,7 +16,7 @@ BEGIN
     parts := regexp_match(log_partition, '^\s*(range|list|hash)\s*\((.+)\)\s*(?:partitions\s+(\d{1,4}))?\s*$', 'i');
     IF parts IS NULL OR (lower(parts[1]) = 'hash') <> (parts[3] IS NOT NULL) THEN
         PERFORM pawl._raise('22023', format('log_partition "%s" cannot be read', log_partition), NULL,
-            'range (column, …), list (column), or hash (column, …) partitions 8');
+            'range (column, ...), list (column), or hash (column, ...) partitions 8');
     END IF;
     strategy := lower(parts[1]);
     buckets := parts[3];
@@ -131,7 +131,7 @@ BEGIN
         IF pg_relation_size(left_behind) > 0 THEN
             PERFORM pawl._raise('PW006', format('%s cannot leave the log %s: it has entries', left_behind, log),
                 'What happened stays on the record; old partitions are emptied by pawl.prune_log.',
-                (SELECT format('select pawl.prune_log(%L, …)', b.relation) FROM pawl.binding b WHERE b.history = log));
+                (SELECT format('select pawl.prune_log(%L, ...)', b.relation) FROM pawl.binding b WHERE b.history = log));
         END IF;
         FOR trigger_name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = left_behind
                                AND t.tgfoid IN ('pawl.log_guard()'::regprocedure, 'pawl.audit_results()'::regprocedure) LOOP
@@ -202,7 +202,7 @@ BEGIN
     IF type IS NULL OR pawl._time_bound(pawl._base_type(type), now()) IS NULL THEN
         PERFORM pawl._raise('55000', format('the log %s is not partitioned by ranges of time', bound.history),
             'The first column of its partition key is to be a UUID of version 7, a timestamp or a date.',
-            format('select pawl.enforce(%L, …, log_partition => ''range (id)'')', bound.relation));
+            format('select pawl.enforce(%L, ..., log_partition => ''range (id)'')', bound.relation));
     END IF;
     PERFORM pg_advisory_xact_lock('pawl.pruned_log'::regclass::oid::integer, bound.history::oid::integer);
     SELECT n.nspname, c.relname INTO schema_name, base FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = bound.history;
@@ -247,11 +247,11 @@ BEGIN
         NULL;
     ELSIF parted.partstrat <> 'h' AND parted.partdefid = 0 THEN
         problem := 'the log has no default partition: a move is refused where there is no partition for its entry';
-        makes := format('create table … partition of %s default', bound.history);
+        makes := format('create table ... partition of %s default', bound.history);
     ELSIF parted.partstrat = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = bound.history AND i.inhrelid <> parted.partdefid)
           AND pg_relation_size(parted.partdefid) > 1000000 THEN
         problem := 'entries go to the default partition of the log, which is never dropped';
-        makes := format('select pawl.extend_log(%L, …), or create table … partition of %s for values …', bound.relation, bound.history);
+        makes := format('select pawl.extend_log(%L, ...), or create table ... partition of %s for values ...', bound.relation, bound.history);
     END IF;
     RETURN QUERY SELECT 'log_partitions', CASE WHEN problem IS NULL THEN 'ok' WHEN parted.partstrat <> 'h' AND parted.partdefid = 0 THEN 'error' ELSE 'warning' END, problem,
         CASE WHEN problem IS NOT NULL THEN makes END;

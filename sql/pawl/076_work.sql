@@ -7,7 +7,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    -- a quoted name or a plain one (ASCII letters, _ and all that is not ASCII; then also digits and $), ASC or DESC, NULLS …
+    -- a quoted name or a plain one (ASCII letters, _ and all that is not ASCII; then also digits and $), ASC or DESC, NULLS ...
     item constant text := '^\s*("(?:[^"]|"")+"|[^\u0001-\u0040\u005b-\u005e\u0060\u007b-\u007f][^\u0001-\u0023\u0025-\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]*)'
                           '(\s+(?:asc|desc)\M)?(\s+nulls\s+(?:first|last))?\s*(,|$)';
     rest text := claim_order;
@@ -114,7 +114,7 @@ BEGIN
             code := '0A000';
             message := format('%s cannot be written', about);
             detail := format('It is %s column.', CASE WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
-            hint := format('name another column: %s => …', col.argument);
+            hint := format('name another column: %s => ...', col.argument);
         ELSIF col.is_nullable THEN
             SELECT m INTO member FROM pawl._members(bound.relation) m
               JOIN pg_attribute a ON a.attrelid = m AND a.attname = col.name AND NOT a.attisdropped

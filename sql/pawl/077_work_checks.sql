@@ -25,7 +25,7 @@ BEGIN
         ('wake', bound.wake, 'claim', bound.claim_events = '{}')) a(argument, is_given, needs, is_lacking)
      WHERE a.is_given AND a.is_lacking LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL, format('%s => …', lacking.needs));
+        PERFORM pawl._raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL, format('%s => ...', lacking.needs));
     END IF;
     IF bound.lease_time <= interval '0' THEN
         PERFORM pawl._raise('22023', 'lease_time must be longer than nothing', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
@@ -58,7 +58,7 @@ BEGIN
      ORDER BY w.n LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('column "%s" cannot be %s: it is %s', problem.name, problem.argument, problem.role), NULL,
-            format('name another column: %s => …', problem.argument));
+            format('name another column: %s => ...', problem.argument));
     END IF;
     SELECT c AS name INTO problem FROM unnest(bound.claim_columns) c
      WHERE c IN (bound.state_column, bound.owner_column, bound.lease_column, bound.due_column) LIMIT 1;
@@ -71,7 +71,7 @@ BEGIN
         PERFORM pawl._raise('55000', format('table %s has no key by which its rows can be owned or timed', bound.relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = bound.relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
-            'add one, or name columns that identify a row: key => array[…]');
+            'add one, or name columns that identify a row: key => array[...]');
     END IF;
 END
 $function$;
@@ -96,7 +96,7 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('column "%s" of table %s is kept by two lifecycles', shared.name, bound.relation),
             format('The lifecycle on column "%s" uses it too.', shared.state_column),
-            format('alter table %s add column … and name that', bound.relation));
+            format('alter table %s add column ... and name that', bound.relation));
     END IF;
 END
 $function$;
@@ -126,7 +126,7 @@ DECLARE
     unknown text;
 BEGIN
     IF array_ndims(events) > 1 OR array_position(events, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('%s must be a list of events', argument), NULL, format('%s => array[''…'']', argument));
+        PERFORM pawl._raise('22023', format('%s must be a list of events', argument), NULL, format('%s => array[''...'']', argument));
     END IF;
     SELECT e INTO unknown FROM unnest(events) e WHERE e <> ALL (known) LIMIT 1;
     IF FOUND THEN
@@ -163,14 +163,14 @@ BEGIN
      WHERE pawl._claimable_states(bound.machine, bound.version, ARRAY[e]) = '{}' LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
-            format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class … owned');
+            format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class ... owned');
     END IF;
     SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.lapse_event, bound.lapse_else], NULL)) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event = e AND t.from_state = ANY (owned));
     IF FOUND THEN
         PERFORM pawl._raise('22023', format('event "%s" leaves no owned state, so no lease can lapse by it', useless),
-            format('Owned are %s.', pawl._quoted_list(owned)), format('%s --> … : %s', owned[1], useless));
+            format('Owned are %s.', pawl._quoted_list(owned)), format('%s --> ... : %s', owned[1], useless));
     END IF;
     SELECT e INTO useless FROM unnest(bound.retry_events) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t
@@ -224,7 +224,7 @@ BEGIN
             MESSAGE = format('an expired lease does not lead out of %s', pawl._quoted_list(stuck)),
             DETAIL = CASE WHEN bound.lapse_event IS NULL THEN 'No lapse event is named.'
                           ELSE format('Event "%s" does not leave these states of machine "%s".', bound.lapse_event, bound.machine) END,
-            HINT = CASE WHEN bound.lapse_event IS NULL THEN 'lapse => …' ELSE format('%s --> … : %s', stuck[1], bound.lapse_event) END;
+            HINT = CASE WHEN bound.lapse_event IS NULL THEN 'lapse => ...' ELSE format('%s --> ... : %s', stuck[1], bound.lapse_event) END;
     END IF;
     IF untimed <> '{}' THEN
         RAISE WARNING USING ERRCODE = '01000',

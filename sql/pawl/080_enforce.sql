@@ -152,7 +152,7 @@ BEGIN
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('PW007', format('machine "%s" has guards or effects that cannot be called for table %s', machine, relation),
             format('There is no such function of two rows of the table: %s.', found_one),
-            format('create function f(old %s, new %s) returns boolean …', relation, relation));
+            format('create function f(old %s, new %s) returns boolean ...', relation, relation));
     END IF;
 
     bound.relation := relation;
@@ -170,11 +170,11 @@ BEGIN
         PERFORM pawl._raise('55000', format('table %s has no key for its log', relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
-            'add one, or name columns that identify a row: key => array[…]');
+            'add one, or name columns that identify a row: key => array[...]');
     END IF;
     IF events AND bound.key_columns = '{}' THEN
         PERFORM pawl._raise('55000', format('table %s has no key for its events', relation), NULL,
-            'add a primary key, or name columns that identify a row: key => array[…]');
+            'add a primary key, or name columns that identify a row: key => array[...]');
     END IF;
 
     bound.owner_column := owner;
@@ -201,7 +201,7 @@ BEGIN
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"', relation, machine), found_one,
-            format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L))',
+            format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L))',
                    relation, state_column, state_column, state_column, machine));
     END IF;
 
@@ -233,7 +233,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, boolean, text, boolean, name[], text, boolean, name, name, name, name, name, name, name, name,
     text[], text, interval, text, text[], jsonb, text[], boolean, boolean, text, name, text) IS
-'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. owner, lease, token, due, attempts, max_attempts, queue name columns of the table that are kept for owned work; claim, lapse, lapse_else, retry, operator_events name events, claim_order what is claimed first ("priority desc, created_at"), lease_time the usual lease, backoff the delay before a retry (see pawl.backoff), backoff_column the column with that of each row; events fills the outbox, wake wakes who sleeps. log_partition partitions the log by columns of the key: range (id), list (tenant), hash (id) partitions 8; there is a default partition, or those of the hash, and others are made by pawl.extend_log or CREATE TABLE … PARTITION OF. Errors: PW008 unknown machine or event, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does not fit; 22023 arguments that do not fit each other; 55000 no key, or rows with an owner in states that are not owned; 42501 not the owner; 42710 already enforced';
+'attaches a machine to a column of a table: from now on its rows move only along the arrows. history keeps a log beside the table; most_recent is stored or derived; hash_chain makes each log row hash its predecessor; key names the columns that identify a row (default: the primary key); on_delete is allow, terminal or deny; always judges replicated rows too. owner, lease, token, due, attempts, max_attempts, queue name columns of the table that are kept for owned work; claim, lapse, lapse_else, retry, operator_events name events, claim_order what is claimed first ("priority desc, created_at"), lease_time the usual lease, backoff the delay before a retry (see pawl.backoff), backoff_column the column with that of each row; events fills the outbox, wake wakes who sleeps. log_partition partitions the log by columns of the key: range (id), list (tenant), hash (id) partitions 8; there is a default partition, or those of the hash, and others are made by pawl.extend_log or CREATE TABLE ... PARTITION OF. Errors: PW008 unknown machine or event, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does not fit; 22023 arguments that do not fit each other; 55000 no key, or rows with an owner in states that are not owned; 42501 not the owner; 42710 already enforced';
 
 -- A log that was made before, by an earlier attachment or a restore, is taken up again when it fits.
 CREATE FUNCTION pawl._take_log(bound pawl.binding, log_name name, log_partition text, OUT log regclass, OUT view regclass, OUT is_new boolean)
@@ -265,14 +265,14 @@ BEGIN
                     ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false) END;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name, bound.relation),
-            upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => …');
+            upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => ...');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', log);
     EXECUTE format('SELECT min(format(''row %%s moved from %%s to %%s under version %%s'', %s, coalesce(quote_ident(l.from_state), ''nothing''), coalesce(quote_ident(l.to_state), ''nothing''), l.machine_version)) FROM %s l WHERE %s',
                    pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_hop('l')) INTO problem USING bound.machine;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,
-            'choose another name: log_name => …');
+            'choose another name: log_name => ...');
     END IF;
 END
 $function$;

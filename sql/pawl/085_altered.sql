@@ -21,7 +21,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._altered_with(oid) IS 'internal: a relation, all that inherit from it, and the tables of a composite type';
 
--- … TYPE … USING writes any state, any owner, or any key into any row, and no trigger fires; so does a cast of somebody's own.
+-- ... TYPE ... USING writes any state, any owner, or any key into any row, and no trigger fires; so does a cast of somebody's own.
 CREATE FUNCTION pawl._refuse_rewrite(bound pawl.binding, rewritten name[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -33,21 +33,21 @@ BEGIN
     IF bound.state_column = ANY (rewritten) THEN
         PERFORM pawl._raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
                                             bound.state_column, bound.relation),
-            'ALTER COLUMN … TYPE … USING moves rows without an arrow.', hint);
+            'ALTER COLUMN ... TYPE ... USING moves rows without an arrow.', hint);
     END IF;
     SELECT w.name INTO kept FROM pawl._work_columns(bound) w WHERE w.is_written AND w.name = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('2BP01', format('column "%s" of table %s is kept by a lifecycle: its values cannot be computed anew', kept, bound.relation),
-            'ALTER COLUMN … TYPE … USING writes rows that nobody judges.', hint);
+            'ALTER COLUMN ... TYPE ... USING writes rows that nobody judges.', hint);
     END IF;
     SELECT k INTO kept FROM unnest(bound.key_columns) k WHERE bound.history IS NOT NULL AND k = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('2BP01', format('column "%s" of table %s is the key of a log: its values cannot be computed anew', kept, bound.relation),
-            format('ALTER COLUMN … TYPE … USING parts rows from what %s knows of them.', bound.history), hint);
+            format('ALTER COLUMN ... TYPE ... USING parts rows from what %s knows of them.', bound.history), hint);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._refuse_rewrite(pawl.binding, name[]) IS 'internal: refuses ALTER COLUMN … TYPE … USING for columns that a lifecycle needs';
+COMMENT ON FUNCTION pawl._refuse_rewrite(pawl.binding, name[]) IS 'internal: refuses ALTER COLUMN ... TYPE ... USING for columns that a lifecycle needs';
 
 -- A log keeps its columns, what is in them, and outlives a crash where the rows do.
 CREATE FUNCTION pawl._check_altered_log(bound pawl.binding, rewritten name[]) RETURNS void
@@ -64,7 +64,7 @@ BEGIN
         SELECT c.name INTO forged FROM pawl._log_columns(bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) c
          WHERE c.name = ANY (rewritten) LIMIT 1;
         IF FOUND THEN
-            problem := format('ALTER COLUMN … TYPE … USING writes what is on the record in column "%s" anew.', forged);
+            problem := format('ALTER COLUMN ... TYPE ... USING writes what is on the record in column "%s" anew.', forged);
         END IF;
     END IF;
     IF problem IS NOT NULL THEN

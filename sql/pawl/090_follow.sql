@@ -82,7 +82,7 @@ BEGIN
             IF strange IS NOT NULL THEN
                 PERFORM pawl._raise('PW008', format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
                                                     member, root, bound.machine), strange,
-                    format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
+                    format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
                            member, bound.state_column, bound.state_column, bound.state_column, bound.machine, bound.version));
             END IF;
             strange := pawl._wrongly_owned_rows('ONLY ' || member, bound);
@@ -175,7 +175,7 @@ BEGIN
         SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_type'::regclass AND c.object_type = 'type' AND NOT c.in_extension
     LOOP
-        -- ALTER TYPE … RENAME VALUE moves rows without an arrow
+        -- ALTER TYPE ... RENAME VALUE moves rows without an arrow
         FOR bound IN
             SELECT b.* FROM pawl.binding b
              WHERE changed_type = (WITH RECURSIVE down(base, steps) AS (

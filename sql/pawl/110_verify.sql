@@ -115,7 +115,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
--- Every log is a chain: numbered 1, 2, 3 … (from where it was pruned), each row begins where the one before ended, and each hop was allowed.
+-- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each row begins where the one before ended, and each hop was allowed.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10

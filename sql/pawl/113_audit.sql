@@ -202,7 +202,7 @@ BEGIN
                     ELSE pawl._audit_problem(a, bound.log_key_columns, false) END;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the audit of table %s', name, bound.relation),
-            upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: into_table => …');
+            upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: into_table => ...');
     END IF;
     IF present.log IS NULL THEN
         DELETE FROM pawl.pruned_audit p WHERE p.log = a.log;
@@ -275,7 +275,7 @@ BEGIN
     SELECT b.* INTO a FROM pawl.audit_binding b WHERE b.log = bound.history;
     IF NOT FOUND THEN
         PERFORM pawl._raise('42704', format('the results of table %s are not audited', bound.relation), NULL,
-            format('select pawl.audit(%L, ''{"…": true}'')', bound.relation));
+            format('select pawl.audit(%L, ''{"...": true}'')', bound.relation));
     END IF;
     RETURN a;
 END

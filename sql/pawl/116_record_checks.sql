@@ -183,7 +183,7 @@ BEGIN
         IF FOUND THEN
             problem := pawl._audit_problem(a, bound.log_key_columns, true);
             IF problem IS NULL AND touched = a.audit THEN
-                SELECT format('ALTER COLUMN … TYPE … USING would write column "%s" anew', c.name) INTO problem
+                SELECT format('ALTER COLUMN ... TYPE ... USING would write column "%s" anew', c.name) INTO problem
                   FROM pawl._audit_columns(a, bound.log_key_columns) c WHERE c.name = ANY (rewritten) LIMIT 1;
             END IF;
             IF problem IS NOT NULL THEN

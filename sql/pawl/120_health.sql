@@ -39,7 +39,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
     RETURN QUERY SELECT 'key_columns', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'there is no column ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
+        CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
@@ -80,14 +80,14 @@ BEGIN
     SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
     RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'guards or effects that cannot be called: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) …', substr(wrong[1], strpos(wrong[1], ' ') + 1), bound.relation, bound.relation) END;
+        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) ...', substr(wrong[1], strpos(wrong[1], ' ') + 1), bound.relation, bound.relation) END;
 
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
     check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false);
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
-        CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
+        CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, ...)',
                                                      bound.relation, bound.state_column, bound.machine) END;
     SELECT array_agg(quote_ident(e.name) || CASE WHEN m <> bound.history THEN ' of ' || m::regclass ELSE '' END ORDER BY m, e.name) INTO wrong
       FROM (VALUES ('!pawl_guard', 'pawl.log_guard()'::regprocedure), ('!pawl_guard_row', 'pawl.log_guard()'),
@@ -132,8 +132,8 @@ BEGIN
         states := pawl._stuck_states(bound);
         RETURN QUERY SELECT 'lapse', CASE WHEN states = '{}' THEN 'ok' ELSE 'warning' END,
             CASE WHEN states <> '{}' THEN format('an expired lease does not lead out of %s', pawl._quoted_list(states)) END,
-            CASE WHEN states <> '{}' AND bound.lapse_event IS NULL THEN format('enforce it with lapse => …')
-                 WHEN states <> '{}' THEN format('define a machine with %s --> … : %s', states[1], bound.lapse_event) END;
+            CASE WHEN states <> '{}' AND bound.lapse_event IS NULL THEN format('enforce it with lapse => ...')
+                 WHEN states <> '{}' THEN format('define a machine with %s --> ... : %s', states[1], bound.lapse_event) END;
     END IF;
     IF EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL) THEN
         states := pawl._untimed_states(bound);

@@ -17,7 +17,7 @@ BEGIN
     END IF;
     IF set_events.events AND bound.key_columns = '{}' THEN
         PERFORM pawl._raise('55000', format('table %s has no key for its events', bound.relation), NULL,
-            'add a primary key, or name columns that identify a row: key => array[…]');
+            'add a primary key, or name columns that identify a row: key => array[...]');
     END IF;
     -- no move is under way, so each move from here on has an event, or none
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
@@ -51,7 +51,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._claimable_of(pawl.binding, jsonb) IS
-'internal: of rows named by their keys, [["1"], …], those that can be claimed, by their places in the list, and their queues';
+'internal: of rows named by their keys, [["1"], ...], those that can be claimed, by their places in the list, and their queues';
 
 CREATE FUNCTION pawl.read_claimable(consumer text, batch integer DEFAULT 1000)
 RETURNS TABLE (relation regclass, state_column text, key text[], queue text, txid xid8, at timestamptz)

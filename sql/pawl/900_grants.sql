@@ -80,7 +80,7 @@ CREATE EVENT TRIGGER pawl_adopt ON ddl_command_end
     EXECUTE FUNCTION pawl._adopt();
 COMMENT ON EVENT TRIGGER pawl_adopt IS 'takes partitions and inheritance children into the enforced tables they join';
 CREATE EVENT TRIGGER pawl_follow ON ddl_command_end
-    -- ALTER VIEW … RENAME COLUMN takes tables, too
+    -- ALTER VIEW ... RENAME COLUMN takes tables, too
     WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     EXECUTE FUNCTION pawl._follow();
 COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, refuses changes that would break a lifecycle';

@@ -133,7 +133,7 @@ BEGIN
     named := ARRAY(SELECT coalesce(o.dialect -> 'map' ->> f, f) FROM unnest(named) WITH ORDINALITY h(f, n) ORDER BY n);
     SELECT f INTO wrong FROM unnest(named) f GROUP BY f HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{…}''');
+        PERFORM pawl._raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{...}''');
     END IF;
     RETURN named;
 END

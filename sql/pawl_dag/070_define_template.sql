@@ -23,7 +23,7 @@ BEGIN
             'retryable, max_attempts, backoff, backoff_base_ms, max_backoff_ms, multiplier, jitter');
     END IF;
     IF coalesce(step ->> 'name', '') = '' THEN
-        PERFORM pawl._raise('22023', format('step %s has no name', ordinal), NULL, '{"name": "…", "handler": "…"}');
+        PERFORM pawl._raise('22023', format('step %s has no name', ordinal), NULL, '{"name": "...", "handler": "..."}');
     END IF;
     made.name := step ->> 'name';
     made.ordinal := ordinal;
@@ -96,7 +96,7 @@ DECLARE
     known pawl_dag.templates;
 BEGIN
     IF template IS NULL OR jsonb_typeof(template) <> 'object' THEN
-        PERFORM pawl._raise('22023', 'a template is a JSON object', NULL, '{"name": "…", "steps": [{"name": "…", "handler": "…"}]}');
+        PERFORM pawl._raise('22023', 'a template is a JSON object', NULL, '{"name": "...", "steps": [{"name": "...", "handler": "..."}]}');
     END IF;
     SELECT k INTO problem FROM jsonb_object_keys(template) k
      WHERE k NOT IN ('namespace', 'name', 'version', 'description', 'identity_strategy', 'failure_policy', 'max_duration_minutes', 'lifecycle', 'steps', 'metadata') LIMIT 1;
@@ -113,10 +113,10 @@ BEGIN
             '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, "auto_dlq_on_timeout": true}');
     END IF;
     IF coalesce(template ->> 'name', '') = '' THEN
-        PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "…", "steps": […]}');
+        PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "...", "steps": [...]}');
     END IF;
     IF jsonb_typeof(coalesce(template -> 'steps', '[]')) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'steps of a template must be a JSON array', NULL, '"steps": [{"name": "…"}]');
+        PERFORM pawl._raise('22023', 'steps of a template must be a JSON array', NULL, '"steps": [{"name": "..."}]');
     END IF;
     made.template_uuid := pawl.uuid_v7();
     made.namespace := coalesce(template ->> 'namespace', 'default');
@@ -169,7 +169,7 @@ BEGIN
         SELECT * INTO known FROM pawl_dag.templates t WHERE t.namespace = made.namespace AND t.name = made.name AND t.version = made.version;
         IF known.content_hash <> made.content_hash THEN
             PERFORM pawl._raise('42710', format('version %s of template "%s" is another one already', made.version, made.name),
-                'A version never changes: tasks run what they began with.', '"version": "…"');
+                'A version never changes: tasks run what they began with.', '"version": "..."');
         END IF;
         RETURN known.template_uuid;
     END IF;
@@ -184,7 +184,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.define_template(jsonb) IS
-'defines a version of a workflow and returns its id; the same text again gives the same one. {"namespace", "name", "version", "identity_strategy": strict | caller_provided | always_unique, "failure_policy": block | continue, "max_duration_minutes", "steps": [{"name", "handler", "handler_options", "dependencies": […], "retry": {"retryable", "max_attempts", "backoff", "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array in the context, the step becomes one for each element}]}. 22023: what is wrong with it; 42710: the version is another one already';
+'defines a version of a workflow and returns its id; the same text again gives the same one. {"namespace", "name", "version", "identity_strategy": strict | caller_provided | always_unique, "failure_policy": block | continue, "max_duration_minutes", "steps": [{"name", "handler", "handler_options", "dependencies": [...], "retry": {"retryable", "max_attempts", "backoff", "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array in the context, the step becomes one for each element}]}. 22023: what is wrong with it; 42710: the version is another one already';
 
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -195,7 +195,7 @@ DECLARE
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.template_uuid = used_template) THEN
         PERFORM pawl._raise('PW006', 'a template is immutable', format('Template %s: tasks run what they began with.', used_template),
-            'define the next version: select pawl_dag.define_template(…)');
+            'define the next version: select pawl_dag.define_template(...)');
     END IF;
     RETURN OLD;
 END

@@ -16,7 +16,7 @@ BEGIN
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name ORDER BY t.created_at DESC LIMIT 10) k;
         PERFORM pawl._raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
                                              coalesce(' version ' || _template.version, ''), _template.namespace),
-            NULL, coalesce('there is ' || known, 'define it: select pawl_dag.define_template(…)'));
+            NULL, coalesce('there is ' || known, 'define it: select pawl_dag.define_template(...)'));
     END IF;
     RETURN found_one;
 END
@@ -98,7 +98,7 @@ BEGIN
     END IF;
     PERFORM pawl._raise('23505', format('two of the tasks "%s" are the same', template.name),
         (SELECT format('%s of them have the identity key "%s".', count(*), k) FROM unnest(keys) k GROUP BY k HAVING count(*) > 1 LIMIT 1),
-        'identity_keys => array[…] tells them apart');
+        'identity_keys => array[...] tells them apart');
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[]) IS 'internal: 23505: says which task has an identity already';
@@ -123,7 +123,7 @@ BEGIN
         PERFORM pawl._raise('2202E', format('%s contexts, but %s identity keys', cardinality(contexts), cardinality(identity_keys)));
     END IF;
     IF template.identity_strategy = 'caller_provided' AND (identity_keys IS NULL OR array_position(identity_keys, NULL) IS NOT NULL) THEN
-        PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, 'identity_keys => array[…]');
+        PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, 'identity_keys => array[...]');
     END IF;
     SELECT array_agg(coalesce(c.key, CASE template.identity_strategy
                                   WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')

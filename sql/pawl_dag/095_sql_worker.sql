@@ -13,8 +13,8 @@ DECLARE
     result jsonb;
 BEGIN
     IF function_of_it IS NULL THEN
-        PERFORM pawl._raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:…" names a function with its schema.',
-            'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb …');
+        PERFORM pawl._raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." names a function with its schema.',
+            'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb ...');
     END IF;
     EXECUTE format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc) INTO result USING context, inputs;
     RETURN result;
@@ -56,7 +56,7 @@ BEGIN
         -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
         IF NOT named THEN
             PERFORM pawl._raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
-                'name it in the template: select pawl_dag.define_template(…)');
+                'name it in the template: select pawl_dag.define_template(...)');
         END IF;
         answer := pawl_dag._call_handler(step.handler, context, inputs);
     EXCEPTION WHEN OTHERS THEN

@@ -237,7 +237,7 @@ SET pawl.token = ''
 AS $function$
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''…''');
+        PERFORM pawl._raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''...''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     PERFORM set_config('pawl.event', 'CompleteManually', true),

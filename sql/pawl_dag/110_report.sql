@@ -63,7 +63,7 @@ AS $function$
 #variable_conflict use_column
 BEGIN
     IF coalesce(claim.processor, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''…''');
+        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(claim.orchestrate);
@@ -78,7 +78,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
-'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', …) takes steps as well. PW004: nobody is named';
+'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', ...) takes steps as well. PW004: nobody is named';
 
 -- Seconds, or a date as HTTP writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval
@@ -112,10 +112,10 @@ DECLARE
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
-            '[{"task_uuid": "…", "step_uuid": "…", "fence": 1, "result": {…}}, {"task_uuid": "…", "step_uuid": "…", "fence": 1, "error": {"message": "…"}}]');
+            '[{"task_uuid": "...", "step_uuid": "...", "fence": 1, "result": {...}}, {"task_uuid": "...", "step_uuid": "...", "fence": 1, "error": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''…''');
+        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
     -- locked in the order of keys; a claim that came later has another fence
@@ -160,4 +160,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"task_uuid", "step_uuid", "fence": as claimed, "result": …} or {…, "error": {"message", "type", "permanent", "retry_after": seconds or a date}}]. One row a step: ok, the state it is in, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once';
+'a worker''s results, any number at once: [{"task_uuid", "step_uuid", "fence": as claimed, "result": ...} or {..., "error": {"message", "type", "permanent", "retry_after": seconds or a date}}]. One row a step: ok, the state it is in, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once';

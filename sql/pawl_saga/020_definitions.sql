@@ -136,7 +136,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.define(jsonb) IS
-'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {…}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". PW007: what is wrong with it';
+'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". PW007: what is wrong with it';
 
 CREATE FUNCTION pawl_saga._definition_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -147,7 +147,7 @@ DECLARE
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_saga.flows f WHERE f.definition_uuid = used) THEN
         PERFORM pawl._raise('PW006', 'a definition is immutable', format('Definition %s: flows run what they began with.', used),
-            'define the next version: select pawl_saga.define(…)');
+            'define the next version: select pawl_saga.define(...)');
     END IF;
     RETURN OLD;
 END

@@ -86,7 +86,7 @@ AS $function$
       FROM (SELECT t.name, t.failure FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.failure IS NOT NULL
             UNION ALL SELECT r.name, r.failure FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.failure IS NOT NULL) a
 $function$;
-COMMENT ON FUNCTION pawl_saga.failures(uuid) IS 'the failures of atoms in their last attempt: {"atom": {"message", …}}; who was reset or succeeded since has none';
+COMMENT ON FUNCTION pawl_saga.failures(uuid) IS 'the failures of atoms in their last attempt: {"atom": {"message", ...}}; who was reset or succeeded since has none';
 
 -- What a run reports to who asked for it.
 CREATE FUNCTION pawl_saga.errors(flow uuid) RETURNS jsonb

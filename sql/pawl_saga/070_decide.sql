@@ -113,7 +113,7 @@ DECLARE
 BEGIN
     IF found_one IS NULL THEN
         PERFORM pawl._raise('42883', format('no function %s(%s)', name, arguments), 'It is named with its schema.',
-            format('create function %s(%s) …', name, arguments));
+            format('create function %s(%s) ...', name, arguments));
     END IF;
     RETURN found_one::oid::regproc;
 END

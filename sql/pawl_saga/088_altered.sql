@@ -49,7 +49,7 @@ BEGIN
     END IF;
     SELECT d.* INTO base FROM pawl_saga.definitions d WHERE d.definition_uuid = NEW.definition_uuid AND d.flow_uuid IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('PW008', format('unknown definition %s', NEW.definition_uuid), NULL, 'select pawl_saga.define(…)');
+        PERFORM pawl._raise('PW008', format('unknown definition %s', NEW.definition_uuid), NULL, 'select pawl_saga.define(...)');
     END IF;
     SELECT format('"%s"', a.name) INTO trouble FROM pawl_saga.atoms a JOIN pawl_saga.nodes n ON n.definition_uuid = base.definition_uuid AND n.name = a.name
      WHERE a.flow_uuid = OLD.flow_uuid AND n.kind IN ('task', 'retry') AND n.kind <> a.kind LIMIT 1;
@@ -59,7 +59,7 @@ BEGIN
     SELECT format('"%s"', t.name) INTO trouble FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state = 'REVERT_FAILURE'
        AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid AND n.name = t.name) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('55000', format('the revert of task %s failed: it cannot be dropped', trouble), NULL, format('select pawl_saga.resolve(%L, …)', OLD.flow_uuid));
+        PERFORM pawl._raise('55000', format('the revert of task %s failed: it cannot be dropped', trouble), NULL, format('select pawl_saga.resolve(%L, ...)', OLD.flow_uuid));
     END IF;
     NEW.definition_uuid := pawl_saga._own_definition(OLD.flow_uuid, base);
     NEW.name := base.name;

@@ -49,7 +49,7 @@ DECLARE
 BEGIN
     SELECT d.* INTO what FROM pawl_saga.definitions d WHERE d.definition_uuid = definition AND d.flow_uuid IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('PW008', format('unknown definition %s', definition), NULL, 'select pawl_saga.define(…)');
+        PERFORM pawl._raise('PW008', format('unknown definition %s', definition), NULL, 'select pawl_saga.define(...)');
     END IF;
     IF jsonb_typeof(inputs) IS DISTINCT FROM 'object' THEN
         PERFORM pawl._raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
@@ -82,7 +82,7 @@ BEGIN
     IF definition IS NULL THEN
         PERFORM pawl._raise('PW008', format('unknown flow "%s"%s', name, coalesce(' version ' || version, '')), NULL,
             coalesce((SELECT 'defined are: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name)
-                        FROM (SELECT DISTINCT x.name FROM pawl_saga.definitions x WHERE x.flow_uuid IS NULL ORDER BY x.name LIMIT 20) k), 'select pawl_saga.define(…)'));
+                        FROM (SELECT DISTINCT x.name FROM pawl_saga.definitions x WHERE x.flow_uuid IS NULL ORDER BY x.name LIMIT 20) k), 'select pawl_saga.define(...)'));
     END IF;
     made := pawl_saga.create_flow(definition, inputs, defer_reverts, never_resolve);
     PERFORM pawl_saga.run(made);
@@ -142,7 +142,7 @@ BEGIN
     IF f.state = 'REVERTED' THEN
         IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'SUCCESS') THEN
             PERFORM pawl._raise('55000', 'a rerun would forget work that was done and not reverted',
-                format('Flow %s: tasks outside of what was reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''…'')', flow));
+                format('Flow %s: tasks outside of what was reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''...'')', flow));
         END IF;
         UPDATE pawl_saga.flows x SET state = 'PENDING' WHERE x.flow_uuid = flow;
     ELSIF f.state = 'RESUMING' THEN
@@ -241,7 +241,7 @@ DECLARE
     t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a revert is resolved by hand for a reason', NULL, 'reason => ''…''');
+        PERFORM pawl._raise('22004', 'a revert is resolved by hand for a reason', NULL, 'reason => ''...''');
     END IF;
     PERFORM set_config('pawl.event', 'resolve', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_saga.tasks x SET state = 'REVERTED' WHERE x.flow_uuid = flow AND x.node = t.node;

@@ -52,7 +52,7 @@ DECLARE
     executes pawl_saga.tasks[];
 BEGIN
     IF processor IS NULL OR processor = '' THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''…''');
+        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
@@ -151,10 +151,10 @@ DECLARE
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
         PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
-            '[{"flow_uuid": "…", "node": 1, "fence": 1, "result": {…}}, {"flow_uuid": "…", "node": 2, "fence": 1, "failure": {"message": "…"}}]');
+            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''…''');
+        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
     -- a lease may end between the look and the move: then all is undone and looked at again, and that task is lost
@@ -174,7 +174,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": …} or {…, "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once. Decisions, votes and retries are part of the same transaction';
+'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once. Decisions, votes and retries are part of the same transaction';
 
 -- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb

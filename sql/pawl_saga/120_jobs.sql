@@ -111,7 +111,7 @@ DECLARE
     j pawl_saga.jobs;
 BEGIN
     IF coalesce(who, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'who => ''…''');
+        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'who => ''...''');
     END IF;
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
     IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
@@ -124,7 +124,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS
-'takes a job for an owner and returns its fencing token; pawl.claim(null::pawl_saga.jobs, …) takes the next ones of a board, pawl.heartbeat extends leases. 55000: it is claimed already; P0002: there is none, or it is over; PW004: nobody is named';
+'takes a job for an owner and returns its fencing token; pawl.claim(null::pawl_saga.jobs, ...) takes the next ones of a board, pawl.heartbeat extends leases. 55000: it is claimed already; P0002: there is none, or it is over; PW004: nobody is named';
 
 CREATE FUNCTION pawl_saga.abandon_job(job uuid, who text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

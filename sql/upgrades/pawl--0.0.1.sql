@@ -102,7 +102,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'PW006',
             MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
             DETAIL = 'Rows and logs are judged by the versions they were written under.',
-            HINT = format('define the next version: select pawl.define(%L, …)', OLD.machine);
+            HINT = format('define the next version: select pawl.define(%L, ...)', OLD.machine);
     END IF;
     IF TG_TABLE_NAME <> 'machine' THEN
         -- a version goes as a whole: its states and arrows follow it, when it is already out of sight
@@ -150,7 +150,7 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'PW006',
             MESSAGE = format('version %s of machine "%s" is immutable', bound.version, bound.machine),
-            HINT = format('define the next version: select pawl.define(%L, …)', bound.machine);
+            HINT = format('define the next version: select pawl.define(%L, ...)', bound.machine);
     END IF;
     RETURN NULL;
 END
@@ -193,7 +193,7 @@ COMMENT ON COLUMN pawl.binding.relation IS 'the root: partitions and inheritance
 COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, in the order of the key; empty when the table has no primary key';
 COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
-COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_… where the log has a column of that name itself';
+COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.binding', '');
 
@@ -483,7 +483,7 @@ COMMENT ON FUNCTION pawl.transitions(text, integer) IS
 -- The log beside an enforced table: its names, its shape, its first rows.
 
 -- The text that a row's hash is made of, after its predecessor's hash: a JSON array in one line,
---   [key…, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at]
+--   [key..., sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at]
 -- its elements separated by a comma and a space, nothing else between or around them. Each key value is an element of its own.
 -- Key values and texts are JSON strings as to_json(text) prints them: in double quotes; \" \\ \b \f \n \r \t for these seven,
 -- \u00xx (lower case) for the other characters below U+0020, every other character as it is, also / and what is not ASCII.
@@ -837,7 +837,7 @@ EXCEPTION WHEN unique_violation THEN
     RAISE EXCEPTION USING ERRCODE = '23505',
         MESSAGE = format('the key (%s) does not identify one row of table %s', array_to_string(bound.key_columns, ', '), bound.relation),
         DETAIL = SQLERRM,
-        HINT = 'name columns that do: key => array[…]';
+        HINT = 'name columns that do: key => array[...]';
 END
 $function$;
 COMMENT ON FUNCTION pawl._attach_rows(pawl.binding, text) IS 'internal: writes the first log rows of existing rows';
@@ -1261,7 +1261,7 @@ BEGIN
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('PW007', format('machine "%s" has guards or effects that cannot be called for table %s', machine, relation),
             format('There is no such function of two rows of the table: %s.', found_one),
-            format('create function f(old %s, new %s) returns boolean …', relation, relation));
+            format('create function f(old %s, new %s) returns boolean ...', relation, relation));
     END IF;
 
     bound.relation := relation;
@@ -1280,13 +1280,13 @@ BEGIN
         PERFORM pawl._raise('55000', format('table %s has no key for its log', relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
-            'add one, or name columns that identify a row: key => array[…]');
+            'add one, or name columns that identify a row: key => array[...]');
     END IF;
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"', relation, machine), found_one,
-            format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L))',
+            format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L))',
                    relation, state_column, state_column, state_column, machine));
     END IF;
 
@@ -1334,14 +1334,14 @@ BEGIN
                     ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain) END;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name, bound.relation),
-            upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => …');
+            upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => ...');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', log);
     EXECUTE format('SELECT min(format(''row %%s moved from %%s to %%s under version %%s'', %s, coalesce(quote_ident(l.from_state), ''nothing''), coalesce(quote_ident(l.to_state), ''nothing''), l.machine_version)) FROM %s l WHERE %s',
                    pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_hop('l')) INTO problem USING bound.machine;
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,
-            'choose another name: log_name => …');
+            'choose another name: log_name => ...');
     END IF;
 END
 $function$;
@@ -1543,7 +1543,7 @@ BEGIN
             IF strange IS NOT NULL THEN
                 PERFORM pawl._raise('PW008', format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
                                                     member, root, bound.machine), strange,
-                    format('update %s set %I = … where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
+                    format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
                            member, bound.state_column, bound.state_column, bound.state_column, bound.machine, bound.version));
             END IF;
         END LOOP;
@@ -1613,7 +1613,7 @@ BEGIN
         SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_type'::regclass AND c.object_type = 'type' AND NOT c.in_extension
     LOOP
-        -- ALTER TYPE … RENAME VALUE moves rows without an arrow
+        -- ALTER TYPE ... RENAME VALUE moves rows without an arrow
         FOR bound IN
             SELECT b.* FROM pawl.binding b
              WHERE changed_type = (WITH RECURSIVE down(base, steps) AS (
@@ -1962,7 +1962,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
--- Every log is a chain: numbered 1, 2, 3 …, each row begins where the one before ended, and each hop was allowed.
+-- Every log is a chain: numbered 1, 2, 3 ..., each row begins where the one before ended, and each hop was allowed.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
@@ -2054,7 +2054,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = bound.relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped);
     RETURN QUERY SELECT 'key_columns', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'there is no column ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, …)',
+        CASE WHEN wrong IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...)',
                                                 bound.relation, bound.state_column, bound.machine) END;
 
     SELECT array_agg(format('%I on %s', e.name, c.oid::regclass) ORDER BY c.oid::regclass::text, e.name) INTO wrong
@@ -2097,14 +2097,14 @@ BEGIN
     SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
     RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'guards or effects that cannot be called: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) …', wrong[1], bound.relation, bound.relation) END;
+        CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) ...', wrong[1], bound.relation, bound.relation) END;
 
     IF bound.history IS NULL THEN
         RETURN;
     END IF;
     check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain);
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
-        CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, …)',
+        CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, ...)',
                                                      bound.relation, bound.state_column, bound.machine) END;
     SELECT array_agg(quote_ident(e.name) ORDER BY e.name) INTO wrong
       FROM (VALUES ('!pawl_guard', 'pawl.log_guard()'::regprocedure), ('!pawl_guard_row', 'pawl.log_guard()'),

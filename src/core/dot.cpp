@@ -174,7 +174,7 @@ void DotWriter::write_state(std::size_t state) {
     if (!drawn.tags.empty()) {
         std::string tags;
         for (const std::string& tag : drawn.tags) tags += (tags.empty() ? "" : ", ") + tag;
-        label = "«" + tags + "»\n" + label;
+        label = "<<" + tags + ">>\n" + label;
     }
     line(id + " [label=" + quote(label) + ", fillcolor=" + quote(colours.fill) + ", color=" + quote(colours.line) + ", fontcolor=" +
          quote(colours.text) + (nodes_[state].terminal ? ", peripheries=2" : "") +

@@ -97,7 +97,7 @@ struct Graph {
 
 Graph compile(const Item& root);
 
-// As JSON: {"nodes": […], "edges": […], "votes": […], "parameters": […]}.
+// As JSON: {"nodes": [...], "edges": [...], "votes": [...], "parameters": [...]}.
 std::string write(const Graph& graph);
 
 }  // namespace pawl::core::saga

@@ -45,7 +45,7 @@ public:
     Name as_name(std::string_view quoted_text, Place where);  // fails if it cannot be a name
     Name expect_name(std::string_view expected, bool in_list = false);
 
-    std::string_view quoted();           // "…", may span lines; the scanner stands on the opening quote
+    std::string_view quoted();           // "...", may span lines; the scanner stands on the opening quote
     std::string_view rest_of_line();     // trimmed, without a trailing comment
     std::string_view line();             // the whole line from here, as it is; goes to the next one
     std::string_view until(char stop, std::string_view expected);

@@ -26,7 +26,7 @@ insert into parts values (1);
 select throws_ok($$truncate further.part$$, 'PW001', null, 'a partition that a CREATE SCHEMA made keeps its rows');
 select is_empty($$select * from pawl.health() where status = 'error'$$, 'health has nothing to say');
 
--- ALTER VIEW … RENAME COLUMN renames those of tables, too
+-- ALTER VIEW ... RENAME COLUMN renames those of tables, too
 alter view parts rename column state to status;
 select lives_ok($$update parts set status = 'b'$$, 'a column that was renamed as if of a view is followed');
 alter materialized view parts rename column status to stand;
@@ -85,7 +85,7 @@ select pawl.define('guarded', $$stateDiagram-v2
 select pawl.enforce('guarded', 'state', 'guarded') \g /dev/null
 drop function sure;
 select is((select hint from pawl.health() where check_name = 'functions' and status = 'error'),
-          'create function public.sure(old public.guarded, new public.guarded) …', 'health says how to make a guard that is gone');
+          'create function public.sure(old public.guarded, new public.guarded) ...', 'health says how to make a guard that is gone');
 select pawl.release('guarded') \g /dev/null
 
 -- others' tables with our triggers keep nobody from his own

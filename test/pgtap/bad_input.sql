@@ -138,7 +138,7 @@ select is_empty('select * from pawl.verify()', 'verified');
 select lives_ok($$select pawl.release('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"')$$, 'and released');
 
 -- Diagrams.
-select is(left(says(format('select pawl.%s', format(call, diagram))), 5), code, format('%s, %s', format(call, '…'), what)) from unnest(array['define(''d'', %L)', 'check(%L)']) call, (values
+select is(left(says(format('select pawl.%s', format(call, diagram))), 5), code, format('%s, %s', format(call, '...'), what)) from unnest(array['define(''d'', %L)', 'check(%L)']) call, (values
     ('empty', '', 'PW007'), ('one byte', 'x', 'PW007'), ('blanks', E' \n\t\n', 'PW007'), ('a comment', '%% nothing', 'PW007'), ('the header alone', 'stateDiagram-v2', 'PW007'), ('no first state', E'stateDiagram-v2\na --> b', 'PW007'),
     ('control characters', convert_from(decode('0102031b7f08', 'hex'), 'UTF8'), 'PW007'), ('letters beyond Latin', '日本 🐘', 'PW007'), ('10 MB', repeat('x', 10 * 1024 * 1024), '54000'),
     ('SQL', 'select 1; drop table good', 'PW007')) d(what, diagram, code) where call ~ 'define' or code = '54000';

@@ -92,11 +92,11 @@ select is(outcome(format('alter table other.duties drop column %I', name)), form
   from (values ('Worker', 'owner'), ('lease', 'lease'), ('fence', 'token'), ('at', 'due'), ('tries', 'attempts'), ('tries_left', 'max_attempts'), ('lane', 'queue'),
                ('rank', 'part of the claim order'), ('created_at', 'part of the claim order'), ('number', 'part of the key'), ('phase', 'the state')) v(name, role);
 select is(outcome(format('alter table other.duties %s', command)), answer, command) from (values
-    ('alter column "Worker" type uuid using null', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN … TYPE … USING writes rows that nobody judges. | select pawl.release(''other.duties'', ''phase''), alter it, and pawl.enforce again'),
+    ('alter column "Worker" type uuid using null', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | select pawl.release(''other.duties'', ''phase''), alter it, and pawl.enforce again'),
     ('alter column lease type timestamp', '42804 column "lease" of table other.duties is of type timestamp without time zone | select pawl.release(''other.duties'', ''phase'')'),
     ('alter column "Worker" set not null', '22023 column "Worker" of table other.duties must allow null | Null says that there is no owner. | select pawl.release(''other.duties'', ''phase'')'),
     ('alter column fence type numeric', '42804 column "fence" of table other.duties is of type numeric | select pawl.release(''other.duties'', ''phase'')'),
-    ('alter column "Worker" type varchar using ''me''', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN … TYPE … USING writes rows that nobody judges. | select pawl.release(''other.duties'', ''phase''), alter it, and pawl.enforce again'),
+    ('alter column "Worker" type varchar using ''me''', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | select pawl.release(''other.duties'', ''phase''), alter it, and pawl.enforce again'),
     ('alter column "Worker" type varchar(50)', 'ok'),
     ('alter column tries type smallint', 'ok'),
     ('alter column rank type bigint', 'ok')) v(command, answer);
@@ -143,11 +143,11 @@ select pawl.define('slow', $$stateDiagram-v2
 select make_jobs('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow', owner => 'owner', lease => 'lease', lapse => 'lapse');
 select results_eq($$select complaints('slow_jobs')$$, $$values
-    ('warning lapse | an expired lease does not lead out of "checking" | define a machine with checking --> … : lapse'),
+    ('warning lapse | an expired lease does not lead out of "checking" | define a machine with checking --> ... : lapse'),
     ('info timers | arrows leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz, then enforce it with due => ''due''')$$, 'states that nothing leads out of');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow', owner => 'owner', lease => 'lease', due => 'due');
-select results_eq($$select complaints('slow_jobs')$$, $$values ('warning lapse | an expired lease does not lead out of "running", "checking" | enforce it with lapse => …')$$, 'no lapse event at all');
+select results_eq($$select complaints('slow_jobs')$$, $$values ('warning lapse | an expired lease does not lead out of "running", "checking" | enforce it with lapse => ...')$$, 'no lapse event at all');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow');
 select results_eq($$select complaints('slow_jobs')$$, $$values ('info timers | arrows leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz, then enforce it with due => ''due''')$$, 'a lifecycle without owners is not asked about leases');

@@ -61,26 +61,26 @@ select is(tried(more), answer, answer) from (values
     ('owner => ''here''', '22023 column "here" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column here type text'),
     ('owner => ''owner'', lease => ''ends''', '22023 column "ends" of table public.odd must allow null | Null says that there is no lease. | alter table public.odd alter column ends drop not null'),
     ('due => ''ends''', '22023 column "ends" of table public.odd must allow null | Null says that there is no due. | alter table public.odd alter column ends drop not null'),
-    ('owner => ''owner'', token => ''made''', '0A000 column "made" of table public.odd cannot be written | It is a generated column. | name another column: token => …'),
-    ('owner => ''owner'', attempts => ''serial''', '0A000 column "serial" of table public.odd cannot be written | It is an identity column. | name another column: attempts => …'),
+    ('owner => ''owner'', token => ''made''', '0A000 column "made" of table public.odd cannot be written | It is a generated column. | name another column: token => ...'),
+    ('owner => ''owner'', attempts => ''serial''', '0A000 column "serial" of table public.odd cannot be written | It is an identity column. | name another column: attempts => ...'),
     ('owner => ''state''', '22023 column "state" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column state drop not null'),
-    ('owner => ''owner'', token => ''id''', '22023 column "id" cannot be token: it is part of the key | name another column: token => …'),
-    ('owner => ''owner'', lease => ''due'', due => ''due''', '22023 column "due" cannot be due: it is lease | name another column: due => …'),
-    ('owner => ''owner'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" cannot be queue: it is owner | name another column: queue => …'),
-    ('owner => ''owner'', claim => ''{start}'', queue => ''state''', '22023 column "state" cannot be queue: it is the state | name another column: queue => …'),
+    ('owner => ''owner'', token => ''id''', '22023 column "id" cannot be token: it is part of the key | name another column: token => ...'),
+    ('owner => ''owner'', lease => ''due'', due => ''due''', '22023 column "due" cannot be due: it is lease | name another column: due => ...'),
+    ('owner => ''owner'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" cannot be queue: it is owner | name another column: queue => ...'),
+    ('owner => ''owner'', claim => ''{start}'', queue => ''state''', '22023 column "state" cannot be queue: it is the state | name another column: queue => ...'),
     -- one argument without another
-    ('lease => ''lease''', '22023 lease needs owner | owner => …'),
-    ('token => ''token''', '22023 token needs owner | owner => …'),
-    ('attempts => ''attempts''', '22023 attempts needs owner | owner => …'),
-    ('owner => ''owner'', max_attempts => ''max_attempts''', '22023 max_attempts needs attempts | attempts => …'),
-    ('claim => ''{start}''', '22023 claim needs owner | owner => …'),
-    ('claim_order => ''priority''', '22023 claim_order needs claim | claim => …'),
-    ('queue => ''queue''', '22023 queue needs claim | claim => …'),
-    ('wake => true', '22023 wake needs claim | claim => …'),
-    ('owner => ''owner'', lapse => ''lapse''', '22023 lapse needs lease | lease => …'),
-    ('owner => ''owner'', attempts => ''attempts'', retry => ''{fail}''', '22023 retry needs due | due => …'),
-    ('due => ''due'', retry => ''{fail}''', '22023 retry needs attempts | attempts => …'),
-    ('backoff => ''{}''', '22023 backoff needs retry | retry => …'),
+    ('lease => ''lease''', '22023 lease needs owner | owner => ...'),
+    ('token => ''token''', '22023 token needs owner | owner => ...'),
+    ('attempts => ''attempts''', '22023 attempts needs owner | owner => ...'),
+    ('owner => ''owner'', max_attempts => ''max_attempts''', '22023 max_attempts needs attempts | attempts => ...'),
+    ('claim => ''{start}''', '22023 claim needs owner | owner => ...'),
+    ('claim_order => ''priority''', '22023 claim_order needs claim | claim => ...'),
+    ('queue => ''queue''', '22023 queue needs claim | claim => ...'),
+    ('wake => true', '22023 wake needs claim | claim => ...'),
+    ('owner => ''owner'', lapse => ''lapse''', '22023 lapse needs lease | lease => ...'),
+    ('owner => ''owner'', attempts => ''attempts'', retry => ''{fail}''', '22023 retry needs due | due => ...'),
+    ('due => ''due'', retry => ''{fail}''', '22023 retry needs attempts | attempts => ...'),
+    ('backoff => ''{}''', '22023 backoff needs retry | retry => ...'),
     ('lease_time => ''0''', '22023 lease_time must be longer than nothing | It is 00:00:00. | lease_time => ''60 s'''),
     ('lease_time => ''-1 s''', '22023 lease_time must be longer than nothing | It is -00:00:01. | lease_time => ''60 s'''),
     ('lease_time => null', '22004 lease_time must not be null'),
@@ -91,10 +91,10 @@ select is(tried(more), answer, answer) from (values
     ('owner => ''owner'', lease => ''lease'', lapse => ''crash''', 'PW008 machine "job" has no event "crash", named in lapse | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
     ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{fail,again}''', 'PW008 machine "job" has no event "again", named in retry | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
     ('operator_events => ''{stop}''', 'PW008 machine "job" has no event "stop", named in operator_events | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
-    ('owner => ''owner'', claim => ''{start,null}''', '22023 claim must be a list of events | claim => array[''…'']'),
+    ('owner => ''owner'', claim => ''{start,null}''', '22023 claim must be a list of events | claim => array[''...'']'),
     ('operator_events => ''{{cancel}}''', 'ok'),
-    ('owner => ''owner'', claim => ''{start,finish}''', '22023 event "finish" claims nothing: it leads from no unowned state into an owned one | Owned are "running". | name another event, or tag the state it enters: class … owned'),
-    ('owner => ''owner'', lease => ''lease'', lapse => ''start''', '22023 event "start" leaves no owned state, so no lease can lapse by it | Owned are "running". | running --> … : start'),
+    ('owner => ''owner'', claim => ''{start,finish}''', '22023 event "finish" claims nothing: it leads from no unowned state into an owned one | Owned are "running". | name another event, or tag the state it enters: class ... owned'),
+    ('owner => ''owner'', lease => ''lease'', lapse => ''start''', '22023 event "start" leaves no owned state, so no lease can lapse by it | Owned are "running". | running --> ... : start'),
     ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{finish}''', '22023 event "finish" retries nothing: all its arrows end in terminal states'),
     -- the order of claims, the backoff
     ('owner => ''owner'', claim => ''{start}'', claim_order => ''urgency''', '42703 column "urgency" of table public.odd, named in claim_order, does not exist'),
@@ -103,7 +103,7 @@ select is(tried(more), answer, answer) from (values
     ('owner => ''owner'', claim => ''{start}'', claim_order => ''priority nulls first''', '0A000 claim_order cannot say where nulls come | Ascending they come last, descending first, as in an index. | make the column not null, or leave NULLS out'),
     ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{fail}'', backoff => ''[1]''', '22023 backoff must be a JSON object | {"strategy": "exponential", "base": "1 s", "cap": "1 h"}')
     ) v(more, answer) where more <> 'operator_events => ''{{cancel}}''';
-select is(tried('operator_events => ''{{cancel}}'''), '22023 operator_events must be a list of events | operator_events => array[''…'']', 'a list of lists is none');
+select is(tried('operator_events => ''{{cancel}}'''), '22023 operator_events must be a list of events | operator_events => array[''...'']', 'a list of lists is none');
 select is_empty($$select from pawl.binding$$, 'nothing of all this was attached');
 select is_empty($$select work_indexes('odd')$$, 'and no index made');
 
@@ -116,7 +116,7 @@ select is(outcome($$select pawl.enforce('odd', 'state', 'free', owner => 'owner'
     '22023 machine "free" has no state in which rows are owned | No state of version 1 is tagged "owned". | class busy owned', 'an owner needs an owned state');
 create table keyless (state text not null, owner text, due timestamptz);
 select is(outcome(format($$select pawl.enforce('keyless', 'state', 'job', %s)$$, more)),
-    '55000 table public.keyless has no key by which its rows can be owned or timed | It has no primary key. | add one, or name columns that identify a row: key => array[…]', more)
+    '55000 table public.keyless has no key by which its rows can be owned or timed | It has no primary key. | add one, or name columns that identify a row: key => array[...]', more)
   from (values ('owner => ''owner'''), ('due => ''due''')) v(more);
 
 -- Rows that are there: an owner outside the owned states is refused, a row without one inside them is not.
@@ -133,14 +133,14 @@ select is(tried('owner => ''owner'', lease => ''lease'', lapse => ''lapse'''), '
 create table twice (id int primary key, state text not null, phase text not null, owner text, owner2 text, queue text, due timestamptz);
 select pawl.enforce('twice', 'state', 'job', owner => 'owner', claim => '{start}', queue => 'queue');
 select is(outcome(format($$select pawl.enforce('twice', 'phase', 'job', %s)$$, more)), answer, answer) from (values
-    ('owner => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column … and name that'),
-    ('owner => ''owner2'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column … and name that')) v(more, answer);
+    ('owner => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that'),
+    ('owner => ''owner2'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that')) v(more, answer);
 select is(outcome($$select pawl.enforce('twice', 'owner2', 'job')$$), 'ok', 'a column nobody keeps may be a second state');
 select is(outcome($$select pawl.enforce('twice', 'phase', 'job', owner => 'owner2')$$),
-    '22023 column "owner2" of table public.twice is kept by two lifecycles | The lifecycle on column "owner2" uses it too. | alter table public.twice add column … and name that', 'but then not an owner too');
+    '22023 column "owner2" of table public.twice is kept by two lifecycles | The lifecycle on column "owner2" uses it too. | alter table public.twice add column ... and name that', 'but then not an owner too');
 select pawl.release('twice', 'owner2');
 select is(outcome($$select pawl.enforce('twice', 'owner', 'job')$$),
-    '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column … and name that', 'nor an owner a state');
+    '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that', 'nor an owner a state');
 select is(outcome($$select pawl.enforce('twice', 'phase', 'job', owner => 'owner2', claim => '{start}', queue => 'queue', due => 'due')$$), 'ok', 'a queue is only read, and may be shared');
 select results_eq($$select work_indexes('twice')$$, $$values
     ('twice_pawl_claim: (queue, id) WHERE (state = ANY (ARRAY[''ready''::text, ''waiting''::text]))'),

@@ -154,6 +154,13 @@ other('alter table p detach partition p1');
 is(judged("update p1 set state = 'whatever' where id = 2 returning state"), 'whatever', 'a detached partition is free')
   or diag($a->{stderr});
 $a->quit;
+
+# Databases of other encodings
+for my $encoding (qw(LATIN1 EUC_JP))
+{
+	$node->safe_psql('postgres', "create database in_$encoding encoding '$encoding' locale 'C' template template0");
+	is($node->safe_psql(lc "in_$encoding", "create extension pawl_dag cascade; create extension pawl_bulk; create extension pawl_saga; select check_name from pawl.health() where status = 'error'"), '', "installed in $encoding");
+}
 is(one($node, "select string_agg(distinct relation || ' ' || problem, ', ') from pawl.verify()"), 'p row_missing', 'only the rows that were detached are missing');
 no_crash($node);
 done_testing();

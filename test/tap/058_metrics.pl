@@ -119,7 +119,8 @@ is("@strange", '', 'the dashboard asks for nothing that is not told');
 is_deeply([ grep { !$drawn{$_} } sort keys %$seen ], [], 'and draws everything');
 
 # a trace: from a header over HTTP to the task, to the handler of a worker, and back into the log
-my $api_port = $run->{err} =~ /serving the API port=(\d+)/ ? $1 : 0;
+my $api_port;
+wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /serving the API port=(\d+)/ ? ($api_port = $1) : 0 }, 'the port of the API: ' . $run->{err});
 define_template($node, '{"name": "traced", "steps": [{"name": "s", "handler": "sleep"}, {"name": "t", "handler": "sleep", "dependencies": ["s"]}]}');
 $node->safe_psql('postgres', 'grant pawl_operator to pawl_authenticator');
 my $token = $node->safe_psql('postgres', "select pawl_api.create_token('pawl_operator', 'otto', '{read,operate}')");

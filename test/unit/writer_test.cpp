@@ -113,7 +113,7 @@ TEST(Dot, DrawsCompositesAsClustersAndEndsAsDoubleLines) {
 
 TEST(Dot, ColoursTags) {
     const std::string dot = write_dot(read_mermaid(diagram_file("door")), "door");
-    EXPECT_NE(dot.find("«secure»\\nLocked"), std::string::npos) << dot;
+    EXPECT_NE(dot.find("<<secure>>\\nLocked"), std::string::npos) << dot;
     EXPECT_NE(dot.find("fillcolor=\"#ffdddd\", color=\"#990000\""), std::string::npos) << dot;
     EXPECT_NE(dot.find("style=dashed"), std::string::npos) << dot;
     EXPECT_NE(write_dot(draw("[*] --> A:::owned"), "x").find("#ddf4ff"), std::string::npos);

@@ -246,7 +246,7 @@ CREATE FUNCTION mx.sound(description text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT is(mx.broken(), '', mx.name(description || ': rows and logs agree'))
 $$;
 
--- What verify finds, as `601 row_missing, …`; without a log there is nothing of that kind to find.
+-- What verify finds, as `601 row_missing, ...`; without a log there is nothing of that kind to find.
 CREATE FUNCTION mx.finds(problems text, description text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT is((SELECT coalesce(string_agg(v.key || ' ' || v.problem, ', ' ORDER BY v.key, v.problem), '') FROM pawl.verify() v),
               CASE (SELECT s.mode FROM mx.setting s) WHEN 'off' THEN '' ELSE problems END, mx.name(description))

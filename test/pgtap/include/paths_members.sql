@@ -12,13 +12,13 @@ SELECT mx.put_in('paid', 603) \g /dev/null
 \else
 SELECT mx.build(:'kind', :'type', :'mode');
 CREATE TABLE w.late PARTITION OF w.t FOR VALUES FROM (200) TO (300);
-SELECT is(mx.triggers('w.late'), mx.triggers(:'sibling'), mx.name('CREATE TABLE … PARTITION OF: the new partition carries the triggers'));
+SELECT is(mx.triggers('w.late'), mx.triggers(:'sibling'), mx.name('CREATE TABLE ... PARTITION OF: the new partition carries the triggers'));
 SELECT mx.put_in('done', 601, 602) \g /dev/null
 SELECT mx.put_in('paid', 603) \g /dev/null
 UPDATE w.t SET region = 250 WHERE id IN (601, 602);
-SELECT mx.lived(601, 'new paid shipped done', 'CREATE TABLE … PARTITION OF: rows move into it');
-SELECT mx.refused($$INSERT INTO w.late (id, region, state) VALUES (609, 250, 'paid')$$, 'PW002', 'CREATE TABLE … PARTITION OF: INSERT straight at it is judged');
-SELECT mx.refused($$UPDATE w.late SET state = 'new' WHERE id = 601$$, 'PW001', 'CREATE TABLE … PARTITION OF: UPDATE straight at it is judged');
+SELECT mx.lived(601, 'new paid shipped done', 'CREATE TABLE ... PARTITION OF: rows move into it');
+SELECT mx.refused($$INSERT INTO w.late (id, region, state) VALUES (609, 250, 'paid')$$, 'PW002', 'CREATE TABLE ... PARTITION OF: INSERT straight at it is judged');
+SELECT mx.refused($$UPDATE w.late SET state = 'new' WHERE id = 601$$, 'PW001', 'CREATE TABLE ... PARTITION OF: UPDATE straight at it is judged');
 \set bound 'FOR VALUES FROM (200) TO (300)'
 \endif
 ALTER TABLE w.t DETACH PARTITION w.late;
@@ -67,9 +67,9 @@ UPDATE w.t SET state = 'shipped', region = 50 WHERE id = 611;
 SELECT is(mx.life(611), CASE WHEN :logged THEN 'new paid shipped' ELSE 'shipped' END, mx.name('ATTACH PARTITION of a tree: a row moves out of it'));
 SELECT mx.refused($$UPDATE w.tree_b SET state = 'new' WHERE id = 613$$, 'PW001', 'ATTACH PARTITION of a tree: UPDATE straight at a leaf is judged');
 CREATE TABLE w.tree_c PARTITION OF w.tree FOR VALUES WITH (MODULUS 4, REMAINDER 2);
-SELECT mx.refused($$INSERT INTO w.tree_c VALUES (619, 350, 'paid')$$, 'PW002', 'CREATE TABLE … PARTITION OF a partition: judged');
+SELECT mx.refused($$INSERT INTO w.tree_c VALUES (619, 350, 'paid')$$, 'PW002', 'CREATE TABLE ... PARTITION OF a partition: judged');
 INSERT INTO w.t (id, region) VALUES (619, 350);
-SELECT is(mx.life(619), 'new', mx.name('CREATE TABLE … PARTITION OF a partition: INSERT at the root'));
+SELECT is(mx.life(619), 'new', mx.name('CREATE TABLE ... PARTITION OF a partition: INSERT at the root'));
 BEGIN;
 ALTER TABLE w.t DETACH PARTITION w.tree;
 ROLLBACK;
@@ -82,14 +82,14 @@ SELECT mx.finds('601 row_missing, 602 row_missing, 604 row_missing, 613 row_miss
 \if :inherits
 SELECT mx.build(:'kind', :'type', :'mode');
 CREATE TABLE w.second (PRIMARY KEY (id)) INHERITS (w.t);
-SELECT is(mx.triggers('w.second'), mx.triggers('w.child'), mx.name('CREATE TABLE … INHERITS: the new child carries the triggers'));
-SELECT mx.refused($$INSERT INTO w.second (id, state) VALUES (601, 'paid')$$, 'PW002', 'CREATE TABLE … INHERITS: INSERT is judged');
+SELECT is(mx.triggers('w.second'), mx.triggers('w.child'), mx.name('CREATE TABLE ... INHERITS: the new child carries the triggers'));
+SELECT mx.refused($$INSERT INTO w.second (id, state) VALUES (601, 'paid')$$, 'PW002', 'CREATE TABLE ... INHERITS: INSERT is judged');
 INSERT INTO w.second (id) VALUES (601), (602);
 UPDATE w.second SET state = 'paid' WHERE id = 601;
-SELECT mx.lived(601, 'new paid', 'CREATE TABLE … INHERITS: UPDATE of the child');
+SELECT mx.lived(601, 'new paid', 'CREATE TABLE ... INHERITS: UPDATE of the child');
 UPDATE w.t SET state = 'held' WHERE id = 602;
-SELECT mx.lived(602, 'new held', 'CREATE TABLE … INHERITS: UPDATE of the parent');
-SELECT mx.refused($$UPDATE w.second SET state = 'done' WHERE id = 601$$, 'PW001', 'CREATE TABLE … INHERITS: UPDATE is judged');
+SELECT mx.lived(602, 'new held', 'CREATE TABLE ... INHERITS: UPDATE of the parent');
+SELECT mx.refused($$UPDATE w.second SET state = 'done' WHERE id = 601$$, 'PW001', 'CREATE TABLE ... INHERITS: UPDATE is judged');
 ALTER TABLE w.second NO INHERIT w.t;
 SELECT is(mx.triggers('w.second'), 'none', mx.name('NO INHERIT: the table that left carries no trigger of pawl'));
 SELECT mx.finds('601 row_missing, 602 row_missing', 'NO INHERIT: verify finds the logs whose rows have left, and nothing else');

@@ -24,7 +24,7 @@ SELECT mx.refused('DELETE FROM w.t WHERE id = 513', 'PW001', 'on_delete deny: DE
 SELECT mx.refused(format('DELETE FROM %s WHERE id = 513', mx.home(513)), 'PW001', 'on_delete deny: DELETE straight at a member');
 SELECT mx.refused('TRUNCATE w.t', 'PW001', 'on_delete deny: TRUNCATE');
 SELECT mx.refused(format('TRUNCATE %s', mx.home(511)), 'PW001', 'on_delete deny: TRUNCATE of a member');
-SELECT mx.refused($$MERGE INTO w.t USING (VALUES (511)) v(id) ON t.id = v.id WHEN MATCHED THEN DELETE$$, 'PW001', 'on_delete deny: MERGE … DELETE');
+SELECT mx.refused($$MERGE INTO w.t USING (VALUES (511)) v(id) ON t.id = v.id WHEN MATCHED THEN DELETE$$, 'PW001', 'on_delete deny: MERGE ... DELETE');
 UPDATE w.t SET region = 151 - region, state = 'paid' WHERE id IN (511, 512);
 SELECT mx.lived(512, 'new paid', 'on_delete deny: a row that changes partition is not deleted');
 SELECT mx.trigger('ins', 'BEFORE INSERT ON %s', 'BEGIN RETURN NULL; END');

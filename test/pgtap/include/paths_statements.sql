@@ -1,6 +1,6 @@
 -- Paths of DESIGN 3.2: every statement that writes. Each row is judged by itself.
 
--- INSERT … ON CONFLICT -----------------------------------------------------------------------------------------------------
+-- INSERT ... ON CONFLICT -----------------------------------------------------------------------------------------------------
 SELECT mx.put_in('paid', 301, 302) \g /dev/null
 SELECT conflict FROM (SELECT CASE :'kind' WHEN 'range' THEN '(id, region)' WHEN 'list' THEN '(id, state)' WHEN 'two_level' THEN '(id, region, state)' ELSE '(id)' END AS conflict) c \gset
 SELECT t.region AS region301, mx.home(301) AS home301 FROM w.t WHERE id = 301 \gset
@@ -10,23 +10,23 @@ SELECT t.region AS region301, mx.home(301) AS home301 FROM w.t WHERE id = 301 \g
 \set first_state new
 \endif
 INSERT INTO :home301 (id, region, state) VALUES (301, :region301, :'first_state') ON CONFLICT DO NOTHING;
-SELECT mx.lived(301, 'new paid', 'INSERT … ON CONFLICT DO NOTHING on a row in a later state');
+SELECT mx.lived(301, 'new paid', 'INSERT ... ON CONFLICT DO NOTHING on a row in a later state');
 INSERT INTO :home301 AS r (id, region, state) VALUES (301, :region301, :'first_state') ON CONFLICT :conflict DO UPDATE SET state = 'shipped' WHERE r.state::text = 'paid';
-SELECT mx.lived(301, 'new paid shipped', 'INSERT … ON CONFLICT DO UPDATE on a row in a later state, legal');
+SELECT mx.lived(301, 'new paid shipped', 'INSERT ... ON CONFLICT DO UPDATE on a row in a later state, legal');
 \if :splits_state
 \set first_state shipped
 \endif
 SELECT mx.refused(format($$INSERT INTO %s AS r (id, region, state) VALUES (301, %s, %L) ON CONFLICT %s DO UPDATE SET state = 'paid'$$, :'home301', :region301, :'first_state', :'conflict'),
-    'PW001', 'INSERT … ON CONFLICT DO UPDATE, illegal');
+    'PW001', 'INSERT ... ON CONFLICT DO UPDATE, illegal');
 INSERT INTO :home301 AS r (id, region, state) VALUES (301, :region301, :'first_state') ON CONFLICT :conflict DO UPDATE SET note = 'again';
-SELECT mx.lived(301, 'new paid shipped', 'INSERT … ON CONFLICT DO UPDATE of another column: no hop');
-SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (303, 'held') ON CONFLICT DO NOTHING$$, 'PW002', 'INSERT … ON CONFLICT DO NOTHING that inserts, not an initial state');
+SELECT mx.lived(301, 'new paid shipped', 'INSERT ... ON CONFLICT DO UPDATE of another column: no hop');
+SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (303, 'held') ON CONFLICT DO NOTHING$$, 'PW002', 'INSERT ... ON CONFLICT DO NOTHING that inserts, not an initial state');
 SELECT mx.refused(format($$INSERT INTO w.t (id, state) VALUES (303, 'held') ON CONFLICT %s DO UPDATE SET note = 'x'$$, :'conflict'),
-    'PW002', 'INSERT … ON CONFLICT DO UPDATE that inserts, not an initial state');
+    'PW002', 'INSERT ... ON CONFLICT DO UPDATE that inserts, not an initial state');
 INSERT INTO w.t (id) VALUES (303) ON CONFLICT :conflict DO UPDATE SET state = 'held';
-SELECT mx.lived(303, 'new', 'INSERT … ON CONFLICT DO UPDATE that inserts');
+SELECT mx.lived(303, 'new', 'INSERT ... ON CONFLICT DO UPDATE that inserts');
 INSERT INTO w.t (id) VALUES (303) ON CONFLICT :conflict DO UPDATE SET state = 'held';
-SELECT mx.lived(303, 'new held', 'INSERT … ON CONFLICT DO UPDATE that moves the row it inserted before');
+SELECT mx.lived(303, 'new held', 'INSERT ... ON CONFLICT DO UPDATE that moves the row it inserted before');
 
 -- MERGE --------------------------------------------------------------------------------------------------------------------
 SELECT mx.put_in('paid', 311, 312) \g /dev/null
@@ -35,14 +35,14 @@ MERGE INTO w.t USING (VALUES (311), (312), (315)) v(id) ON t.id = v.id
     WHEN MATCHED AND t.id = 312 THEN DELETE
     WHEN MATCHED THEN UPDATE SET state = 'shipped', region = t.region
     WHEN NOT MATCHED THEN INSERT (id, state) VALUES (v.id, 'new');
-SELECT mx.lived(311, 'new paid shipped', 'MERGE … UPDATE');
-SELECT mx.lived(312, 'new paid -', 'MERGE … DELETE');
-SELECT mx.lived(315, 'new', 'MERGE … INSERT');
-SELECT mx.refused($$MERGE INTO w.t USING (VALUES (311), (313)) v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET state = 'done'$$, 'PW001', 'MERGE … UPDATE with one bad row');
-SELECT mx.refused($$MERGE INTO w.t USING (VALUES (316)) v(id) ON t.id = v.id WHEN NOT MATCHED THEN INSERT (id, state) VALUES (v.id, 'paid')$$, 'PW002', 'MERGE … INSERT, not an initial state');
+SELECT mx.lived(311, 'new paid shipped', 'MERGE ... UPDATE');
+SELECT mx.lived(312, 'new paid -', 'MERGE ... DELETE');
+SELECT mx.lived(315, 'new', 'MERGE ... INSERT');
+SELECT mx.refused($$MERGE INTO w.t USING (VALUES (311), (313)) v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET state = 'done'$$, 'PW001', 'MERGE ... UPDATE with one bad row');
+SELECT mx.refused($$MERGE INTO w.t USING (VALUES (316)) v(id) ON t.id = v.id WHEN NOT MATCHED THEN INSERT (id, state) VALUES (v.id, 'paid')$$, 'PW002', 'MERGE ... INSERT, not an initial state');
 MERGE INTO w.t USING (VALUES (313), (314)) v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET state = 'paid', region = 151 - t.region;
-SELECT mx.lived(313, 'new paid', 'MERGE … UPDATE that moves rows to other partitions');
-SELECT mx.lived(314, 'new paid', 'MERGE … UPDATE that moves rows to other partitions, the other way');
+SELECT mx.lived(313, 'new paid', 'MERGE ... UPDATE that moves rows to other partitions');
+SELECT mx.lived(314, 'new paid', 'MERGE ... UPDATE that moves rows to other partitions, the other way');
 
 -- COPY FROM ----------------------------------------------------------------------------------------------------------------
 COPY w.t (id, region, state) FROM stdin;
@@ -73,7 +73,7 @@ SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (337, NULL)$$, replace(:'
 SELECT mx.refused($$UPDATE w.t SET state = 'alien' WHERE id = 335$$, :'unknown_refused', 'UPDATE to a state nobody knows');
 SELECT mx.refused($$INSERT INTO w.t (id, state) VALUES (337, 'alien')$$, replace(:'unknown_refused', 'PW001', 'PW002'), 'INSERT of a state nobody knows');
 UPDATE w.t SET state = DEFAULT, region = DEFAULT WHERE id = 335;
-SELECT mx.lived(335, 'new held new', 'UPDATE … SET DEFAULT');
+SELECT mx.lived(335, 'new held new', 'UPDATE ... SET DEFAULT');
 
 -- data-modifying CTEs ------------------------------------------------------------------------------------------------------
 WITH made AS (INSERT INTO w.t (id) VALUES (341), (342) RETURNING id), moved AS (UPDATE w.t SET state = 'shipped' WHERE id = 331 RETURNING id)
