@@ -21,7 +21,7 @@ RETRIED = 20_000 if QUICK else 500_000
 RECORDS = 200_000 if QUICK else 10_000_000  # of one step each: half of them are validation records
 LOOKS = 100 if QUICK else 500
 LANES = 2
-SQL_ROWS = "select done from pawl_bulk.run_sql_rows(5000)"
+SQL_ROWS = "call pawl_bulk.work_sql_rows(5000)"
 PUBLISHED = (300, 500)  # bytes a row of one step, without and with 200 bytes of row data: two records
 FILE = Path(os.environ["PAWL_RUN"]) / "devices.csv"
 IMEI = "'^[0-9]{15}$'"
@@ -132,7 +132,7 @@ def advance(operation, until):
 def again_and_again(statement, stop):
     session = Session()
     while not stop.is_set():
-        if session.run(statement)[-1] == "0":
+        if session.run(statement)[-1].split("|")[0] == "0":
             time.sleep(0.01)
     session.close()
 

@@ -59,7 +59,7 @@ def ended(name, state="SUCCESS"):
 
 
 def ours(label):
-    """tasks a second of one flow: by a worker, and by the duty that runs SQL functions"""
+    """tasks a second of one flow: by a worker, and, as SQL functions, by pawl_saga.run_sql_tasks"""
     shape, tasks, _ = SHAPES[label]
     batch = 1 if shape == "linear" else 10
     tidy()
@@ -183,6 +183,6 @@ class Saga:
                          f"{statistics.median(cpu for _, cpu in samples):,.0f}"])
         return ("Sagas", table(["what", "tasks/s", "least–most", "TaskFlow ×", "CPU µs/task"], body),
                 "Tasks do nothing. A worker claims and reports by statements of their own, each a transaction: one task at a time in linear flows, ten in unordered ones; SQL "
-                f"functions are run by the duty, {BATCH} in a transaction. TaskFlow runs its serial engine, in unordered flows the faster of serial and parallel, with its records on "
+                f"functions are run by pawl_saga.run_sql_tasks, {BATCH} in a transaction. TaskFlow runs its serial engine, in unordered flows the faster of serial and parallel, with its records on "
                 "the same server. Time is from making the flow to its end. Growth: as many tasks in flows of each size, unordered in batches of "
                 f"{BATCH}, linear one by one. Reverts: a flow of independent tasks and one behind them that fails; workers claim and report {BATCH} at a time.")
