@@ -45,8 +45,9 @@ union all select 'completions in the log', count(*), 4875 from job_transitions w
 union all select 'jobs completed, each exactly once', count(distinct subject_id), 4875 from job_transitions where event = 'complete'
 union all select 'completed by somebody else than who had claimed it', count(*), 0 from claimed
     where event = 'complete' and (last_event <> 'start' or last_processor is distinct from processor)
-union all select 'taken from the worker that was killed', count(*), :killed_held from job_transitions where event = 'lapse' and metadata ->> 'lost_owner' = :'killed'
-union all select 'taken from the worker that slept', count(*), :late_held from job_transitions
+union all select 'taken from the worker that was killed', count(distinct subject_id), :killed_held from job_transitions
+    where event = 'lapse' and metadata ->> 'lost_owner' = :'killed' and subject_id = any (:'killed_ids')
+union all select 'taken from the worker that slept', count(distinct subject_id), :late_held from job_transitions
     where event = 'lapse' and metadata ->> 'lost_owner' = :'late' and subject_id = any (:'late_ids')
 union all select 'jobs with an owner or a timer left', count(*), 0 from job where owner is not null or lease is not null or due is not null
 union all select 'results in the audit, successes', count(*), 4875 from job_result_audit where success

@@ -70,7 +70,7 @@ union all select 'flights cancelled before room and car were', (
         from pawl_saga.tasks a join pawl_saga.task_transitions l using (flow_uuid, node) where a.flow_uuid = t.flow_uuid) x
     where t.undone and x.flight < x.behind), 0
 union all select 'jobs consumed', (select count(*) from pawl_saga.jobs where state = 'COMPLETE'), 120
-union all select 'jobs taken back from the conductor that was killed', (select count(*) from pawl_saga.job_transitions where metadata ->> 'lost_owner' = :'killed'), :killed_held
+union all select 'jobs taken back from the conductor that was killed', (select count(distinct job_uuid) from pawl_saga.job_transitions join held using (job_uuid) where metadata ->> 'lost_owner' = :'killed'), :killed_held
 union all select 'findings of pawl_saga.verify()', (select count(*) from pawl_saga.verify()), 0
 union all select 'findings of pawl.verify()', (select count(*) from pawl.verify()), 0;
 \endif

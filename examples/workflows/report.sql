@@ -74,7 +74,7 @@ union all select 'edges respected: no step began before its parent was done', co
     from pawl_dag.edges e join steps p on (p.task_uuid, p.step_uuid) = (e.task_uuid, e.parent_uuid) join steps c on (c.task_uuid, c.step_uuid) = (e.task_uuid, e.child_uuid)
 union all select 'results by somebody else than who had the step', count(*), 0 from moves
     where event = 'EnqueueForOrchestration' and (last_event <> 'Start' or last_processor is distinct from processor)
-union all select 'steps taken back from the worker that was killed', count(*), :killed_held from moves where metadata ->> 'lost_owner' = :'killed'
+union all select 'steps taken back from the worker that was killed', count(distinct (task_uuid, step_uuid)), :killed_held from moves join held using (task_uuid, step_uuid) where metadata ->> 'lost_owner' = :'killed'
 union all select 'results of the dead worker after its end', count(*), 0 from moves where processor = :'killed' and event = 'EnqueueForOrchestration' and created_at > :'killed_at'
 union all select 'findings of pawl.verify()', count(*), 0 from pawl.verify()
 union all select 'findings of pawl.health()', count(*), 0 from pawl.health() where status <> 'ok';
