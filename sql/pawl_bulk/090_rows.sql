@@ -87,7 +87,7 @@ BEGIN
         RETURN found_rows;
     EXCEPTION WHEN OTHERS THEN
         -- what the server asks of everybody is not the rows' failure
-        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+        IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         -- a function that is wrong, or may not do what it does, is so for all rows

@@ -52,7 +52,7 @@ BEGIN
               INTO more USING metadata;
             errors := errors || more;
         EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+            IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             errors := errors || SQLERRM;
