@@ -4,7 +4,7 @@
 
 #include "catalog.hpp"
 #include "context.hpp"
-#include "journal.hpp"
+#include "log_columns.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
 #include "pg/texts.hpp"
@@ -214,8 +214,8 @@ void check_success(Jsonb* metadata, bool success, std::string_view state) {
 // Whether the rows that were added have a result among them. One that contradicts itself is refused.
 bool has_results(const Audit& audit, TriggerData* trigger) {
     Relation log = trigger->tg_relation;
-    const AttrNumber to_state = get_attnum(RelationGetRelid(log), "to_state");
-    const AttrNumber metadata = get_attnum(RelationGetRelid(log), "metadata");
+    const AttrNumber to_state = typed_column(log, "to_state", TEXTOID);
+    const AttrNumber metadata = typed_column(log, "metadata", JSONBOID);
     TupleTableSlot* slot = MakeSingleTupleTableSlot(RelationGetDescr(log), &TTSOpsMinimalTuple);
     const int reader = tuplestore_alloc_read_pointer(trigger->tg_newtable, EXEC_FLAG_REWIND);
     tuplestore_select_read_pointer(trigger->tg_newtable, reader);

@@ -134,6 +134,8 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
 
 Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow) {
     const std::uint8_t role = standing.managed->roles[arrow];
+    // A stale token is rejected even where no owner is needed: its claim is over, and what the statement writes is of that claim.
+    if (standing.claim == Bar::old_token) return standing.claim;
     if (standing.claim != Bar::none && !(standing.has_owner && needs_no_owner(attachment, standing, arrow))) return standing.claim;
     if (leaves_unowned(attachment, standing, arrow)) return Bar::unowned;
     if ((role & arrow_retries) != 0 && standing.max_attempts > 0 && standing.attempts >= standing.max_attempts) return Bar::no_attempts;

@@ -27,7 +27,7 @@ BEGIN
     IF format = 'csv' AND columns IS NULL AND lines IS NOT NULL THEN
         columns := ARRAY(SELECT coalesce(dialect -> 'map' ->> f, f) FROM unnest(pawl_bulk.csv_fields(lines[1], delimiter, quote)) WITH ORDINALITY h(f, n) ORDER BY n);
     END IF;
-    metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'));
+    metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'), true);
     SELECT array_agg(x.n) AS numbers, array_agg(x.data) AS datas,
            array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is no JSON object'
                           ELSE pawl_bulk.csv_problem(x.line, columns, delimiter, quote) END) AS problems INTO given
