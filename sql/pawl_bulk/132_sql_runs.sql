@@ -222,10 +222,10 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             did := pawl_bulk._run_begun(run);
-        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+        EXCEPTION WHEN OTHERS THEN
             -- no failure of the rows': they are tried again at once
             failures := failures + 1;
-            IF failures > 5 THEN
+            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             did := NULL;
