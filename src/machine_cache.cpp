@@ -100,12 +100,16 @@ std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arr
     std::sort(states.items, states.items + states.n, by_ordinal);
     std::sort(arrows.items, arrows.items + arrows.n, by_ordinal);
 
+    // A state that is named before the composite it lies in has the lower ordinal.
     auto id_of = [&](const char* name) {
-        // Parents stand before their children, and arrows come after all states.
-        const auto& known = machine->states();
-        for (std::size_t i = 0; i < known.size(); ++i)
-            if (known[i].name == name) return static_cast<core::StateId>(i);
+        for (int i = 0; name != nullptr && i < states.n; ++i)
+            if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
         return core::no_state;
+    };
+    auto depth_of = [&](const char* parent) {
+        int depth = 0;
+        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth) at = id_of(states.items[at].parent);
+        return depth;
     };
     std::set<std::string_view> names;
     for (int i = 0; i < states.n; ++i) {
@@ -118,9 +122,10 @@ std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arr
         if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is there twice.");
         state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
         state.composite = kind == "composite";
-        state.parent = row.parent == nullptr ? core::no_state : id_of(row.parent);
-        if (row.parent != nullptr && (state.parent == core::no_state || !machine->states()[state.parent].composite))
-            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite before it.");
+        state.parent = id_of(row.parent);
+        if (row.parent != nullptr && (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
+            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
+        if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
         if ((row.initial || row.terminal) && kind != "state")
             damaged("State \"" + state.name + "\" is initial or terminal, and no row can be in it.");
         state.initial = row.initial;
