@@ -18,7 +18,7 @@ END {
     print "\nDO $privileges$"
     print "DECLARE"
     print "    others constant text := (SELECT pg_catalog.string_agg(r.rolname, ', ') FROM pg_catalog.pg_roles r"
-    print "                              WHERE r.rolname = ANY ('{pawl_admin,pawl_operator,pawl_worker,pawl_reader,pawl_authenticator}'));"
+    print "                              WHERE r.rolname = ANY ('{pawl_admin,pawl_operator,pawl_worker,pawl_reader,pawl_restore,pawl_authenticator}'));"
     print "    routine regprocedure;"
     print "    function text;"
     print "    roles text;"

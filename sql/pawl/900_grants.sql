@@ -3,10 +3,7 @@
 GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO PUBLIC;
-GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
--- UPDATE for the sake of FOR KEY SHARE alone: a trigger refuses every change
-GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
-GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
 -- a trigger lets only operators and the owner of the table in question ask for a pause
 GRANT INSERT ON pawl.paused TO PUBLIC;
@@ -17,8 +14,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
 GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
-GRANT DELETE ON pawl.pruned_audit TO pawl_admin;
+GRANT SELECT ON pawl.audit_binding TO pawl_admin;
+-- what a dump has; a trigger lets bindings be loaded by the owner of the table only
+GRANT USAGE ON SCHEMA pawl TO pawl_restore;
+GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding, pawl.pruned_audit, pawl.pruned_log,
+    pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_era, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3,
+    pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT SELECT ON pawl.consumers TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
