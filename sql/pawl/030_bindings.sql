@@ -121,6 +121,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.binding');
     foreign_table regclass;
 BEGIN
     -- A log that was attached may since have been given to somebody else, out of the reach of the table's owner.
