@@ -229,3 +229,23 @@ CREATE FUNCTION pawl._check_binding(relation regclass, state_column name) RETURN
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_binding';
 COMMENT ON FUNCTION pawl._check_binding(regclass, name) IS
 'internal: reads a binding and its machine as a session does before it writes rows; XX001: they are damaged, and DETAIL says which row; other errors: what it needs is missing';
+
+CREATE FUNCTION pawl._is_sound(relation regclass, state_column name) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    message text;
+    explanation text;
+BEGIN
+    PERFORM pawl._check_binding(relation, state_column);
+    RETURN true;
+EXCEPTION WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
+    RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('the lifecycle on column "%s" of table %s is passed over: %s', state_column, relation, message),
+        DETAIL = coalesce(nullif(explanation, ''), 'What it needs is not there.'), HINT = 'select * from pawl.health()';
+    RETURN false;
+END
+$function$;
+COMMENT ON FUNCTION pawl._is_sound(regclass, name) IS
+'internal: whether a lifecycle can be worked on; if its rows in the catalog are damaged, or what they name is not there, a warning says so';
