@@ -4,6 +4,7 @@
 #include "pg/sqlstate.hpp"
 #include "machine_cache.hpp"
 #include "pg/arguments.hpp"
+#include "pg/input.hpp"
 #include "pg/spi.hpp"
 #include "record.hpp"
 #include "resolve.hpp"
@@ -63,12 +64,8 @@ void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
 void check_intervals(const std::vector<core::Arrow>& arrows) {
     for (const core::Arrow& arrow : arrows) {
         if (arrow.after.empty()) continue;
-        ErrorData* error = pg::detail::run_caught(
-            [](void* text) {
-                DirectFunctionCall3(interval_in, CStringGetDatum(static_cast<char*>(text)), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-            },
-            const_cast<char*>(arrow.after.c_str()));
-        if (error != nullptr)
+        const char* interval = arrow.after.c_str();
+        if (!pg::call([&] { return pg::is_interval(interval); }))
             throw core::Error("\"" + arrow.after + "\" is not an interval", arrow.where, {}, "For example: after 30 minutes");
     }
 }

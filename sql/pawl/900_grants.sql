@@ -74,7 +74,7 @@ BEGIN
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'claim_keys', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'claim_keys', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff', 'is_transient',
                                  'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log', 'keep_log',
                                  'keep_audit', 'tend_logs')
                 OR p.proname ^@ '_' AND NOT p.prosecdef
