@@ -90,11 +90,12 @@ std::string string_of(const char* value) { return value == nullptr ? std::string
 
 std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
 
-[[noreturn]] void damaged(const std::string& problem) {
-    throw pg::Failure(ERRCODE_DATA_CORRUPTED, {}, problem, {});  // find_machine says of which machine
-}
-
-std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+    auto damaged = [&](const std::string& problem) {
+        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
+                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
+                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
+    };
     auto machine = std::make_unique<core::Machine>();
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
     std::sort(states.items, states.items + states.n, by_ordinal);
@@ -198,14 +199,7 @@ BoundMachine* find_machine(const char* name, int version) {
         throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
                           {}, "SELECT machine, version FROM pawl.machine;");
 
-    std::unique_ptr<core::Machine> machine;
-    try {
-        machine = build(states, arrows);
-    } catch (const pg::Failure& failure) {
-        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", failure.detail,
-                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
-                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
-    }
+    std::unique_ptr<core::Machine> machine = build(name, version, states, arrows);
     BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
     machine.release();  // the memory context deletes it from now on
     bound->next = machines;

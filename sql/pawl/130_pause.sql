@@ -13,7 +13,7 @@ DECLARE
     detail constant text := 'That is for its owner, pawl_operator and pawl_admin.';
     refusal constant text := 'permission denied to pause or resume table %s';
 BEGIN
-    IF current_setting('is_superuser') = 'on' THEN  -- a restore may fill this table before pawl.binding
+    IF pawl._has_role('pawl_restore') THEN  -- a superuser, too; a restore may fill this table before pawl.binding
         RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
     END IF;
     PERFORM pawl._hear(OLD.relation, '{pawl_operator,pawl_admin}', refusal, detail);
