@@ -186,7 +186,7 @@ BEGIN
         BEGIN
             answer := pawl_saga._answer(flow, asking.controller, failure);
         EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+            IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;

@@ -184,7 +184,7 @@ BEGIN
         BEGIN
             depth := CASE WHEN n.votes THEN pawl_saga._vote(flow, node) END;
         EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+            IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
