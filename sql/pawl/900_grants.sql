@@ -32,6 +32,8 @@ GRANT EXECUTE ON FUNCTION
     pawl.upgrade(regclass, name, jsonb),
     pawl.set_events(regclass, boolean, name),
     pawl.set_trace(regclass, name, name, name),
+    pawl.set_lock_order(regclass, regclass, name),
+    pawl.set_log_fence(regclass, boolean, name),
     pawl.audit(regclass, jsonb, name, name[], name),
     pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb)
