@@ -11,6 +11,16 @@ struct LogColumns {
     AttrNumber most_recent, hash;  // 0 where the log has none
 };
 
+// The column of this name. 42703 where there is none, XX001 where it is of another type.
+AttrNumber typed_column(Relation log, const char* name, Oid type);
+
+// 42703, XX001: the log is not the one that pawl.enforce made, or the binding names another table.
 LogColumns find_columns(Relation log, const LogLayout& layout);
+
+// Whether the primary key of a log (or what remembers where one was cut) begins with columns of the types of the table's key; XX001.
+void check_log_key(Relation log, Relation primary_key, const KeyColumn* keys, int nkeys, int more);
+
+// That a relation can be a log at all, or can be looked for anchors; XX001.
+void check_log_table(Relation log);
 
 }  // namespace pawl

@@ -30,6 +30,7 @@ struct ArrowCalls {
 // Where the log of an attachment is and how its rows are laid out.
 struct LogLayout {
     Oid table;
+    const KeyColumn* keys;  // what the first columns of its primary key must be like
     bool stored;  // most_recent is a column
     bool hash_chain;
 };
@@ -97,6 +98,10 @@ struct Member {
 
 // The member for a relation. Throws when no lifecycle is attached to it or to an ancestor.
 Member* find_member(Relation relation);
+
+// Reads one binding of a table, its machine and its functions, as find_member does, and keeps nothing. Throws what find_member
+// would: XX001 where the catalog is damaged.
+void check_binding(Oid relid, const char* column);
 
 // The attachment of a column (null: the only one). Throws 42704 when there is none, 22023 when the choice is not clear.
 Attachment* find_attachment(Member* member, const char* column);

@@ -49,6 +49,8 @@ Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow);
 bool takes_away(const Attachment& attachment, const Standing& standing, int arrow);
 
 // `what` is what was tried: "the transition from ... to ...".
+struct Rejection;
+Rejection rejected_by(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
 [[noreturn]] void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
 const char* describe_move(const text* from, const text* to);
 

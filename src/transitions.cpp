@@ -153,7 +153,7 @@ int find_arrow(Attachment& attachment, const Attachment& row_of, const Row& row,
         arrow = choose_arrow(attachment, from, to, nullptr, timed, versions, standing, &objection);
     }
     if (arrow != no_arrow) return arrow;
-    if (objection.guard != nullptr) refuse_by_guard(row_of, row.slot, from_text, to_text, objection.guard);
+    if (objection.guard != nullptr) raise(rejected_by_guard(row_of, row.slot, from_text, to_text, objection.guard));
     if (objection.bar != Bar::none) refuse_bar(row_of, row.slot, *standing, objection.bar, describe_move(from_text, to_text));
     // Whoever shows an old token learns that he lost the row, wherever it has gone since.
     if (standing != nullptr && standing->claim == Bar::old_token)

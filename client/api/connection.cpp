@@ -30,9 +30,26 @@ void describe(const sockaddr_storage& from, std::string& address, int& port) {
     address = text.data();
 }
 
-bool is_named(std::string_view line, std::string_view name) {
-    return line.size() > name.size() && line[name.size()] == ':' &&
-           std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
+// RFC 9110: what names of methods and headers are made of.
+bool is_token(std::string_view text) {
+    static constexpr std::string_view others = "!#$%&'*+-.^_`|~";
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || others.find(c) != std::string_view::npos;
+    });
+}
+
+bool is_field_value(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= ' ' ? c != 0x7f : c == '\t'; });
+}
+
+// name: in small letters.
+bool is_named(std::string_view text, std::string_view name) {
+    return std::equal(text.begin(), text.end(), name.begin(), name.end(), [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+}
+
+std::string_view trimmed(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(" \t");
+    return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 }  // namespace
@@ -97,6 +114,8 @@ Connection::Head Connection::read_head() {
     buffer_.erase(0, taken_);
     taken_ = 0;
     moved_ = 0;
+    left_ = 0;
+    chunked_ = false;
     Clock::time_point until = Clock::now() + (buffer_.empty() ? limits_.idle : limits_.head);
     bool begun = !buffer_.empty();
     std::array<char, 16 * 1024> piece;
@@ -113,43 +132,80 @@ Connection::Head Connection::read_head() {
     }
 }
 
-// What the parser behind would take amiss or take for two requests is refused here. Compressing and cutting answers on the client's
-// word costs much and brings little: the parser does not get to see these two wishes.
+// Decides where the request ends, before the parser sees it: what two readers could understand differently is malformed. Compressing
+// and cutting answers on the client's word costs much and brings little: the parser does not get to see these two wishes.
 Connection::Head Connection::check_head(std::size_t end) {
     began_ = Clock::now();
-    bool length = false, chunks = false;
     const std::size_t first = buffer_.find("\r\n");
-    const std::size_t target = buffer_.find(' ');
-    if (target == std::string::npos || target > first) return Head::malformed;
-    if (first - target > limits_.target_bytes) return Head::too_large;
+    const std::string_view line(buffer_.data(), first);
+    const std::size_t target = line.find(' '), version = line.rfind(' ');
+    if (target == std::string_view::npos || target == version || !is_token(line.substr(0, target))) return Head::malformed;
+    if (version - target > limits_.target_bytes) return Head::too_large;
+    for (const char c : line.substr(target + 1, version - target - 1))
+        if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return Head::malformed;
+    const bool old = line.substr(version + 1) == "HTTP/1.0";
+    if (!old && line.substr(version + 1) != "HTTP/1.1") return Head::malformed;
+    const bool takes_body = line.substr(0, target) == "POST";
+
+    int lengths = 0, encodings = 0, hosts = 0;
+    std::size_t length = 0;
     for (std::size_t at = first + 2; at + 2 < end;) {
         const std::size_t stop = buffer_.find("\r\n", at);
-        const std::string_view line(buffer_.data() + at, stop - at);
-        if (line.empty() || line.front() == ' ' || line.front() == '\t' || line.find(':') == std::string_view::npos) return Head::malformed;
-        if (line.find('\0') != std::string_view::npos || line.find('\n') != std::string_view::npos) return Head::malformed;
-        if (is_named(line, "content-length")) {
-            const std::string_view digits = line.substr(line.find_first_not_of(" \t", 15) == std::string_view::npos ? line.size() : line.find_first_not_of(" \t", 15));
-            if (length || digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string_view::npos) return Head::malformed;
-            length = true;
+        const std::string_view header(buffer_.data() + at, stop - at);
+        const std::size_t colon = header.find(':');
+        if (colon == std::string_view::npos) return Head::malformed;
+        const std::string_view name = header.substr(0, colon), value = trimmed(header.substr(colon + 1));
+        if (!is_token(name) || !is_field_value(value)) return Head::malformed;
+        if (is_named(name, "content-length")) {
+            if (++lengths > 1 || value.empty() || value.size() > 18 || value.find_first_not_of("0123456789") != std::string_view::npos) return Head::malformed;
+            for (const char digit : value) length = length * 10 + static_cast<std::size_t>(digit - '0');
+        } else if (is_named(name, "transfer-encoding")) {
+            if (++encodings > 1 || !is_named(value, "chunked")) return Head::malformed;
+        } else if (is_named(name, "host")) {
+            if (++hosts > 1) return Head::malformed;
+        } else if (is_named(name, "accept-encoding")) {
+            buffer_.replace(at, 6, "x-pawl");
+        } else if (is_named(name, "range")) {
+            buffer_.replace(at, 5, "x-any");
         }
-        if (is_named(line, "transfer-encoding")) chunks = true;
-        if (is_named(line, "accept-encoding")) buffer_.replace(at, 6, "x-pawl");
-        if (is_named(line, "range")) buffer_.replace(at, 5, "x-any");
         at = stop + 2;
     }
-    return length && chunks ? Head::malformed : Head::complete;
+    if ((encodings > 0 && (lengths > 0 || old)) || (hosts == 0 && !old)) return Head::malformed;
+    chunked_ = encodings > 0;
+    left_ = end + length;
+    // Only POST has its body read. Of chunks the parser alone knows where they end, so nothing is taken for a request behind them.
+    if (chunked_ || (!takes_body && length > 0)) last_ = true;
+    return Head::complete;
 }
 
+// Gives the parser this request and not a byte of the next one.
 ssize_t Connection::read(char* into, size_t size) {
+    if (!chunked_) size = std::min(size, left_);
+    if (size == 0) return 0;
+    ssize_t got = 0;
     if (taken_ < buffer_.size()) {
         const std::size_t have = std::min(size, buffer_.size() - taken_);
         std::memcpy(into, buffer_.data() + taken_, have);
         taken_ += have;
-        return static_cast<ssize_t>(have);
+        got = static_cast<ssize_t>(have);
+    } else {
+        got = receive(into, size, patience(moved_));
+        if (got > 0) moved_ += static_cast<std::size_t>(got);
     }
-    const ssize_t got = receive(into, size, patience(moved_));
-    if (got > 0) moved_ += static_cast<std::size_t>(got);
+    if (got > 0 && !chunked_) left_ -= static_cast<std::size_t>(got);
     return got;
+}
+
+// A socket that is closed with unread bytes is reset, and the answer may be lost with it.
+void Connection::discard() {
+    const auto until = Clock::now() + limits_.farewell;
+    std::array<char, 16 * 1024> piece;
+    for (std::size_t read = 0; read < limits_.discarded_bytes;) {
+        if (!wait(POLLIN, until)) return;
+        const ssize_t got = ::recv(socket_, piece.data(), piece.size(), MSG_DONTWAIT);
+        if (got <= 0) return;
+        read += static_cast<std::size_t>(got);
+    }
 }
 
 ssize_t Connection::write(const char* bytes, size_t size) {

@@ -16,6 +16,8 @@ struct Limits {
     std::chrono::milliseconds idle{30'000};         // between two requests
     std::chrono::milliseconds head{10'000};         // from the first byte of a request to the end of its headers
     std::chrono::milliseconds silence{15'000};      // while a body is read or an answer written
+    std::chrono::milliseconds farewell{2'000};      // for what still comes after the last answer
+    std::size_t discarded_bytes = 1024 * 1024;      // of that
     std::chrono::milliseconds grace{10'000};        // from here on a body or an answer must move on by
     std::size_t bytes_a_second = 1'024;             // so much on average
 };

@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -26,26 +28,26 @@ thread_local bool refusing = false;  // this connection is one too many
 // Later versions of cpp-httplib want to know whether the task was taken; here it always is.
 using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue({}));
 
-// A thread for each connection, kept for the next; where all are taken the connection is refused at once.
+// A thread for each connection; where all are taken the connection is rejected at once. A few are kept for the next ones, the others
+// end when a flood is over.
 class Threads final : public httplib::TaskQueue {
 public:
     explicit Threads(std::size_t most) : most_(most) {}
 
     Enqueued enqueue(std::function<void()> task) override {
+        std::list<std::thread> ended;
         {
             std::unique_lock lock(mutex_);
-            if (waiting_ > tasks_.size()) {
+            ended.swap(ended_threads_);
+            if (waiting_ > tasks_.size() || add_thread()) {
                 tasks_.push_back(std::move(task));
                 lock.unlock();
                 come_.notify_one();
-                return static_cast<Enqueued>(true);
-            }
-            if (threads_.size() < most_) {
-                tasks_.push_back(std::move(task));
-                threads_.emplace_back([this] { work(); });
+                for (std::thread& thread : ended) thread.join();
                 return static_cast<Enqueued>(true);
             }
         }
+        for (std::thread& thread : ended) thread.join();
         refusing = true;
         task();
         refusing = false;
@@ -53,34 +55,55 @@ public:
     }
 
     void shutdown() override {
-        {
-            const std::lock_guard lock(mutex_);
-            ended_ = true;
-        }
+        std::unique_lock lock(mutex_);
+        ended_ = true;
         come_.notify_all();
-        for (std::thread& thread : threads_) thread.join();
+        come_.wait(lock, [this] { return threads_.empty(); });
+        for (std::thread& thread : ended_threads_) thread.join();
+        ended_threads_.clear();
     }
 
 private:
-    void work() {
+    static constexpr std::size_t kept = 16;
+    static constexpr auto patience = std::chrono::seconds(2);
+
+    // False: there are enough, or the system gives no more.
+    bool add_thread() {
+        if (threads_.size() >= most_) return false;
+        threads_.emplace_front();
+        try {
+            threads_.front() = std::thread([this, self = threads_.begin()] { work(self); });
+        } catch (const std::system_error&) {
+            threads_.pop_front();
+            return false;
+        }
+        return true;
+    }
+
+    void work(std::list<std::thread>::iterator self) {
         std::unique_lock lock(mutex_);
         for (;;) {
             ++waiting_;
-            come_.wait(lock, [this] { return ended_ || !tasks_.empty(); });
+            const bool woken = come_.wait_for(lock, patience, [this] { return ended_ || !tasks_.empty(); });
             --waiting_;
-            if (tasks_.empty()) return;
-            const std::function<void()> task = std::move(tasks_.front());
-            tasks_.pop_front();
-            lock.unlock();
-            task();
-            lock.lock();
+            if (!tasks_.empty()) {
+                const std::function<void()> task = std::move(tasks_.front());
+                tasks_.pop_front();
+                lock.unlock();
+                task();
+                lock.lock();
+            } else if (ended_ || (!woken && threads_.size() > kept)) {
+                break;
+            }
         }
+        ended_threads_.splice(ended_threads_.begin(), threads_, self);
+        if (ended_) come_.notify_all();
     }
 
     std::mutex mutex_;
     std::condition_variable come_;
     std::deque<std::function<void()>> tasks_;
-    std::vector<std::thread> threads_;
+    std::list<std::thread> threads_, ended_threads_;  // ended: to be joined
     std::size_t most_;
     std::size_t waiting_ = 0;
     bool ended_ = false;
@@ -138,6 +161,16 @@ Server::Server(const Limits& limits, const Tls& tls) : limits_(limits), tls_(con
     new_task_queue = [this] { return new Threads(limits_.clients); };
     set_payload_max_length(limits_.upload_bytes);
     set_tcp_nodelay(true);
+    set_keep_alive_max_count(static_cast<std::size_t>(limits_.requests));
+    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count());
+    // Every answer passes here, the parser's own included: a connection with an unread body ends, and says so.
+    set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
+        if (!current_connection || !(current_connection->is_last() || current_connection->has_unread_body())) return;
+        current_connection->close_after_this();
+        response.headers.erase("Keep-Alive");
+        response.headers.erase("Connection");
+        response.set_header("Connection", "close");
+    });
 }
 
 Server::~Server() { end(); }
@@ -188,14 +221,10 @@ bool Server::process_and_close_socket(socket_t socket) {
     if (tls_) {
         const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(tls_.get()), SSL_free);
         SSL_set_fd(ssl.get(), socket);
-        if (shake_hands(ssl.get(), socket, limits_.head)) {
-            serve(socket, ssl.get());
-            SSL_shutdown(ssl.get());
-        }
+        if (shake_hands(ssl.get(), socket, limits_.head)) serve(socket, ssl.get());
     } else {
         serve(socket, nullptr);
     }
-    ::shutdown(socket, SHUT_WR);
     forget(socket);
     return true;
 }
@@ -226,9 +255,13 @@ void Server::serve(int socket, SSL* ssl) {
             case Connection::Head::malformed: say(connection, 400, "the request is malformed"), left = 0; break;
         }
         bool closed = false;
-        if (left <= 0 || !answer(*this, connection, left == 1, closed) || closed) break;
+        if (left <= 0 || !answer(*this, connection, left == 1 || connection.is_last(), closed) || closed) break;
+        if (connection.has_unread_body()) break;
     }
     current_connection = nullptr;
+    if (ssl) SSL_shutdown(ssl);
+    ::shutdown(socket, SHUT_WR);
+    if (connection.has_unread_body()) connection.discard();
 }
 
 }  // namespace pawl::api

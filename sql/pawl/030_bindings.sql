@@ -119,7 +119,7 @@ $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
 'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), then what rows are claimed by, and what tells their trace';
 
--- Whoever may write this table still speaks only for tables of his own.
+-- A role that loads this table (pawl_restore) still speaks only for tables that it owns.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -142,8 +142,8 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     END IF;
-    -- not for a superuser: a restore may fill this table before pawl.machine
-    IF current_setting('is_superuser') <> 'on'
+    -- not for a superuser or a member of pawl_restore: a restore may fill this table before pawl.machine
+    IF NOT pawl._has_role('pawl_restore')
        AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
         RAISE EXCEPTION USING ERRCODE = 'PW008',
             MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
@@ -209,3 +209,27 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._binding(regclass, name) IS 'internal: the binding of a column, or an error that says what there is';
+
+-- What writes this table. Each checks that the caller owns the tables that the row names; afterwards the row is read as sessions read
+-- it, so that one with a wrong type, name or reference is rejected.
+CREATE FUNCTION pawl._store_binding(bound pawl.binding) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_binding';
+COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS 'internal: stores a new binding; 42501: not the owner of table and log; XX001: it does not fit them';
+
+CREATE FUNCTION pawl._change_binding(bound pawl.binding) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_change_binding';
+COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
+'internal: stores version, events, events_since and trace_columns of a binding; 42501: not the owner of the table; XX001: they do not fit it';
+
+CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';
+COMMENT ON FUNCTION pawl._drop_binding(regclass, name) IS 'internal: deletes a binding, and returns whether there was one; 42501: not the owner of the table';
+
+CREATE FUNCTION pawl._number_binding(relation regclass) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_number_binding';
+COMMENT ON FUNCTION pawl._number_binding(regclass) IS 'internal: notes the attribute numbers of the columns that the bindings of a table name, after a restore without triggers';
+
+CREATE FUNCTION pawl._check_binding(relation regclass, state_column name) RETURNS void
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_binding';
+COMMENT ON FUNCTION pawl._check_binding(regclass, name) IS
+'internal: reads a binding and its machine as a session does before it writes rows; XX001: they are damaged, and DETAIL says which row; other errors: what it needs is missing';

@@ -69,6 +69,11 @@ LANGUAGE c VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME
 COMMENT ON FUNCTION pawl.backoff(integer, jsonb, interval) IS
 'how long to wait after so many attempts (from 1 on) before the next. policy: {"strategy": "none|linear|exponential|fibonacci", "base": "1 s", "cap": "60 s", "multiplier": 2, "jitter": 0.1 (a fraction, "none", "full" or "equal"), "max_attempts": 3}, every key optional, base and cap interval texts; the defaults are exponential and the values shown. asked replaces the computed delay, under the same cap. 22023: the policy says something that cannot be; 22007: an interval that is none';
 
+CREATE FUNCTION pawl.is_transient(sqlstate text) RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_is_transient';
+COMMENT ON FUNCTION pawl.is_transient(text) IS
+'whether what failed with this SQLSTATE may succeed when it is done again, with nothing mended: classes 08 (no connection), 40 but 40002 (lost to another transaction), 53 (memory, disk space or connections are short), 57P but 57P04 (the server or the session ends), 55P03 (a lock is held), 57014 (cancelled, or over its time). Example: SELECT pawl.is_transient(''53200'')';
+
 CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';
 COMMENT ON FUNCTION pawl._key_text(regclass, "any", name) IS 'internal: the values of a key as text, in the order of binding.key_columns';

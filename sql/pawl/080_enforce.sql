@@ -131,7 +131,7 @@ BEGIN
     PERFORM pawl._check_table(relation);
     wanted := pawl._version(machine, version);
     -- this version stays while we look at it
-    PERFORM FROM pawl.machine m WHERE m.machine = enforce.machine AND m.version = wanted FOR KEY SHARE;
+    PERFORM pawl._hold_version(machine, wanted);
     -- from here on no row changes and nobody else attaches
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
     PERFORM pawl._check_table(relation);
@@ -163,7 +163,6 @@ BEGIN
     bound.hash_chain := hash_chain;
     bound.on_delete := on_delete;
     bound.always := always;
-    bound.enforced_by := current_user;
     bound.key_columns := pawl._choose_key(relation, state_column, key);
     bound.log_key_columns := pawl._log_key_columns(bound.key_columns);
     IF history AND bound.key_columns = '{}' THEN
@@ -221,8 +220,7 @@ BEGIN
         END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
-    bound.enforced_at := clock_timestamp();  -- later than what was written for it
-    INSERT INTO pawl.binding SELECT bound.*;
+    PERFORM pawl._store_binding(bound);  -- which says when: later than what was written for it
     PERFORM pawl._install(relation);
     PERFORM pawl._make_indexes(bound);
     IF history THEN
@@ -300,8 +298,7 @@ BEGIN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
-    DELETE FROM pawl.binding b WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
-    IF NOT FOUND THEN
+    IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
         PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation), 'It was released a moment ago.');
     END IF;
     PERFORM pawl._drop_indexes(bound);
@@ -360,7 +357,7 @@ BEGIN
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);
     newest := pawl._version(bound.machine, NULL);
-    PERFORM FROM pawl.machine m WHERE m.machine = bound.machine AND m.version = newest FOR KEY SHARE;
+    PERFORM pawl._hold_version(bound.machine, newest);
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
             PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already', bound.relation, bound.machine),
@@ -419,7 +416,7 @@ BEGIN
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;
 
-    UPDATE pawl.binding b SET version = newest WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
+    PERFORM pawl._change_binding(bound);
     PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN
         PERFORM pawl._remap(bound.relation, bound.state_column, remap);

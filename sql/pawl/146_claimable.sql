@@ -21,8 +21,12 @@ BEGIN
     END IF;
     -- no move is under way, so each move from here on has an event, or none
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    UPDATE pawl.binding b SET events = set_events.events, events_since = clock_timestamp()
-     WHERE b.relation = bound.relation AND b.state_column = bound.state_column AND b.events <> set_events.events;
+    bound := pawl._binding(bound.relation, bound.state_column);
+    IF bound.events <> set_events.events THEN
+        bound.events := set_events.events;
+        bound.events_since := clock_timestamp();
+        PERFORM pawl._change_binding(bound);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_events(regclass, boolean, name) IS

@@ -11,6 +11,9 @@ BEGIN
     IF NOT pawl._owns(bound.relation) THEN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
+    IF after IS NOT NULL AND NOT coalesce(pawl._owns(after), false) THEN
+        PERFORM pawl._raise('42501', format('must be owner of table %s', after));
+    END IF;
     IF after = bound.relation THEN
         PERFORM pawl._raise('22023', format('rows of table %s cannot be locked after themselves', bound.relation));
     END IF;
@@ -30,12 +33,15 @@ BEGIN
         END IF;
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    UPDATE pawl.binding b SET locked_after = set_lock_order.after
-     WHERE b.relation = bound.relation AND b.state_column = bound.state_column AND b.locked_after IS DISTINCT FROM set_lock_order.after;
+    bound := pawl._binding(bound.relation, bound.state_column);
+    IF bound.locked_after IS DISTINCT FROM set_lock_order.after THEN
+        bound.locked_after := set_lock_order.after;
+        PERFORM pawl._change_binding(bound);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_lock_order(regclass, regclass, name) IS
-'has rows locked after the row of another table that their key begins with (steps after their task): pawl.fire, pawl.fire_many, pawl.abandon and inserts into the log lock that row first, in the order of its key; pawl.reap and pawl.fire_due leave out rows whose other row another transaction has locked. So functions that lock the other row first never meet these in a deadlock. A plain UPDATE locks its row first: lock the other one before it. Whoever calls these functions needs UPDATE on a column of the other table. after null: no order. Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 22023: the keys do not fit; 42501: not the owner';
+'has rows locked after the row of another table that their key begins with (steps after their task): pawl.fire, pawl.fire_many, pawl.abandon and inserts into the log lock that row first, in the order of its key; pawl.reap and pawl.fire_due leave out rows whose other row another transaction has locked. So functions that lock the other row first never meet these in a deadlock. A plain UPDATE locks its row first: lock the other one before it. Whoever calls these functions needs UPDATE on a column of the other table. after null: no order. Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 22023: the keys do not fit; 42501: not the owner of both';
 
 CREATE FUNCTION pawl.set_log_fence(relation regclass, fence boolean DEFAULT true, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -51,8 +57,11 @@ BEGIN
         PERFORM pawl._raise('22004', 'fence must not be null');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    UPDATE pawl.binding b SET log_fence = set_log_fence.fence
-     WHERE b.relation = bound.relation AND b.state_column = bound.state_column AND b.log_fence <> set_log_fence.fence;
+    bound := pawl._binding(bound.relation, bound.state_column);
+    IF bound.log_fence <> set_log_fence.fence THEN
+        bound.log_fence := set_log_fence.fence;
+        PERFORM pawl._change_binding(bound);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_log_fence(regclass, boolean, name) IS

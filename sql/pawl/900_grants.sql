@@ -6,10 +6,7 @@ GRANT USAGE ON SCHEMA pawl TO PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
 
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO PUBLIC;
-GRANT SELECT, INSERT, DELETE ON pawl.machine_state, pawl.machine_transition TO pawl_admin;
--- UPDATE for the sake of FOR KEY SHARE alone: a trigger refuses every change
-GRANT SELECT, INSERT, DELETE, UPDATE ON pawl.machine TO pawl_admin;
-GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.binding TO pawl_admin;
+GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding TO pawl_admin;
 GRANT SELECT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.paused TO pawl_operator, pawl_worker, pawl_reader;
 -- a trigger lets only operators and the owner of the table in question ask for a pause
 GRANT INSERT ON pawl.paused TO PUBLIC;
@@ -20,8 +17,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.log_upkeep TO pawl_admin;
 GRANT SELECT ON pawl.log_upkeep TO pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.queue_depth, pawl.owners, pawl.timers TO PUBLIC, pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON pawl.audit_binding, pawl.pruned_log, pawl.pruned_audit TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.audit_binding TO pawl_admin;
-GRANT DELETE ON pawl.pruned_audit TO pawl_admin;
+GRANT SELECT ON pawl.audit_binding TO pawl_admin;
+-- what a dump has; a trigger lets bindings be loaded by the owner of the table only
+GRANT USAGE ON SCHEMA pawl TO pawl_restore;
+GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding, pawl.pruned_audit, pawl.pruned_log,
+    pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_era, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3,
+    pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT EXECUTE ON FUNCTION
@@ -36,7 +37,17 @@ GRANT EXECUTE ON FUNCTION
     pawl.set_log_fence(regclass, boolean, name),
     pawl.audit(regclass, jsonb, name, name[], name),
     pawl.unaudit(regclass, name),
-    pawl._remap(regclass, name, jsonb)
+    pawl._remap(regclass, name, jsonb),
+    pawl.set_machine_owner(text, name),
+    pawl.drop_machine(text, integer),
+    -- each asks for the owner of the tables that it names
+    pawl._hold_version(text, integer),
+    pawl._store_binding(pawl.binding),
+    pawl._change_binding(pawl.binding),
+    pawl._drop_binding(regclass, name),
+    pawl._store_audit(pawl.audit_binding),
+    pawl._move_audit(regclass, regclass),
+    pawl._drop_audit(regclass)
 TO pawl_admin;
 
 GRANT SELECT ON pawl.consumers TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -65,10 +76,11 @@ BEGIN
          WHERE p.pronamespace = 'pawl'::pg_catalog.regnamespace
            AND (p.prorettype = 'pg_catalog.trigger'::pg_catalog.regtype AND NOT p.prosecdef
                 OR p.proname IN ('check', 'diagram', 'states', 'transitions', 'fire', 'fire_many', 'available', 'history', 'state_at',
-                                 'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'claim_keys', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff',
+                                 'set_context', 'child_span', 'deferred', 'uuid_v7', 'claim', 'claim_keys', 'heartbeat', 'abandon', 'reap', 'fire_due', 'backoff', 'is_transient',
                                  'pause', 'resume', 'channel', 'audit_of', 'prune_log', 'prune_audit', 'extend_log', 'keep_log',
                                  'keep_audit', 'tend_logs')
-                OR p.proname ^@ '_' AND NOT p.prosecdef AND p.proname <> '_remap'
+                OR p.proname ^@ '_' AND NOT p.prosecdef
+                   AND p.proname <> ALL ('{_remap,_hold_version,_store_binding,_change_binding,_drop_binding,_store_audit,_move_audit,_drop_audit}')
                    AND p.prorettype <> 'pg_catalog.event_trigger'::pg_catalog.regtype)
          ORDER BY p.oid
     LOOP

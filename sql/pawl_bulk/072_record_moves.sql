@@ -40,11 +40,14 @@ BEGIN
            CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers, now_at + s.timeout, g.fence
       FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
-    -- who computes a key that another row has is never signalled; who was signalled early waits no longer
+    -- a row without a key, or with one that another row has, is never signalled; who was signalled early waits no longer
     UPDATE pawl_bulk.records r
        SET state = CASE WHEN w.key IS NULL OR w.early_result = 'fail' THEN 'Failed' ELSE 'Completed' END,
            error_type = CASE WHEN w.key IS NULL THEN 'StepFailure' WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
-           error_message = CASE WHEN w.key IS NULL THEN 'its signal key belongs to another row' WHEN w.early_result = 'fail' THEN w.early_message END,
+           error_message = CASE WHEN w.key IS NULL THEN (SELECT pawl_bulk._no_signal_key(s.signal_key, w.step_index, w.row_number, CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(w.operation, w.row_number) END)
+                                                           FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+                                                          WHERE o.operation = w.operation AND s.step_index = w.step_index)
+                                WHEN w.early_result = 'fail' THEN w.early_message END,
            completed_at = now_at
       FROM (SELECT n.operation, n.row_number, n.step_index, k.key, k.early_message,
                    CASE WHEN k.early_attempt IS NULL OR k.early_attempt = n.retry_attempt THEN k.early_result END AS early_result

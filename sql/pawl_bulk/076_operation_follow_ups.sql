@@ -68,7 +68,7 @@ BEGIN
                               'total_rows', o.total_rows, 'successful_rows', sums.successful, 'failed_rows', sums.failed, 'at', clock_timestamp())
       FROM jsonb_array_elements(CASE jsonb_typeof(o.notifications) WHEN 'array' THEN o.notifications ELSE jsonb_build_array(o.notifications) END) t(target)
      CROSS JOIN LATERAL (SELECT pawl.uuid_v7() AS key, t.target) k
-     WHERE t.target ->> 'channel' <> '' AND t.target ->> 'target' <> '' AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
+     WHERE t.target ->> 'channel' <> '' AND octet_length(t.target ->> 'channel') <= 200 AND t.target ->> 'target' <> '' AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS 'internal: the notices of an event, one a target that wants to hear of it';
@@ -107,6 +107,7 @@ BEGIN
         IF NEW.completed_at IS NOT NULL THEN
             DELETE FROM pawl_bulk.work w WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL;
             DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = NEW.operation;
+            DELETE FROM pawl_bulk.troubles t WHERE t.operation = NEW.operation;
         END IF;
     END IF;
     IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) AND NEW.completed_at IS NULL THEN
@@ -149,6 +150,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
 BEGIN
+    DELETE FROM pawl_bulk.troubles x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;

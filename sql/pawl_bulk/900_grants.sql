@@ -24,7 +24,7 @@ REVOKE EXECUTE ON FUNCTION pawl_bulk.cancel(uuid), pawl_bulk.abort(uuid, text), 
     pawl_bulk.retry(uuid, bigint[], text[], text[]) FROM pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_bulk.claim(text, text, integer, interval), pawl_bulk.report(jsonb, text), pawl_bulk.advance(integer),
     pawl_bulk.time_out(integer), pawl_bulk.run_sql_rows(integer), pawl_bulk.fold_counters(integer), pawl_bulk._hold(uuid[]), pawl_bulk._shrink_block(uuid, bigint, bigint),
-    pawl_bulk.run_sql_notices(integer), pawl_bulk._take_notice(text, interval), pawl_bulk._deliver_taken(pawl_bulk.notices), pawl_bulk._deliver(pawl_bulk.notices), pawl_bulk.claim_notices(text, text, integer, interval), pawl_bulk.report_notices(jsonb, text),
+    pawl_bulk.run_sql_notices(integer), pawl_bulk._take_notice(text, interval), pawl_bulk._deliver_taken(pawl_bulk.notices), pawl_bulk._deliver(pawl_bulk.notices, boolean), pawl_bulk._trouble(uuid, text, text), pawl_bulk._complete_lines(uuid), pawl_bulk._ease(uuid), pawl_bulk.claim_notices(text, text, integer, interval), pawl_bulk.report_notices(jsonb, text),
     pawl_bulk._end_notice(pawl_bulk.notices, text), pawl_bulk.prune_notices(integer), pawl_bulk._lay_unvalidated(uuid), pawl_bulk._take_unvalidated(uuid, integer), pawl_bulk._end_unvalidated(uuid, bigint),
     pawl_bulk.signal(uuid, text, text, text, jsonb, integer), pawl_bulk.signal_many(uuid, jsonb) FROM pawl_reader;
 REVOKE ALL ON PROCEDURE pawl_bulk.work_sql_rows(integer, interval, bigint, integer) FROM PUBLIC;

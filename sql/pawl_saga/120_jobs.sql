@@ -253,7 +253,7 @@ BEGIN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
         EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' THEN
+            IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
