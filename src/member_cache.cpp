@@ -39,6 +39,8 @@ struct StoredBinding {
     bool wake;
     char** trace;
     int ntrace;
+    Oid locked_after;
+    bool log_fence;
     Managed* managed;
     StoredBinding* next;
 };
@@ -63,6 +65,8 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
+    if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
+    binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -275,6 +279,8 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.events = binding.events;
     if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
     if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
+    attachment.locked_after = binding.locked_after;
+    attachment.log_fence = binding.log_fence;
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) {
         resolve_managed(*attachment.managed, *attachment.machine->machine, relation);

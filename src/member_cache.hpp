@@ -60,6 +60,8 @@ struct Attachment {
     bool events;      // transitions go to the outbox
     AttrNumber traceparent;  // the column with the row's trace; 0: none
     AttrNumber tracestate;
+    Oid locked_after;  // the table whose rows are locked before those of this one; invalid: none
+    bool log_fence;    // metadata of log entries says the fencing token and the transaction
     bool wake;        // rows that become claimable wake who sleeps
     bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake
     Managed* managed;  // null: no columns are kept
