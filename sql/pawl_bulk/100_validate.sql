@@ -172,7 +172,7 @@ BEGIN
     FOR attempt IN 1 .. 2 LOOP
         BEGIN
             -- one malformed JSON text stops the batch; then each is tried alone
-            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
+            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL AND x.raw IS NULL THEN 'the row is empty' WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
                        CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote) ELSE 'the row is no JSON object' END END))
               INTO numbers, datas, problems
               FROM (SELECT i.row_number, i.raw, i.problem,
