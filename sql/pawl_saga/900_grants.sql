@@ -23,8 +23,8 @@ REVOKE EXECUTE ON FUNCTION pawl_saga._add_atoms(uuid, uuid), pawl_saga._alter_at
     pawl_saga._ignore(uuid, integer, text), pawl_saga._intention_changed(), pawl_saga._look_again(uuid, integer[]), pawl_saga._mend_retries(uuid),
     pawl_saga._note_failure(uuid, integer, text, jsonb), pawl_saga._own_definition(uuid, pawl_saga.definitions), pawl_saga._pass_back(uuid[], integer[]), pawl_saga._pass_on(uuid[], integer[]),
     pawl_saga._recount(uuid), pawl_saga._reset_atoms(uuid), pawl_saga._restart(uuid, integer), pawl_saga._settle(uuid), pawl_saga._signal_came(), pawl_saga._try(uuid, integer),
-    pawl_saga._turn(uuid, integer, text), pawl_saga._vote(uuid, integer), pawl_saga._values_left(uuid, integer) FROM pawl_admin, pawl_operator, pawl_worker, pawl_reader;
-REVOKE EXECUTE ON FUNCTION pawl_saga._fill_flow(uuid), pawl_saga._report(jsonb, text), pawl_saga._settle_orphans(text, text) FROM pawl_reader;
+    pawl_saga._turn(uuid, integer, text), pawl_saga._turn_added(uuid, integer[]), pawl_saga._vote(uuid, integer), pawl_saga._values_left(uuid, integer) FROM pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+REVOKE EXECUTE ON FUNCTION pawl_saga._fill_flow(uuid), pawl_saga._report(jsonb, text), pawl_saga._report_all(jsonb, text), pawl_saga._settle_orphans(text, text) FROM pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_saga.define(jsonb) FROM pawl_operator, pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_saga.reset(uuid, text), pawl_saga.revert(uuid, text), pawl_saga.resolve(uuid, text, text), pawl_saga.retry_revert(uuid, text, text), pawl_saga.time_out_tasks(integer),
     pawl_saga.alter_flow(uuid, uuid) FROM pawl_worker, pawl_reader;
