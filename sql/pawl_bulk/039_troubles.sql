@@ -13,11 +13,6 @@ COMMENT ON COLUMN pawl_bulk.troubles.failures IS 'errors less successes. From 5 
 COMMENT ON COLUMN pawl_bulk.troubles.again_at IS 'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error';
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.troubles', '');
 
-CREATE FUNCTION pawl_bulk._is_transient(sqlstate text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-RETURN pg_catalog.left(sqlstate, 2) OPERATOR(pg_catalog.=) ANY (ARRAY['40', '53']) OR pg_catalog.left(sqlstate, 3) OPERATOR(pg_catalog.=) '57P';
-COMMENT ON FUNCTION pawl_bulk._is_transient(text) IS 'internal: an error that the same statement may not meet again: a conflict, a lack of resources, a shutdown';
-
 -- What a duty must not go on after: the cancel of its caller, and a conflict under an old snapshot, which a subtransaction does not renew.
 CREATE FUNCTION pawl_bulk._ends_duty(sqlstate text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -55,7 +50,7 @@ LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH gone AS (DELETE FROM pawl_bulk.troubles t WHERE t.operation = _ease.operation AND t.failures = 1)
-    UPDATE pawl_bulk.troubles t SET failures = t.failures - (t.sqlstate NOT LIKE '40%' OR t.failures < 5)::integer, again_at = clock_timestamp()
+    UPDATE pawl_bulk.troubles t SET failures = t.failures - (t.sqlstate ~ '^5[37]' OR t.failures < 5)::integer, again_at = clock_timestamp()
      WHERE t.operation = _ease.operation AND t.failures > 1
 $function$;
 COMMENT ON FUNCTION pawl_bulk._ease(uuid) IS 'internal: an operation in trouble was moved on';

@@ -12,6 +12,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     d pawl_bulk.definitions;
 BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = NEW.definition AND x.version = NEW.version AND x.dropped_at IS NULL;
@@ -37,6 +39,9 @@ CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
@@ -62,6 +67,9 @@ CREATE FUNCTION pawl_bulk._record_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF NEW.state IS DISTINCT FROM OLD.state AND NEW.state IN ('Pending', 'Cancelled') THEN
         IF NOT pawl_bulk._operates() THEN
@@ -87,6 +95,9 @@ CREATE FUNCTION pawl_bulk._work_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
 BEGIN
     IF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
         PERFORM pawl._raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index), 'Its operation is paused, or waits to be retried.');
@@ -114,6 +125,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
     alone record;
 BEGIN
     SELECT n.operation, n.row_number INTO alone FROM new_work n
@@ -131,17 +144,16 @@ COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that is of
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
     FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
 
--- Runs are put on record by the session that makes them, and end there, or when they are lost.
+-- Runs are put on record by the session that makes them, and changed there, or when they are lost.
 CREATE FUNCTION pawl_bulk._run_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.sql_runs');
 BEGIN
-    IF TG_OP = 'DELETE' THEN
-        IF OLD.session = pg_backend_pid() OR OLD.lost_at IS NOT NULL OR OLD.lease_until <= clock_timestamp() OR pawl_bulk._operates() THEN
-            RETURN OLD;
-        END IF;
-    ELSIF TG_OP = 'INSERT' THEN
+    IF TG_OP = 'INSERT' THEN
         IF NEW.session = pg_backend_pid() AND NEW.lease_until <= clock_timestamp() + interval '1 day' AND NEW.lost_at IS NULL THEN
             RETURN NEW;
         END IF;
@@ -154,4 +166,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._run_by_hand() IS 'internal: rejects changes of runs of other sessions; 55000';
-CREATE TRIGGER by_hand BEFORE INSERT OR UPDATE OR DELETE ON pawl_bulk.sql_runs FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_hand();
+CREATE TRIGGER by_hand BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_hand();

@@ -89,7 +89,7 @@ BEGIN
         RETURN found_rows;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         -- what the server asks of everybody is not the rows' failure
-        IF pawl_bulk._is_transient(SQLSTATE) THEN
+        IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         -- a function that is wrong, or may not do what it does, is so for all rows

@@ -57,7 +57,7 @@ BEGIN
               INTO more USING metadata;
             errors := errors || more;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl_bulk._is_transient(SQLSTATE) THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             errors := errors || SQLERRM;
@@ -259,7 +259,7 @@ BEGIN
         END IF;
         RETURN cardinality(r.numbers);
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl_bulk._is_transient(SQLSTATE) THEN
+        IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         errors := ARRAY[jsonb_build_object('code', 'exception', 'message', SQLERRM, 'sqlstate', SQLSTATE)];

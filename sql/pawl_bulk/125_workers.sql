@@ -132,7 +132,7 @@ BEGIN
         BEGIN
             PERFORM pawl_bulk._settle(operations[k:k], rows[k:k], steps[k:k], results[k:k], messages[k:k]);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl_bulk._is_transient(SQLSTATE) THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             problems[k] := SQLSTATE || ': ' || SQLERRM;
@@ -205,7 +205,7 @@ BEGIN
                 RAISE;
             END IF;
         WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl_bulk._is_transient(SQLSTATE) THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             problems := pawl_bulk._settle_each(said.operations, said.rows, said.steps, said.results, said.messages, problems);

@@ -266,7 +266,7 @@ BEGIN
         BEGIN
             RETURN pawl_bulk._run_picked(o, size, step_index, kind, numbers[:size], first_row, last_row);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl_bulk._is_transient(SQLSTATE) THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             problem := SQLERRM;
@@ -285,7 +285,7 @@ BEGIN
          WHERE r.operation = o.operation AND r.row_number = numbers[1] AND r.step_index = s.step_index AND r.state IN ('Running', 'WaitingForCompletion');
         RETURN 1;
     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-        IF pawl_bulk._ends_duty(SQLSTATE) OR pawl_bulk._is_transient(SQLSTATE) THEN
+        IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         RAISE WARNING 'rows of operation % cannot be run: %', o.operation, problem;

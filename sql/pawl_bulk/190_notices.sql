@@ -37,7 +37,7 @@ BEGIN
     EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
     RETURN NULL;
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
-    IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl_bulk._is_transient(SQLSTATE) THEN
+    IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
         RAISE;
     END IF;
     RETURN SQLERRM;
@@ -130,10 +130,10 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             went := pawl_bulk._deliver_taken(n);
-        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+        EXCEPTION WHEN OTHERS THEN
             -- no failure of the notice's: it is tried again at once
             failures := failures + 1;
-            IF failures > 5 THEN
+            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             went := NULL;

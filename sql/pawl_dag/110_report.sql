@@ -80,12 +80,6 @@ $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
 'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', ...) takes steps as well. PW004: nobody is named';
 
--- Errors that say nothing of the row that was worked on: the whole call is repeated.
-CREATE FUNCTION pawl_dag._is_transient(code text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
-RETURN code OPERATOR(pg_catalog.~) '^(08|40|53|57|58)' OR code OPERATOR(pg_catalog.=) '55P03';
-COMMENT ON FUNCTION pawl_dag._is_transient(text) IS 'internal: whether an error with this SQLSTATE is the server''s, and not the row''s';
-
 -- Seconds, or a date as HTTP or ISO 8601 writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -198,7 +192,7 @@ BEGIN
     BEGIN
         PERFORM pawl_dag._move_reported(reports);
     EXCEPTION WHEN OTHERS THEN
-        IF pawl_dag._is_transient(SQLSTATE) THEN
+        IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         -- One of them is in the way: its lease has ended since, it contradicts itself, a trigger rejects it. So each alone.
@@ -207,7 +201,7 @@ BEGIN
             BEGIN
                 PERFORM pawl_dag._move_reported(reports[i:i]);
             EXCEPTION WHEN OTHERS THEN
-                IF pawl_dag._is_transient(SQLSTATE) THEN
+                IF pawl.is_transient(SQLSTATE) THEN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;

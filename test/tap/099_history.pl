@@ -13,7 +13,7 @@ my $programs = "$FindBin::Bin/../history";
 my $first = $ENV{PAWL_SEED} // 1;
 my $kills_wanted = $ENV{PAWL_LONG} ? 10_000 : 0;
 my $requests = $ENV{PAWL_LONG} ? 60_000 : 4_000;
-my $pause = $ENV{PAWL_LONG} ? '0.01' : '0.05';
+my ($pause, $crashes) = $ENV{PAWL_LONG} ? ('0.01', '0.002') : ('0.05', '0.1');
 my $conf = "max_prepared_transactions = 64\nmax_connections = 60\nrestart_after_crash = on\nwal_receiver_status_interval = 100ms\n"
 	. "wal_retrieve_retry_interval = 50ms\nlog_min_messages = panic\n";
 
@@ -44,13 +44,11 @@ sub round_of
 	PostgreSQL::Test::Utils::system_or_bail(@run, 'setup', @same, '--log', $log);
 
 	my ($told, $out, $err) = ('', '', '');
-	my $sessions = IPC::Run::start([ @run, 'sessions', @same, '--history', $history, '--until', $until, '--pause', $pause ], '<', \'', '>', \$told, '2>', \$err);
+	my $sessions = IPC::Run::start([ @run, 'sessions', @same, '--history', $history, '--until', $until, '--pause', $pause, '--crashes', $crashes ], '<', \'', '>', \$told, '2>', \$err);
 	my $lines = sub { return -e $history ? 0 + `wc -l < '$history'` : 0 };
 	wait_until(sub { $lines->() > $requests }, 'the sessions to work');
 	$primary->stop('immediate');
 	$standby->promote;
-	$standby->safe_psql('postgres', "alter system set synchronous_standby_names = ''");
-	$standby->reload;
 	wait_until(sub { $lines->() > 2 * $requests }, 'the sessions to work after the failover');
 	open(my $flag, '>', $until) or die "$until: $!";
 	close $flag;
