@@ -35,6 +35,7 @@ GRANT EXECUTE ON FUNCTION
     pawl.set_trace(regclass, name, name, name),
     pawl.set_lock_order(regclass, regclass, name),
     pawl.set_log_fence(regclass, boolean, name),
+    pawl.set_result_columns(regclass, name[], name),
     pawl.audit(regclass, jsonb, name, name[], name),
     pawl.unaudit(regclass, name),
     pawl._remap(regclass, name, jsonb),
