@@ -4,7 +4,7 @@
 
 #include "catalog.hpp"
 #include "context.hpp"
-#include "journal.hpp"
+#include "log_columns.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
 #include "pg/texts.hpp"
@@ -49,6 +49,7 @@ struct Audit {
 };
 
 Audit* audits = nullptr;
+Audit* dropped = nullptr;  // stale ones that a trigger was using when they were looked for again
 Oid audit_bindings = InvalidOid;
 Oid bindings = InvalidOid;
 
@@ -62,13 +63,25 @@ void relation_changed(Datum, Oid relid) {
 // A schema was renamed.
 void schema_changed(Datum, int, uint32) { relation_changed(static_cast<Datum>(0), InvalidOid); }
 
-// An audit that a trigger around this one is using is let go of, and stays in memory.
-void forget(Audit** link) {
+void drop(Audit** link) {
     Audit* audit = *link;
     *link = audit->next;
-    if (audit->users > 0) return;
-    if (audit->plan != nullptr) SPI_freeplan(audit->plan);
-    MemoryContextDelete(audit->context);
+    audit->next = dropped;
+    dropped = audit;
+}
+
+// Triggers may be in the midst of writing to one. An error leaves none of them there: see audit_results.
+void free_dropped() {
+    for (Audit** link = &dropped; *link != nullptr;) {
+        Audit* audit = *link;
+        if (audit->users > 0) {
+            link = &audit->next;
+            continue;
+        }
+        *link = audit->next;
+        if (audit->plan != nullptr) SPI_freeplan(audit->plan);
+        MemoryContextDelete(audit->context);
+    }
 }
 
 Datum column(const char* name, bool* null) {
@@ -107,7 +120,7 @@ void load(void* argument) {
     if (known) column("statement", &null);
     job->unbound = known && null;
     if (known && !null) {
-        MemoryContext memory = AllocSetContextCreate(TopMemoryContext, "pawl audit", ALLOCSET_SMALL_SIZES);
+        MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "pawl audit", ALLOCSET_SMALL_SIZES);
         auto* audit = static_cast<Audit*>(MemoryContextAllocZero(memory, sizeof(Audit)));
         audit->context = memory;
         audit->trigger_table = job->table;
@@ -117,6 +130,7 @@ void load(void* argument) {
         audit->relation = DatumGetObjectId(column("relation", &null));
         audit->successes = states_column("success_states", memory);
         audit->failures = states_column("failure_states", memory);
+        MemoryContextSetParent(memory, TopMemoryContext);
         job->audit = audit;
     }
     SPI_finish();
@@ -128,9 +142,10 @@ Audit* find_audit(Relation log) {
     for (Audit** link = &audits; *link != nullptr; link = &(*link)->next) {
         if ((*link)->trigger_table != RelationGetRelid(log)) continue;
         if (!(*link)->stale) return *link;
-        forget(link);
+        drop(link);
         break;
     }
+    free_dropped();
     audit_bindings = catalog_table("audit_binding");
     bindings = catalog_table("binding");
     Load job = {RelationGetRelid(log), nullptr, false};
@@ -199,8 +214,8 @@ void check_success(Jsonb* metadata, bool success, std::string_view state) {
 // Whether the rows that were added have a result among them. One that contradicts itself is refused.
 bool has_results(const Audit& audit, TriggerData* trigger) {
     Relation log = trigger->tg_relation;
-    const AttrNumber to_state = get_attnum(RelationGetRelid(log), "to_state");
-    const AttrNumber metadata = get_attnum(RelationGetRelid(log), "metadata");
+    const AttrNumber to_state = typed_column(log, "to_state", TEXTOID);
+    const AttrNumber metadata = typed_column(log, "metadata", JSONBOID);
     TupleTableSlot* slot = MakeSingleTupleTableSlot(RelationGetDescr(log), &TTSOpsMinimalTuple);
     const int reader = tuplestore_alloc_read_pointer(trigger->tg_newtable, EXEC_FLAG_REWIND);
     tuplestore_select_read_pointer(trigger->tg_newtable, reader);
@@ -252,8 +267,15 @@ void audit_results(TriggerData* trigger) {
     if (audit == nullptr || !has_results(*audit, trigger)) return;
     Writing writing = {audit, trigger};
     ++audit->users;
-    with_open_records(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
-    --audit->users;
+    PG_TRY();
+    {
+        with_open_records(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
+    }
+    PG_FINALLY();
+    {
+        --audit->users;
+    }
+    PG_END_TRY();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// May throw and may ereport: pawl.backoff. Reading a policy ereports and owns nothing; see backoff.hpp.
+// May throw and may ereport: pawl.backoff and pawl.is_transient. Reading a policy ereports and owns nothing; see backoff.hpp.
 #include "backoff.hpp"
 
+#include "core/transient.hpp"
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -129,6 +130,10 @@ PAWL_FUNCTION(pawl_backoff) {
         delay->time = next_delay(policy, attempts, asked).count();
         return PointerGetDatum(delay);
     });
+}
+
+PAWL_FUNCTION(pawl_is_transient) {
+    return BoolGetDatum(core::is_transient(pg::view(pg::text_argument(fcinfo, 0))));
 }
 
 }  // namespace pawl

@@ -147,6 +147,11 @@ PAWL_FUNCTION(pawl_bulk_csv_fields) {
     return pg::call([&] { return pg::make_text_array(fields); });
 }
 
+PAWL_FUNCTION(pawl_bulk_csv_open) {
+    const bool open = core::ends_quoted(pg::view(pg::text_argument(fcinfo, 0)), dialect_of(fcinfo, 2), PG_GETARG_BOOL(1));
+    return BoolGetDatum(open);
+}
+
 PAWL_FUNCTION(pawl_bulk_takes_rows) {
     return pg::call([&] {
         const pg_uuid_t operation = *DatumGetUUIDP(PG_GETARG_DATUM(0));

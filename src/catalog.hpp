@@ -10,17 +10,21 @@ Oid catalog_table(const char* name);  // pawl.<name>; InvalidOid while the exten
 
 Oid own_trigger_function(const char* name);  // pawl.<name>(); InvalidOid while it is not there
 
-// One row during a scan; columns are asked for by name.
+// Reports a row of the catalog that no function of pawl has written, or that no longer fits: XX001. `row` names the row, `problem` is
+// a sentence.
+[[noreturn]] void report_damage(const char* row, const char* problem);
+
+// One row during a scan; columns are asked for by name. A column of another type is reported (XX001), whoever changed it.
 class CatalogRow {
 public:
     CatalogRow(Relation relation, HeapTuple tuple) : relation_(relation), tuple_(tuple) {}
 
     bool has(const char* column) const;  // whether the table has the column: an earlier version may not
-    bool is_null(const char* column) const;
     Oid oid(const char* column) const;
     int integer(const char* column) const;
     bool boolean(const char* column) const;
     char* string(const char* column) const;            // null for NULL; text or name
+    char* required(const char* column) const;          // the same; NULL is reported
     char** strings(const char* column, int* n) const;  // text[] or name[]
     bool* booleans(const char* column, int* n) const;  // boolean[]
     char* interval(const char* column) const;          // as text, null for NULL
@@ -28,7 +32,7 @@ public:
     Jsonb* json(const char* column) const;  // null for NULL
 
 private:
-    Datum value(const char* column, bool* null) const;
+    Datum value(const char* column, bool* null, Oid type, Oid or_type = InvalidOid) const;
 
     Relation relation_;
     HeapTuple tuple_;

@@ -5,6 +5,7 @@
 
 #include "core/trace.hpp"
 #include "pg/arguments.hpp"
+#include "pg/input.hpp"
 
 namespace pawl {
 
@@ -33,15 +34,13 @@ void setting_changed(const char*, void*) { attribution = nullptr; }
 
 Jsonb* parse_json(const char* value) { return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value))); }
 
-// A check hook must not raise; jsonb_in holds nothing that a caught error would leave behind.
 bool check_metadata(char** value, void**, GucSource) {
     if (*value == nullptr || **value == '\0') return true;
-    ErrorData* error = pg::detail::run_caught([](void* text) { parse_json(static_cast<char*>(text)); }, *value);
-    if (error == nullptr) return true;
-    GUC_check_errcode(error->sqlerrcode);
+    pg::Unreadable why;
+    if (pg::is_jsonb(*value, &why)) return true;
+    GUC_check_errcode(why.sqlstate);
     GUC_check_errmsg("pawl.metadata is not valid JSON");
-    if (error->detail != nullptr) GUC_check_errdetail("%s", error->detail);
-    FreeErrorData(error);
+    if (why.detail != nullptr) GUC_check_errdetail("%s", why.detail);
     return false;
 }
 
@@ -87,11 +86,9 @@ Interval* parse_interval(const char* value) {
 
 bool check_delay(char** value, void**, GucSource) {
     if (*value == nullptr || **value == '\0') return true;
-    ErrorData* error = pg::detail::run_caught([](void* text) { parse_interval(static_cast<char*>(text)); }, *value);
-    if (error == nullptr) return true;
-    GUC_check_errcode(error->sqlerrcode);
+    if (pg::is_interval(*value)) return true;
+    GUC_check_errcode(ERRCODE_INVALID_DATETIME_FORMAT);
     GUC_check_errmsg("pawl.delay is not an interval");
-    FreeErrorData(error);
     return false;
 }
 

@@ -1,9 +1,12 @@
 // May throw and may ereport: pawl.define, pawl.check and the renderer behind pawl.diagram.
 #include "catalog.hpp"
+#include "catalog_writer.hpp"
 #include "pg/sqlstate.hpp"
 #include "machine_cache.hpp"
 #include "pg/arguments.hpp"
+#include "pg/input.hpp"
 #include "pg/spi.hpp"
+#include "record.hpp"
 #include "resolve.hpp"
 
 namespace pawl {
@@ -61,12 +64,8 @@ void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
 void check_intervals(const std::vector<core::Arrow>& arrows) {
     for (const core::Arrow& arrow : arrows) {
         if (arrow.after.empty()) continue;
-        ErrorData* error = pg::detail::run_caught(
-            [](void* text) {
-                DirectFunctionCall3(interval_in, CStringGetDatum(static_cast<char*>(text)), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-            },
-            const_cast<char*>(arrow.after.c_str()));
-        if (error != nullptr)
+        const char* interval = arrow.after.c_str();
+        if (!pg::call([&] { return pg::is_interval(interval); }))
             throw core::Error("\"" + arrow.after + "\" is not an interval", arrow.where, {}, "For example: after 30 minutes");
     }
 }
@@ -84,6 +83,7 @@ struct Newest {
     const char* machine;
     int version;
     char* diagram;
+    char* owner;
 };
 
 void visit_version(const CatalogRow& row, void* argument) {
@@ -92,6 +92,7 @@ void visit_version(const CatalogRow& row, void* argument) {
     if (version <= newest->version) return;
     newest->version = version;
     newest->diagram = row.string("diagram");
+    if (row.has("owner")) newest->owner = row.string("owner");  // not in the SQL objects of an earlier version
 }
 
 bool same_functions(const core::Machine& a, const core::Machine& b) {
@@ -112,14 +113,31 @@ void insert(SPIPlanPtr plan, Datum* values, const char* nulls) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not store a machine")));
 }
 
-void insert_version(const char* machine, int version, text* source, text* diagram, const char* unbound) {
-    static constexpr Oid types[] = {TEXTOID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
-    SPIPlanPtr plan = pg::prepare(
-        "INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by) "
-        "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6)",
-        6, types);
-    Datum values[] = {CStringGetTextDatum(machine), Int32GetDatum(version),         PointerGetDatum(source),
-                      PointerGetDatum(diagram),     CStringGetTextDatum(unbound), CStringGetTextDatum(GetUserNameFromId(GetOuterUserId(), false))};
+// A version on its way into the catalog.
+struct NewVersion {
+    const char* name;
+    int version;
+    text* source;
+    text* diagram;
+    const char* unbound;
+    const char* owner;  // null: the SQL objects are of an earlier version
+    const core::Machine* machine;
+};
+
+void insert_version(const NewVersion& made) {
+    static constexpr Oid types[] = {TEXTOID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
+    SPIPlanPtr plan = made.owner == nullptr
+        ? pg::prepare("INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by) "
+                      "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6)", 6, types)
+        : pg::prepare("INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by, owner) "
+                      "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6, $7)", 7, types);
+    Datum values[] = {CStringGetTextDatum(made.name),
+                      Int32GetDatum(made.version),
+                      PointerGetDatum(made.source),
+                      PointerGetDatum(made.diagram),
+                      CStringGetTextDatum(made.unbound),
+                      CStringGetTextDatum(GetUserNameFromId(GetOuterUserId(), false)),
+                      made.owner == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(made.owner)};
     insert(plan, values, nullptr);
 }
 
@@ -176,20 +194,23 @@ void insert_arrows(const char* name, int version, const core::Machine& machine) 
     }
 }
 
-// Who may define is settled by EXECUTE on pawl.define; the catalog itself is written with its owner's rights.
-void store(const char* name, int version, text* source, text* diagram, const char* unbound, const core::Machine& machine) {
-    Oid caller;
-    int security;
-    GetUserIdAndSecContext(&caller, &security);
-    Relation catalog = table_open(catalog_table("machine"), AccessShareLock);
-    SetUserIdAndSecContext(catalog->rd_rel->relowner, security | SECURITY_LOCAL_USERID_CHANGE);
-    table_close(catalog, NoLock);
+void insert_all(void* argument) {
+    const auto& made = *static_cast<const NewVersion*>(argument);
     SPI_connect();
-    insert_version(name, version, source, diagram, unbound);
-    insert_states(name, version, machine);
-    insert_arrows(name, version, machine);
+    insert_version(made);
+    insert_states(made.name, made.version, *made.machine);
+    insert_arrows(made.name, made.version, *made.machine);
     SPI_finish();
-    SetUserIdAndSecContext(caller, security);
+}
+
+// Who may define a first version is settled by EXECUTE on pawl.define, and it is the defining role's from then on; a next one is
+// its owner's to define. The catalog is written with its owner's rights.
+void store(NewVersion made, const Newest& newest) {
+    if (get_attnum(catalog_table("machine"), "owner") != InvalidAttrNumber) {
+        if (newest.version > 0) require_machine_owner(made.name, newest.owner);
+        made.owner = newest.owner != nullptr && OidIsValid(get_role_oid(newest.owner, true)) ? newest.owner : GetUserNameFromId(GetUserId(), false);
+    }
+    with_rights_of(owner_of(catalog_table("machine")), insert_all, &made);
 }
 
 Newest lock_and_find(const char* name) {
@@ -197,7 +218,7 @@ Newest lock_and_find(const char* name) {
     if (!OidIsValid(table))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("extension pawl is not installed"), errhint("CREATE EXTENSION pawl;")));
     LockRelationOid(table, ShareRowExclusiveLock);  // two definitions of one name take turns
-    Newest newest = {name, 0, nullptr};
+    Newest newest = {name, 0, nullptr, nullptr};
     scan_versions(name, visit_version, &newest);
     return newest;
 }
@@ -237,7 +258,7 @@ PAWL_FUNCTION(pawl_define) {
         return Int32GetDatum(newest.version);
     const int version = newest.version + 1;
     pg::call([&] {
-        store(name.c_str(), version, make_text(source), make_text(canonical), unbound.c_str(), machine);
+        store({name.c_str(), version, make_text(source), make_text(canonical), unbound.c_str(), nullptr, &machine}, newest);
     });
     return Int32GetDatum(version);
 }

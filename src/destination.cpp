@@ -1,8 +1,6 @@
 // May ereport; owns nothing. See destination.hpp.
 #include "destination.hpp"
 
-#include "refusal.hpp"
-
 namespace pawl {
 
 namespace {
@@ -52,20 +50,20 @@ Destination look_for_destination(const Target& target, const text* event, const 
     return found;
 }
 
-void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination) {
+Rejection rejected_at(const Target& target, const text* event, const FoundRow& row, const Destination& destination) {
     const Attachment& attachment = *target.attachment;
     const BoundMachine& machine = *attachment.machine;
     if (destination.bar != Bar::none)
-        refuse_bar(attachment, row.slot, destination.standing, destination.bar,
-                   destination.refused == core::no_state ? psprintf("event \"%s\"", text_to_cstring(event))
-                                                         : describe_move(machine.state_text[row.state], machine.state_text[destination.refused]));
-    if (destination.guard == nullptr) refuse_event(attachment, row.slot, row.state, event);
-    refuse_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.refused], destination.guard);
+        return rejected_by(attachment, row.slot, destination.standing, destination.bar,
+                           destination.refused == core::no_state ? psprintf("event \"%s\"", text_to_cstring(event))
+                                                                 : describe_move(machine.state_text[row.state], machine.state_text[destination.refused]));
+    if (destination.guard == nullptr) return rejected_event(attachment, row.slot, row.state, event);
+    return rejected_by_guard(attachment, row.slot, machine.state_text[row.state], machine.state_text[destination.refused], destination.guard);
 }
 
 core::StateId find_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent) {
     const Destination destination = look_for_destination(target, event, row, intent, false);
-    if (destination.to == core::no_state) refuse_destination(target, event, row, destination);
+    if (destination.to == core::no_state) raise(rejected_at(target, event, row, destination));
     return destination.to;
 }
 

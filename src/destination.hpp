@@ -1,6 +1,7 @@
 // May ereport; owns nothing. Which state an event leads a row to.
 #pragma once
 
+#include "refusal.hpp"
 #include "row_query.hpp"
 
 namespace pawl {
@@ -18,7 +19,9 @@ struct Destination {
 // Guards are asked only where an event leads to several states, unless all of them are wanted: they are asked again when the row moves.
 // `intent` says who acts.
 Destination look_for_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent, bool ask_all_guards);
-[[noreturn]] void refuse_destination(const Target& target, const text* event, const FoundRow& row, const Destination& destination);
+
+// Why the row stays, of a destination that is no_state.
+Rejection rejected_at(const Target& target, const text* event, const FoundRow& row, const Destination& destination);
 
 // The same for one row that is to move now. Raises PW001 when it leads nowhere from here, PW003 when no guard says yes.
 core::StateId find_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent);

@@ -81,26 +81,18 @@ Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
 struct Outcome {
     FoundRow row;
     core::StateId to;
-    ErrorData* refusal;
+    const Rejection* rejection;  // null: none
     bool moved;
 };
 
+// What the row may not do is told in the result; any other error, of a guard or of an output function, ends the call.
 void decide(const Request& request, const Intent& intent, Outcome& outcome) {
-    struct Question {
-        const Request& request;
-        Outcome& outcome;
-        Destination destination;
-    } question{request, outcome, look_for_destination(request.target, request.event, outcome.row, &intent, true)};
-    outcome.to = question.destination.to;
+    const Destination destination = look_for_destination(request.target, request.event, outcome.row, &intent, true);
+    outcome.to = destination.to;
     if (outcome.to != core::no_state) return;
-    // Only the refusal itself is caught, to be told in the result: it holds nothing, so no subtransaction is needed. The guards,
-    // which are anybody's code, have been asked already, and an error of theirs goes its way.
-    outcome.refusal = pg::detail::run_caught(
-        [](void* argument) {
-            auto* asked = static_cast<Question*>(argument);
-            refuse_destination(asked->request.target, asked->request.event, asked->outcome.row, asked->destination);
-        },
-        &question);
+    auto* rejection = static_cast<Rejection*>(palloc(sizeof(Rejection)));
+    *rejection = rejected_at(request.target, request.event, outcome.row, destination);
+    outcome.rejection = rejection;
 }
 
 // Keys that go to a state, one array a key column, and which of the given keys they are.
@@ -111,7 +103,7 @@ struct Group {
 };
 
 bool goes_to(const Outcome& outcome, core::StateId to) {
-    return outcome.row.tuple != nullptr && outcome.row.same_as < 0 && outcome.refusal == nullptr && outcome.to == to;
+    return outcome.row.tuple != nullptr && outcome.row.same_as < 0 && outcome.rejection == nullptr && outcome.to == to;
 }
 
 Group group_of(const Attachment& attachment, const Datum* key_columns, const Outcome* outcomes, int n, core::StateId to) {
@@ -167,9 +159,9 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
     if (!found) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_NO_DATA_FOUND)));
         set(5, cstring_to_text(psprintf("%s has no row with key %s", request.target.table, key)));
-    } else if (outcome.refusal != nullptr) {
-        set(4, cstring_to_text(unpack_sql_state(outcome.refusal->sqlerrcode)));
-        set(5, cstring_to_text(outcome.refusal->message));
+    } else if (outcome.rejection != nullptr) {
+        set(4, cstring_to_text(unpack_sql_state(outcome.rejection->sqlstate)));
+        set(5, cstring_to_text(outcome.rejection->message));
     } else if (!ok) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
         set(5, cstring_to_text(psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));

@@ -2,6 +2,7 @@
 #include "log_anchor.hpp"
 
 #include "catalog.hpp"
+#include "log_columns.hpp"
 
 namespace pawl {
 
@@ -9,23 +10,22 @@ namespace {
 
 void visit_pruned(const CatalogRow& row, void* argument) { *static_cast<Oid*>(argument) = row.oid("anchors"); }
 
-Datum value_of(Relation anchors, TupleTableSlot* slot, const char* column, bool* null) {
-    const AttrNumber attribute = get_attnum(RelationGetRelid(anchors), column);
-    *null = true;
-    return attribute == InvalidAttrNumber ? static_cast<Datum>(0) : slot_getattr(slot, attribute, null);
+Datum value_of(Relation anchors, TupleTableSlot* slot, const char* column, Oid type, bool* null) {
+    return slot_getattr(slot, typed_column(anchors, column, type), null);
 }
 
 Tail read_anchor(Relation anchors, TupleTableSlot* slot) {
     Tail tail = {};
     bool null;
-    Datum value = value_of(anchors, slot, "whole", &null);
+    if (get_attnum(RelationGetRelid(anchors), "whole") == InvalidAttrNumber) return tail;  // made by an earlier version
+    Datum value = value_of(anchors, slot, "whole", BOOLOID, &null);
     if (null || !DatumGetBool(value)) return tail;
     tail.found = true;
-    tail.sort_key = DatumGetInt32(value_of(anchors, slot, "sort_key", &null));
-    tail.at = DatumGetTimestampTz(value_of(anchors, slot, "created_at", &null));
-    value = value_of(anchors, slot, "to_state", &null);
+    tail.sort_key = DatumGetInt32(value_of(anchors, slot, "sort_key", INT4OID, &null));
+    tail.at = DatumGetTimestampTz(value_of(anchors, slot, "created_at", TIMESTAMPTZOID, &null));
+    value = value_of(anchors, slot, "to_state", TEXTOID, &null);
     if (!null) tail.to = DatumGetTextPCopy(value);
-    value = value_of(anchors, slot, "hash", &null);
+    value = value_of(anchors, slot, "hash", BYTEAOID, &null);
     if (!null) tail.hash = DatumGetByteaPCopy(value);
     return tail;
 }
@@ -48,10 +48,12 @@ Tail find_anchor(Oid log, const Hop& hop) {
     scan_pruned_log(log, visit_pruned, &table);
     Relation anchors = OidIsValid(table) ? try_relation_open(table, AccessShareLock) : nullptr;
     if (anchors == nullptr) return tail;
+    check_log_table(anchors);
     const Oid primary_key = pg::primary_key_index(anchors);
     if (OidIsValid(primary_key)) {
         Relation index = index_open(primary_key, AccessShareLock);
         const int nkeys = hop.attachment->nkeys;
+        check_subject_key(anchors, index, hop.attachment->keys, nkeys, 0);
         ScanKeyData keys[INDEX_MAX_KEYS];
         prepare_key_scan(index, nkeys, keys);
         for (int i = 0; i < nkeys; ++i) keys[i].sk_argument = hop.key[i];

@@ -1,6 +1,7 @@
 // May ereport; owns nothing. See log_tail.hpp.
 #include "log_tail.hpp"
 
+#include "catalog.hpp"
 #include "log_anchor.hpp"
 #include "uuid_v7.hpp"
 
@@ -49,7 +50,9 @@ Tail read_tail(const TailSearch* search, const Hop& hop) {
     bool null;
     tail.found = true;
     tail.sort_key = DatumGetInt32(slot_getattr(slot, columns.sort_key, &null));
-    tail.at = time_of_uuid_v7(DatumGetUUIDP(slot_getattr(slot, columns.id, &null)));
+    const Datum id = slot_getattr(slot, columns.id, &null);
+    if (null) report_damage(psprintf("log table \"%s\"", RelationGetRelationName(search->log)), "It has an entry without id.");
+    tail.at = time_of_uuid_v7(DatumGetUUIDP(id));
     if (hop.may_wait) {
         Datum to = slot_getattr(slot, columns.to_state, &null);
         if (!null) tail.to = DatumGetTextPCopy(to);
@@ -77,6 +80,7 @@ void begin_tails(TailSearch* search, Relation log, const LogLayout& layout, cons
     search->nkeys = nkeys;
     search->context = context;
     search->index = index_open(index, RowExclusiveLock);
+    check_log_key(log, search->index, columns, layout.keys, nkeys);
     prepare_key_scan(search->index, nkeys, search->keys);
     search->scan = pg::begin_index_scan(log, search->index, SnapshotSelf, nkeys);
     search->slot = table_slot_create(log, nullptr);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "catalog.hpp"
 #include "pg/sqlstate.hpp"
@@ -62,8 +63,8 @@ struct Rows {
 void visit_state(const CatalogRow& row, void* argument) {
     StateRow& state = static_cast<Rows<StateRow>*>(argument)->append();
     state.ordinal = row.integer("ordinal");
-    state.state = row.string("state");
-    state.kind = row.string("kind");
+    state.state = row.required("state");
+    state.kind = row.required("kind");
     state.parent = row.string("parent");
     state.initial = row.boolean("initial");
     state.terminal = row.boolean("terminal");
@@ -75,7 +76,7 @@ void visit_arrow(const CatalogRow& row, void* argument) {
     ArrowRow& arrow = static_cast<Rows<ArrowRow>*>(argument)->append();
     arrow.ordinal = row.integer("ordinal");
     arrow.from = row.string("from_state");
-    arrow.to = row.string("to_state");
+    arrow.to = row.required("to_state");
     arrow.event = row.string("event");
     arrow.after = row.interval("after");
     arrow.drawn_from = row.string("drawn_from");
@@ -89,27 +90,45 @@ std::string string_of(const char* value) { return value == nullptr ? std::string
 
 std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
 
-std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+    auto damaged = [&](const std::string& problem) {
+        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
+                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
+                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
+    };
     auto machine = std::make_unique<core::Machine>();
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
     std::sort(states.items, states.items + states.n, by_ordinal);
     std::sort(arrows.items, arrows.items + arrows.n, by_ordinal);
 
+    // A state that is named before the composite it lies in has the lower ordinal.
     auto id_of = [&](const char* name) {
-        // Parents stand before their children, and arrows come after all states.
-        const auto& known = machine->states();
-        for (std::size_t i = 0; i < known.size(); ++i)
-            if (known[i].name == name) return static_cast<core::StateId>(i);
+        for (int i = 0; name != nullptr && i < states.n; ++i)
+            if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
         return core::no_state;
     };
+    auto depth_of = [&](const char* parent) {
+        int depth = 0;
+        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth) at = id_of(states.items[at].parent);
+        return depth;
+    };
+    std::set<std::string_view> names;
     for (int i = 0; i < states.n; ++i) {
         const StateRow& row = states.items[i];
         core::State state;
         state.name = string_of(row.state);
         const std::string_view kind = row.kind;
+        if (kind != "state" && kind != "composite" && kind != "choice")
+            damaged("State \"" + state.name + "\" is of an unknown kind, \"" + row.kind + "\".");
+        if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is there twice.");
         state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
         state.composite = kind == "composite";
-        state.parent = row.parent == nullptr ? core::no_state : id_of(row.parent);
+        state.parent = id_of(row.parent);
+        if (row.parent != nullptr && (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
+            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
+        if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
+        if ((row.initial || row.terminal) && kind != "state")
+            damaged("State \"" + state.name + "\" is initial or terminal, and no row can be in it.");
         state.initial = row.initial;
         state.terminal = row.terminal;
         state.tags = strings_of(row.tags, row.ntags);
@@ -122,6 +141,9 @@ std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arr
         core::Arrow arrow;
         arrow.from = row.from == nullptr ? core::no_state : machine->find(row.from);
         arrow.to = machine->find(row.to);
+        for (const char* end : {row.from, row.to})
+            if (end != nullptr && machine->find(end) == core::no_state)
+                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end + "\", which is no state that a row can be in.");
         arrow.event = string_of(row.event);
         arrow.params = strings_of(row.params, row.nparams);
         arrow.guards = strings_of(row.guards, row.nguards);
@@ -173,11 +195,11 @@ BoundMachine* find_machine(const char* name, int version) {
         scan_machine("machine_state", name, version, visit_state, &states);
         scan_machine("machine_transition", name, version, visit_arrow, &arrows);
     });
-    if (states.n == 0)
+    if (states.n == 0 || arrows.n > static_cast<int>(core::max_arrows))
         throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
                           {}, "SELECT machine, version FROM pawl.machine;");
 
-    std::unique_ptr<core::Machine> machine = build(states, arrows);
+    std::unique_ptr<core::Machine> machine = build(name, version, states, arrows);
     BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
     machine.release();  // the memory context deletes it from now on
     bound->next = machines;

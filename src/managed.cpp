@@ -71,7 +71,7 @@ void read_arrows(Managed& managed, const core::Machine& machine) {
 void resolve(ManagedColumn& column, Relation relation) {
     if (!is_named(column)) return;
     column.attribute = get_attnum(RelationGetRelid(relation), NameStr(column.name));
-    if (column.attribute == InvalidAttrNumber)
+    if (column.attribute <= InvalidAttrNumber)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
                         errmsg("column \"%s\" of enforced table \"%s\" is missing", NameStr(column.name), RelationGetRelationName(relation)),
                         errhint("SELECT * FROM pawl.health();")));
@@ -100,13 +100,70 @@ Managed* read_managed(const CatalogRow& row) {
     managed->operator_events = names_in(row, "operator_events");
     if (const char* lapse = row.string("lapse_event")) managed->lapse_event = cstring_to_text(lapse);
     if (const char* otherwise = row.string("lapse_else")) managed->lapse_else = cstring_to_text(otherwise);
-    managed->lease_time = *row.interval_value("lease_time");
+    const Interval* lease_time = row.interval_value("lease_time");
+    if (lease_time == nullptr) report_damage("a row of pawl.binding", "Its column \"lease_time\" is null.");
+    managed->lease_time = *lease_time;
     managed->backoff = core::BackoffPolicy{};
     if (Jsonb* policy = row.json("backoff")) managed->backoff = read_backoff(policy);
     managed->claim_columns = names_in(row, "claim_columns");
     int n = 0;
     managed->claim_descending = row.booleans("claim_descending", &n);
+    if (n != managed->claim_columns.n)
+        report_damage("a row of pawl.binding", psprintf("It has %d claim_columns, and %d claim_descending.", managed->claim_columns.n, n));
     return managed;
+}
+
+const char* managed_problem(const Managed& managed) {
+    const struct {
+        const char* name;
+        bool given;
+        const char* needed;
+        bool there;
+    } needs[] = {
+        {"lease_column", is_named(managed.lease), "owner_column", is_named(managed.owner)},
+        {"token_column", is_named(managed.token), "owner_column", is_named(managed.owner)},
+        {"attempts_column", is_named(managed.attempts), "owner_column", is_named(managed.owner)},
+        {"max_attempts_column", is_named(managed.max_attempts), "attempts_column", is_named(managed.attempts)},
+        {"claim_events", managed.claim_events.n > 0, "owner_column", is_named(managed.owner)},
+        {"claim_columns", managed.claim_columns.n > 0, "claim_events", managed.claim_events.n > 0},
+        {"queue_column", is_named(managed.queue), "claim_events", managed.claim_events.n > 0},
+        {"lapse_event", managed.lapse_event != nullptr, "lease_column", is_named(managed.lease)},
+        {"lapse_else", managed.lapse_else != nullptr, "lapse_event", managed.lapse_event != nullptr},
+        {"retry_events", managed.retry_events.n > 0, "due_column", is_named(managed.due)},
+        {"retry_events", managed.retry_events.n > 0, "attempts_column", is_named(managed.attempts)},
+        {"backoff_column", is_named(managed.backoff_policy), "retry_events", managed.retry_events.n > 0},
+    };
+    for (const auto& need : needs)
+        if (need.given && !need.there) return psprintf("It has %s without %s.", need.name, need.needed);
+    return nullptr;
+}
+
+const char* column_problem(const Managed& managed, AttrNumber state) {
+    const struct {
+        const ManagedColumn* column;
+        Oid types[5];
+    } columns[] = {
+        {&managed.owner, {TEXTOID, VARCHAROID, UUIDOID}},
+        {&managed.lease, {TIMESTAMPTZOID}},
+        {&managed.token, {INT8OID, INT4OID}},
+        {&managed.due, {TIMESTAMPTZOID}},
+        {&managed.attempts, {INT4OID, INT2OID}},
+        {&managed.max_attempts, {INT4OID, INT2OID}},
+        {&managed.queue, {TEXTOID, VARCHAROID, UUIDOID, INT4OID, INT8OID}},
+        {&managed.backoff_policy, {JSONBOID}},
+    };
+    for (const auto& each : columns) {
+        const ManagedColumn& column = *each.column;
+        if (!column.kept()) continue;
+        bool fits = &column == &managed.queue && type_is_enum(column.base);
+        for (Oid type : each.types) fits |= OidIsValid(type) && column.base == type;
+        if (!fits || (column.type != column.base && &column != &managed.owner))
+            return psprintf("Column \"%s\" cannot be kept: its type is %s.", NameStr(column.name), format_type_be(column.type));
+        bool twice = column.attribute == state;
+        for (const auto& other : columns) twice |= other.column != &column && other.column->attribute == column.attribute;
+        if (twice) return psprintf("Column \"%s\" is used twice.", NameStr(column.name));
+    }
+    return nullptr;
 }
 
 void resolve_managed(Managed& managed, const core::Machine& machine, Relation relation) {

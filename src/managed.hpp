@@ -55,6 +55,12 @@ struct Managed {
 // What the binding says; null when it manages nothing. Allocated in the current memory context, as what resolve_managed adds.
 Managed* read_managed(const CatalogRow& row);
 
+// What a damaged row of pawl.binding says of them, as a sentence; null when it is what pawl.enforce would have written.
+const char* managed_problem(const Managed& managed);
+
+// The same of the columns that were found: of the wrong type, or used twice.
+const char* column_problem(const Managed& managed, AttrNumber state);
+
 // Finds the columns in a member table, and what states and arrows of the machine mean to them.
 void resolve_managed(Managed& managed, const core::Machine& machine, Relation relation);
 

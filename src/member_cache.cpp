@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "log_columns.hpp"
 #include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
@@ -38,6 +39,8 @@ struct StoredBinding {
     bool wake;
     char** trace;
     int ntrace;
+    Oid locked_after;
+    bool log_fence;
     Managed* managed;
     StoredBinding* next;
 };
@@ -51,17 +54,19 @@ void visit_binding(const CatalogRow& row, void* argument) {
     auto* collected = static_cast<Collected*>(argument);
     auto* binding = static_cast<StoredBinding*>(palloc0(sizeof(StoredBinding)));
     binding->relation = row.oid("relation");
-    binding->column = row.string("state_column");
-    binding->machine = row.string("machine");
+    binding->column = row.required("state_column");
+    binding->machine = row.required("machine");
     binding->version = row.integer("version");
     binding->keys = row.strings("key_columns", &binding->nkeys);
     binding->history = row.oid("history");
-    binding->most_recent = row.string("most_recent");
+    binding->most_recent = row.required("most_recent");
     binding->hash_chain = row.boolean("hash_chain");
-    binding->on_delete = row.string("on_delete");
+    binding->on_delete = row.required("on_delete");
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
+    if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
+    binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -85,8 +90,17 @@ List* with_ancestors(Oid relid) {
     return found;
 }
 
+[[noreturn]] void report_binding(const StoredBinding& binding, const char* problem) {
+    const char* table = get_rel_name(binding.relation);
+    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", binding.column, table == nullptr ? "?" : table), problem);
+}
+
 AttrNumber attribute_of(Relation relation, const char* column) {
     AttrNumber attribute = get_attnum(RelationGetRelid(relation), column);
+    if (attribute < 0)
+        ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                        errmsg("column \"%s\" of enforced table \"%s\" is a system column", column, RelationGetRelationName(relation)),
+                        errhint("SELECT * FROM pawl.health();")));
     if (attribute == InvalidAttrNumber)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
                         errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
@@ -196,6 +210,39 @@ void read_keys(Relation relation, const StoredBinding& binding, Attachment& atta
         attachment.keys[i] = describe_key_column(relation, attribute_of(relation, binding.keys[i]), binding.keys[i]);
 }
 
+// Those that are used for their places in the root, too.
+void check_columns(Relation root, const StoredBinding& binding) {
+    attribute_of(root, binding.column);
+    for (int i = 0; i < binding.nkeys; ++i) attribute_of(root, binding.keys[i]);
+    for (int i = 0; binding.managed != nullptr && i < binding.managed->claim_columns.n; ++i) attribute_of(root, binding.managed->claim_columns.items[i]);
+}
+
+AttrNumber trace_column(Relation relation, const StoredBinding& binding, int n) {
+    const AttrNumber attribute = attribute_of(relation, binding.trace[n]);
+    const Oid type = getBaseType(TupleDescAttr(RelationGetDescr(relation), attribute - 1)->atttypid);
+    if (type != TEXTOID && type != VARCHAROID)
+        report_binding(binding, psprintf("Column \"%s\" cannot hold a trace: its type is %s.", binding.trace[n], format_type_be(type)));
+    return attribute;
+}
+
+// What can be said of the row without looking at the table.
+void check_row(Relation relation, const StoredBinding& binding) {
+    const char kind = get_rel_relkind(binding.relation);
+    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) report_binding(binding, "It is of a relation that is no table.");
+    if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        report_binding(binding, psprintf("\"%s\" is no table.", RelationGetRelationName(relation)));
+    if (strcmp(binding.most_recent, "stored") != 0 && strcmp(binding.most_recent, "derived") != 0)
+        report_binding(binding, psprintf("most_recent is \"%s\".", binding.most_recent));
+    if (strcmp(binding.on_delete, "allow") != 0 && strcmp(binding.on_delete, "terminal") != 0 && strcmp(binding.on_delete, "deny") != 0)
+        report_binding(binding, psprintf("on_delete is \"%s\".", binding.on_delete));
+    if (binding.nkeys >= INDEX_MAX_KEYS) report_binding(binding, psprintf("It has %d key columns.", binding.nkeys));
+    if (binding.nkeys == 0 && (OidIsValid(binding.history) || binding.events || binding.managed != nullptr))
+        report_binding(binding, "It has no key columns, which a log, events and managed columns need.");
+    if (binding.managed != nullptr && binding.managed->claim_columns.n + binding.nkeys >= INDEX_MAX_KEYS)
+        report_binding(binding, psprintf("claim_columns has %d columns.", binding.managed->claim_columns.n));
+    if (const char* problem = binding.managed == nullptr ? nullptr : managed_problem(*binding.managed)) report_binding(binding, problem);
+}
+
 // Whether a subscription of this database writes the table.
 bool is_subscribed(Oid relid) {
     Relation catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
@@ -218,23 +265,31 @@ void read_claimable(Attachment& attachment) {
 void attach(Relation relation, const StoredBinding& binding, Attachment& attachment) {
     attachment.root = binding.relation;
     namestrcpy(&attachment.column, binding.column);
+    check_row(relation, binding);
     read_state_column(relation, binding.column, attachment);
     read_keys(relation, binding, attachment);
     attachment.log.table = binding.history;
-    attachment.log.stored = binding.most_recent == nullptr || strcmp(binding.most_recent, "stored") == 0;
+    attachment.log.keys = attachment.keys;
+    attachment.log.stored = strcmp(binding.most_recent, "stored") == 0;
     attachment.log.hash_chain = binding.hash_chain;
     attachment.log_is_replicated = OidIsValid(binding.history) && is_subscribed(binding.history);
     attachment.on_delete = strcmp(binding.on_delete, "deny") == 0       ? OnDelete::deny
                            : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
                                                                         : OnDelete::allow;
     attachment.events = binding.events;
-    if (binding.ntrace > 0) attachment.traceparent = attribute_of(relation, binding.trace[0]);
-    if (binding.ntrace > 1) attachment.tracestate = attribute_of(relation, binding.trace[1]);
+    if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
+    if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
+    attachment.locked_after = binding.locked_after;
+    attachment.log_fence = binding.log_fence;
     attachment.managed = binding.managed;
-    if (attachment.managed != nullptr) resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
+    if (attachment.managed != nullptr) {
+        resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
+        if (const char* problem = column_problem(*attachment.managed, attachment.state)) report_binding(binding, problem);
+    }
     attachment.wake = binding.wake && attachment.managed != nullptr;
     if (attachment.wake) read_claimable(attachment);
     Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
+    check_columns(root, binding);
     attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;
     attachment.root_descriptor->tdtypmod = -1;
@@ -242,6 +297,21 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
         attachment.to_root = convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), attachment.root_descriptor);
         table_close(root, AccessShareLock);
     }
+}
+
+// As its first entry would look at it.
+void check_log(const StoredBinding& binding, const Attachment& attachment) {
+    if (!OidIsValid(attachment.log.table)) return;
+    Relation log = try_relation_open(attachment.log.table, AccessShareLock);
+    if (log == nullptr) report_binding(binding, psprintf("Its log, with OID %u, does not exist.", attachment.log.table));
+    check_log_table(log);
+    const LogColumns columns = find_columns(log, attachment.log);
+    const Oid primary_key = pg::primary_key_index(log);
+    if (!OidIsValid(primary_key)) report_binding(binding, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
+    Relation index = index_open(primary_key, AccessShareLock);
+    check_log_key(log, index, columns, attachment.keys, attachment.nkeys);
+    relation_close(index, AccessShareLock);
+    relation_close(log, AccessShareLock);
 }
 
 void resolve_call(const Attachment& attachment, const char* qualified_name, bool guard, Call& call) {
@@ -335,6 +405,18 @@ Member* build_member(Relation relation) {
     return member;
 }
 
+struct Checked {
+    Oid relation;
+    const char* column;
+    Collected* collected;
+};
+
+void visit_checked(const CatalogRow& row, void* argument) {
+    auto* checked = static_cast<Checked*>(argument);
+    const char* column = row.string("state_column");
+    if (column != nullptr && strcmp(column, checked->column) == 0) visit_binding(row, checked->collected);
+}
+
 // pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables; their oids are
 // looked up when a member is built, because a callback may not.
 Oid machine_table = InvalidOid;
@@ -399,6 +481,44 @@ Member* find_member(Relation relation) {
     }
     last_found = slot->member;
     return last_found;
+}
+
+void check_binding(Oid relid, const char* column) {
+    Relation relation = nullptr;
+    MemoryContext context = nullptr;
+    Collected collected;
+    pg::call([&] {
+        relation = try_relation_open(relid, AccessShareLock);
+        if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
+        context = AllocSetContextCreate(CurrentMemoryContext, "pawl check", ALLOCSET_SMALL_SIZES);
+        MemoryContext caller = MemoryContextSwitchTo(context);
+        Checked checked = {relid, column, &collected};
+        scan_bindings_of(relid, visit_checked, &checked);
+        MemoryContextSwitchTo(caller);
+        if (collected.n == 0) report_unbound(relation);
+    });
+    for (StoredBinding* binding = collected.first; binding != nullptr; binding = binding->next) {
+        BoundMachine* machine = find_machine(binding->machine, binding->version);
+        pg::call([&] {
+            MemoryContext caller = MemoryContextSwitchTo(context);
+            auto* attachment = static_cast<Attachment*>(palloc0(sizeof(Attachment)));
+            attachment->machine = machine;
+            attach(relation, *binding, *attachment);
+            resolve_calls(*attachment);
+            check_log(*binding, *attachment);
+            MemoryContextSwitchTo(caller);
+        });
+    }
+    pg::call([&] {
+        MemoryContextDelete(context);
+        relation_close(relation, NoLock);
+    });
+}
+
+bool is_known(Oid relid) noexcept {
+    bool found = false;
+    if (members != nullptr) hash_search(members, &relid, HASH_FIND, &found);
+    return found;
 }
 
 Attachment* find_attachment(Member* member, const char* column) {
@@ -467,6 +587,11 @@ void free_stale_members() noexcept {
                 if (plan != nullptr) SPI_freeplan(plan);
         MemoryContextDelete(member->context);
     }
+}
+
+PAWL_FUNCTION(pawl_check_binding) {
+    check_binding(PG_GETARG_OID(0), pg::name_argument(fcinfo, 1));
+    return static_cast<Datum>(0);
 }
 
 }  // namespace pawl

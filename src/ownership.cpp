@@ -115,7 +115,8 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
     Standing standing = {};
     standing.managed = &managed;
     standing.actor = actor;
-    standing.now = actor.at != 0 ? actor.at : GetCurrentTimestamp();
+    standing.moved = GetCurrentTimestamp();
+    standing.now = actor.at != 0 ? actor.at : standing.moved;
     bool null;
     standing.owner = column_of(row, managed.owner, &null);
     standing.has_owner = !null;
@@ -134,6 +135,8 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
 
 Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow) {
     const std::uint8_t role = standing.managed->roles[arrow];
+    // A stale token is rejected even where no owner is needed: its claim is over, and what the statement writes is of that claim.
+    if (standing.claim == Bar::old_token) return standing.claim;
     if (standing.claim != Bar::none && !(standing.has_owner && needs_no_owner(attachment, standing, arrow))) return standing.claim;
     if (leaves_unowned(attachment, standing, arrow)) return Bar::unowned;
     if ((role & arrow_retries) != 0 && standing.max_attempts > 0 && standing.attempts >= standing.max_attempts) return Bar::no_attempts;
@@ -150,40 +153,43 @@ const char* describe_move(const text* from, const text* to) {
     return psprintf("the transition from %s to %s", quoted_state(from), quoted_state(to));
 }
 
-void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what) {
+Rejection rejected_by(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what) {
+    const char* machine = attachment.machine->name;
     const char* subject = describe_subject(attachment, row);
     const char* owner = standing.has_owner ? text_to_cstring(owner_text(*standing.managed, standing.owner)) : nullptr;
     const char* processor = standing.actor.name == nullptr ? nullptr : text_to_cstring(standing.actor.name);
     switch (bar) {
         case Bar::nobody:
-            ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
-                            owner != nullptr ? errdetail("%s is owned by \"%s\"; no processor is named.", subject, owner)
-                                             : errdetail("%s has no owner, and no processor is named to become it.", subject),
-                            errhint("SET pawl.processor = 'name of the worker';")));
+            return {refused(sqlstate::not_the_owner, machine), psprintf("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
+                    owner != nullptr ? psprintf("%s is owned by \"%s\"; no processor is named.", subject, owner)
+                                     : psprintf("%s has no owner, and no processor is named to become it.", subject),
+                    "SET pawl.processor = 'name of the worker';"};
         case Bar::unowned:
-            ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("%s needs an owner", what), errdetail("%s has no owner.", subject),
-                            errhint("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;",
-                                    quote_identifier(NameStr(standing.managed->owner.name)))));
+            return {refused(sqlstate::not_the_owner, machine), psprintf("%s needs an owner", what), psprintf("%s has no owner.", subject),
+                    psprintf("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;", quote_identifier(NameStr(standing.managed->owner.name)))};
         case Bar::stranger:
-            ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("processor \"%s\" is not the owner of the row", processor),
-                            errdetail("%s is owned by \"%s\"; refused is %s.", subject, owner, what),
-                            errhint("Leave the row to its owner; take others with pawl.claim.")));
+            return {refused(sqlstate::not_the_owner, machine), psprintf("processor \"%s\" is not the owner of the row", processor),
+                    psprintf("%s is owned by \"%s\"; refused is %s.", subject, owner, what), "Leave the row to its owner; take others with pawl.claim."};
         case Bar::lapsed:
-            ereport(ERROR, (errcode(refused(sqlstate::lease_lost, attachment.machine->name)), errmsg("the lease of processor \"%s\" has run out", processor),
-                            errdetail("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(standing.lease), what),
-                            errhint("Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones.")));
+            return {refused(sqlstate::lease_lost, machine), psprintf("the lease of processor \"%s\" has run out", processor),
+                    psprintf("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(standing.lease), what),
+                    "Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones."};
         case Bar::old_token:
-            ereport(ERROR, (errcode(refused(sqlstate::lease_lost, attachment.machine->name)), errmsg("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
-                            errdetail("%s has token " INT64_FORMAT "%s; refused is %s.", subject, standing.token,
-                                      owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
-                            errhint("Give the work up: the row was taken over.")));
+            return {refused(sqlstate::lease_lost, machine), psprintf("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
+                    psprintf("%s has token " INT64_FORMAT "%s; refused is %s.", subject, standing.token,
+                             owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
+                    "Give the work up: the row was taken over."};
         case Bar::no_attempts:
-            ereport(ERROR, (errcode(refused(sqlstate::guard_refused, attachment.machine->name)), errmsg("no attempt is left for %s", what),
-                            errdetail("%s has made %d of %d attempts.", subject, standing.attempts, standing.max_attempts),
-                            errhint("Move it to a state that gives up, or raise its number of attempts.")));
+            return {refused(sqlstate::guard_refused, machine), psprintf("no attempt is left for %s", what),
+                    psprintf("%s has made %d of %d attempts.", subject, standing.attempts, standing.max_attempts),
+                    "Move it to a state that gives up, or raise its number of attempts."};
         case Bar::none: break;
     }
     elog(ERROR, "nothing bars %s", what);
+}
+
+void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what) {
+    raise(rejected_by(attachment, row, standing, bar, what));
 }
 
 }  // namespace pawl

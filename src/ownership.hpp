@@ -22,7 +22,8 @@ enum class Bar : std::uint8_t { none, nobody, unowned, stranger, lapsed, old_tok
 struct Standing {
     const Managed* managed;
     Actor actor;
-    TimestampTz now;  // the server's clock, read under the row's lock
+    TimestampTz now;    // the server's clock, read under the lock of all rows of the call: what decides whether a lease has expired
+    TimestampTz moved;  // the same, read for this row: what its new timer counts from
     Datum owner;
     bool has_owner;
     bool has_lease;
@@ -48,6 +49,8 @@ Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow);
 bool takes_away(const Attachment& attachment, const Standing& standing, int arrow);
 
 // `what` is what was tried: "the transition from ... to ...".
+struct Rejection;
+Rejection rejected_by(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
 [[noreturn]] void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
 const char* describe_move(const text* from, const text* to);
 

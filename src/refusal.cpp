@@ -1,4 +1,4 @@
-// Ereports. See refusal.hpp.
+// May ereport; owns nothing. See refusal.hpp.
 #include "refusal.hpp"
 
 #include "counters.hpp"
@@ -108,13 +108,16 @@ void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const
                     errhint("A row begins in: %s.", open_moves(*attachment.machine, core::no_state))));
 }
 
-void refuse_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard) {
-    ereport(ERROR, (errcode(refused(sqlstate::guard_refused, attachment.machine->name)),
-                    errmsg("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted_state(from), quoted_state(to),
-                           attachment.machine->name),
-                    errdetail("%s: %s(old, new) is not true.", describe_subject(attachment, row), guard),
-                    errhint("%s", from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states."
-                                                  : hint_of_moves(attachment, from))));
+void raise(const Rejection& rejection) {
+    ereport(ERROR, (errcode(rejection.sqlstate), errmsg_internal("%s", rejection.message), errdetail_internal("%s", rejection.detail),
+                    errhint("%s", rejection.hint)));
+}
+
+Rejection rejected_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard) {
+    return {refused(sqlstate::guard_refused, attachment.machine->name),
+            psprintf("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted_state(from), quoted_state(to), attachment.machine->name),
+            psprintf("%s: %s(old, new) is not true.", describe_subject(attachment, row), guard),
+            from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states." : hint_of_moves(attachment, from)};
 }
 
 void refuse_delete(const Attachment& attachment, TupleTableSlot* row, const text* from) {
@@ -140,13 +143,12 @@ void refuse_second_row(const Attachment& attachment, const Datum* key, const tex
                     errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
 }
 
-void refuse_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event) {
+Rejection rejected_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event) {
     const BoundMachine& machine = *attachment.machine;
     const text* state = from == core::no_state ? nullptr : machine.state_text[from];
-    ereport(ERROR, (errcode(refused(sqlstate::no_such_transition, attachment.machine->name)),
-                    errmsg("event \"%s\" is not possible in state %s of machine \"%s\"", text_to_cstring(event), quoted_state(state), machine.name),
-                    errdetail("%s is in state %s.", describe_subject(attachment, row), quoted_state(state)),
-                    errhint("%s", hint_of_moves(attachment, state))));
+    return {refused(sqlstate::no_such_transition, machine.name),
+            psprintf("event \"%s\" is not possible in state %s of machine \"%s\"", text_to_cstring(event), quoted_state(state), machine.name),
+            psprintf("%s is in state %s.", describe_subject(attachment, row), quoted_state(state)), hint_of_moves(attachment, state)};
 }
 
 }  // namespace pawl

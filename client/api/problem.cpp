@@ -4,6 +4,7 @@
 #include <array>
 
 #include <nlohmann/json.hpp>
+#include <pawl/transient.hpp>
 
 namespace pawl::api {
 namespace {
@@ -74,7 +75,7 @@ int status_of(std::string_view sqlstate) {
     return 500;
 }
 
-bool is_worth_repeating(std::string_view sqlstate) { return sqlstate == "40001" || sqlstate == "40P01"; }
+bool is_worth_repeating(std::string_view sqlstate) { return core::repeat_of(sqlstate) == core::Repeat::at_once; }
 
 std::string Problem::json() const {
     nlohmann::ordered_json body{{"type", sqlstate.empty() ? "about:blank" : "urn:pawl:sqlstate:" + sqlstate}, {"title", title_of(status)}, {"status", status}, {"detail", detail}};

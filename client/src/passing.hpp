@@ -18,8 +18,7 @@ inline std::string random_uuid() {
 
 // The database is busy, short of something or read-only for now; nobody has to mend a statement.
 inline bool passes(const Error& error) {
-    const std::string& code = error.sqlstate();
-    return dynamic_cast<const TryAgain*>(&error) || code.rfind("53", 0) == 0 || code == "57014" || code == "55P03" || code == "25006";
+    return is_transient(error.sqlstate()) || error.sqlstate() == "25006";  // a standby, or one that is being made the primary
 }
 
 }  // namespace pawl

@@ -10,7 +10,7 @@ void throw_error(const std::string& sqlstate, const std::string& message) {
     if (sqlstate == code) throw error::name(sqlstate, message);
 #include <pawl/sqlstate.def>
 #undef PAWL_SQLSTATE
-    if (sqlstate == "40001" || sqlstate == "40P01") throw TryAgain(sqlstate, message);
+    if (core::repeat_of(sqlstate) == core::Repeat::at_once) throw TryAgain(sqlstate, message);
     // 57P: the server is going down, or this session was ended
     if (sqlstate.rfind("08", 0) == 0 || sqlstate.rfind("57P", 0) == 0) throw ConnectionLost(sqlstate, message);
     throw Error(sqlstate, message);

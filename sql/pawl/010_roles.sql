@@ -11,7 +11,8 @@ BEGIN
         VALUES ('pawl_admin', 'pawl: defines machines, attaches them to tables it owns, releases and upgrades them'),
                ('pawl_operator', 'pawl: moves rows by event, watches health and verifies logs'),
                ('pawl_worker', 'pawl: moves rows by event and reads their history'),
-               ('pawl_reader', 'pawl: reads machines, histories, health')
+               ('pawl_reader', 'pawl: reads machines, histories, health'),
+               ('pawl_restore', 'pawl: loads the data of pawl from a dump, for tables it owns; trusted with what the dump says')
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = role_name) THEN
             BEGIN

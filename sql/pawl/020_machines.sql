@@ -15,12 +15,15 @@ CREATE TABLE pawl.machine (
     -- a name, not a regrole: a dump must load where that role does not exist
     defined_by text NOT NULL DEFAULT CURRENT_USER,
     extension name DEFAULT pawl._creating_extension(),
+    owner text NOT NULL DEFAULT CURRENT_USER,
     PRIMARY KEY (machine, version)
 );
 COMMENT ON TABLE pawl.machine IS 'one row a version of a machine; immutable';
 COMMENT ON COLUMN pawl.machine.source IS 'the diagram as it was given';
 COMMENT ON COLUMN pawl.machine.diagram IS 'its canonical form: two diagrams that mean the same have the same one';
 COMMENT ON COLUMN pawl.machine.extension IS 'the extension whose script defined it, and defines it again after a restore; null: a user did';
+COMMENT ON COLUMN pawl.machine.owner IS
+'the role that defines the next version, drops the machine or gives it away, the same in all versions; where the role does not exist, the owner of the extension does';
 COMMENT ON COLUMN pawl.machine.unbound IS 'what became of guards and effects that name no function: refuse or note';
 
 CREATE TABLE pawl.machine_state (
@@ -83,10 +86,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine', 'pawl.machine_state', 'pawl.machine_transition');
     bound regclass;
     log regclass;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
+        IF TG_TABLE_NAME = 'machine' AND to_jsonb(NEW) - 'owner' = to_jsonb(OLD) - 'owner' THEN
+            RETURN NEW;  -- pawl.set_machine_owner
+        END IF;
         RAISE EXCEPTION USING ERRCODE = 'PW006',
             MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
             DETAIL = 'Rows and logs are judged by the versions they were written under.',
@@ -97,7 +105,7 @@ BEGIN
         IF EXISTS (SELECT FROM pawl.machine m WHERE m.machine = OLD.machine AND m.version = OLD.version) THEN
             RAISE EXCEPTION USING ERRCODE = 'PW006',
                 MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
-                HINT = format('delete from pawl.machine where machine = %L and version = %s', OLD.machine, OLD.version);
+                HINT = format('select pawl.drop_machine(%L, %s)', OLD.machine, OLD.version);
         END IF;
         RETURN OLD;
     END IF;
@@ -127,6 +135,8 @@ CREATE FUNCTION pawl._machine_gone() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine');
 BEGIN
     DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
     DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
@@ -137,16 +147,18 @@ COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and arrows go with
 
 CREATE TRIGGER gone AFTER DELETE ON pawl.machine FOR EACH ROW EXECUTE FUNCTION pawl._machine_gone();
 
--- States and arrows come with their version. One that is bound gets no more of them, save from a superuser: a restore fills the
--- tables in an order of its own.
+-- States and arrows come with their version. One that is bound gets no more of them, save from a superuser or a member of
+-- pawl_restore: a restore fills the tables in an order of its own.
 CREATE FUNCTION pawl._machine_complete() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine_state', 'pawl.machine_transition');
     bound record;
 BEGIN
-    IF current_setting('is_superuser') = 'on' THEN
+    IF pawl._has_role('pawl_restore') THEN
         RETURN NULL;
     END IF;
     SELECT v.machine, v.version INTO bound FROM (SELECT DISTINCT a.machine, a.version FROM added a) v
@@ -166,6 +178,20 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._machine_complete() IS 'internal: a machine that is in use gets no further states or arrows';
+
+CREATE FUNCTION pawl._hold_version(machine text, version integer) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_hold_version';
+COMMENT ON FUNCTION pawl._hold_version(text, integer) IS 'internal: a version of a machine cannot be dropped before the end of the transaction';
+
+CREATE FUNCTION pawl.set_machine_owner(machine text, owner name) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_set_machine_owner';
+COMMENT ON FUNCTION pawl.set_machine_owner(text, name) IS
+'gives all versions of a machine to another role, which defines the next one from then on. The caller has the rights of both roles. PW008: unknown machine; 42704: no such role; 42501: not the owner, or no member of the new one; 22004: an argument is null';
+
+CREATE FUNCTION pawl.drop_machine(machine text, version integer DEFAULT NULL) RETURNS integer
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_drop_machine';
+COMMENT ON FUNCTION pawl.drop_machine(text, integer) IS
+'drops a version of a machine, or all of them, and returns how many. PW008: unknown machine or version; 2BP01: a version is enforced on a table, or its transitions may be in a log; 42501: not the owner; 22004: machine is null';
 
 CREATE TRIGGER complete AFTER INSERT ON pawl.machine_state REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION pawl._machine_complete();

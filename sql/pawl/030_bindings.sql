@@ -44,6 +44,8 @@ CREATE TABLE pawl.binding (
     extension name,
     events_since timestamptz,
     trace_columns name[] NOT NULL DEFAULT '{}',
+    locked_after regclass,
+    log_fence boolean NOT NULL DEFAULT false,
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
@@ -57,6 +59,8 @@ COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives
 COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
 COMMENT ON COLUMN pawl.binding.events_since IS 'when events were last switched on or off by pawl.set_events; null: as they were at first';
 COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: moves that nobody makes in a trace belong to that one';
+COMMENT ON COLUMN pawl.binding.locked_after IS 'the table whose row is locked before the rows whose key begins with its key; written by pawl.set_lock_order';
+COMMENT ON COLUMN pawl.binding.log_fence IS 'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
 COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';
@@ -115,12 +119,14 @@ $function$;
 COMMENT ON FUNCTION pawl._managed_columns(pawl.binding) IS
 'internal: owner, lease, token, due, attempts, max_attempts, queue, backoff (null: none), then what rows are claimed by, and what tells their trace';
 
--- Whoever may write this table still speaks only for tables of his own.
+-- A role that loads this table (pawl_restore) still speaks only for tables that it owns.
 CREATE FUNCTION pawl._binding_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.binding');
     foreign_table regclass;
 BEGIN
     -- A log that was attached may since have been given to somebody else, out of the reach of the table's owner.
@@ -138,8 +144,8 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     END IF;
-    -- not for a superuser: a restore may fill this table before pawl.machine
-    IF current_setting('is_superuser') <> 'on'
+    -- not for a superuser or a member of pawl_restore: a restore may fill this table before pawl.machine
+    IF NOT pawl._has_role('pawl_restore')
        AND NOT EXISTS (SELECT FROM pawl.machine m WHERE m.machine = NEW.machine AND m.version = NEW.version) THEN
         RAISE EXCEPTION USING ERRCODE = 'PW008',
             MESSAGE = format('machine "%s" has no version %s', NEW.machine, NEW.version);
@@ -205,3 +211,61 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._binding(regclass, name) IS 'internal: the binding of a column, or an error that says what there is';
+
+-- What writes this table. Each checks that the caller owns the tables that the row names; afterwards the row is read as sessions read
+-- it, so that one with a wrong type, name or reference is rejected.
+CREATE FUNCTION pawl._store_binding(bound pawl.binding) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_binding';
+COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS 'internal: stores a new binding; 42501: not the owner of table and log; XX001: it does not fit them';
+
+CREATE FUNCTION pawl._change_binding(bound pawl.binding) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_change_binding';
+COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
+'internal: stores version, events, events_since and trace_columns of a binding; 42501: not the owner of the table; XX001: they do not fit it';
+
+CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';
+COMMENT ON FUNCTION pawl._drop_binding(regclass, name) IS 'internal: deletes a binding, and returns whether there was one; 42501: not the owner of the table';
+
+CREATE FUNCTION pawl._number_binding(relation regclass) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_number_binding';
+COMMENT ON FUNCTION pawl._number_binding(regclass) IS 'internal: notes the attribute numbers of the columns that the bindings of a table name, after a restore without triggers';
+
+CREATE FUNCTION pawl._check_binding(relation regclass, state_column name) RETURNS void
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_binding';
+COMMENT ON FUNCTION pawl._check_binding(regclass, name) IS
+'internal: reads a binding and its machine as a session does before it writes rows; XX001: they are damaged, and DETAIL says which row; other errors: what it needs is missing';
+
+CREATE FUNCTION pawl._binding_problem(relation regclass, state_column name) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    message text;
+    explanation text;
+BEGIN
+    PERFORM pawl._check_binding(relation, state_column);
+    RETURN NULL;
+EXCEPTION WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
+    RETURN concat_ws(': ', message, nullif(explanation, ''));
+END
+$function$;
+COMMENT ON FUNCTION pawl._binding_problem(regclass, name) IS
+'internal: what is damaged in the rows that the catalog has of a lifecycle, or what they name and is not there; null when it can be worked on';
+
+CREATE FUNCTION pawl._is_sound(relation regclass, state_column name) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    problem text := pawl._binding_problem(relation, state_column);
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE WARNING USING ERRCODE = 'XX001', MESSAGE = format('the lifecycle on column "%s" of table %s is passed over', state_column, relation),
+            DETAIL = problem, HINT = 'select * from pawl.health()';
+    END IF;
+    RETURN problem IS NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl._is_sound(regclass, name) IS 'internal: whether a lifecycle can be worked on; where it cannot, a warning says why';

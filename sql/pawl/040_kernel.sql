@@ -1,5 +1,17 @@
 -- The functions written in C++.
 
+-- A trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads anything of a row: EXECUTE is enough to hang it on any
+-- table, whose types and casts are then its owner's.
+CREATE FUNCTION pawl._fired_by(moments text, relation oid, at text, operation text, level text, VARIADIC tables regclass[]) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fired_by';
+COMMENT ON FUNCTION pawl._fired_by(text, oid, text, text, text, regclass[]) IS
+'internal: true when a trigger function is fired by one of these tables, or a partition of it, at one of these moments (comma-separated); 39P01 otherwise';
+
+CREATE FUNCTION pawl._restoring() RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_restoring';
+COMMENT ON FUNCTION pawl._restoring() IS
+'internal: whether the setting pawl.restoring is on, as a superuser or a role with SET on it has set it; it loads the library, which discards what another role has set';
+
 CREATE FUNCTION pawl.define(machine text, diagram text, unbound text DEFAULT 'refuse') RETURNS integer
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_define';
 COMMENT ON FUNCTION pawl.define(text, text, text) IS
@@ -68,6 +80,11 @@ CREATE FUNCTION pawl.backoff(attempts integer, policy jsonb, asked interval DEFA
 LANGUAGE c VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_backoff';
 COMMENT ON FUNCTION pawl.backoff(integer, jsonb, interval) IS
 'how long to wait after so many attempts (from 1 on) before the next. policy: {"strategy": "none|linear|exponential|fibonacci", "base": "1 s", "cap": "60 s", "multiplier": 2, "jitter": 0.1 (a fraction, "none", "full" or "equal"), "max_attempts": 3}, every key optional, base and cap interval texts; the defaults are exponential and the values shown. asked replaces the computed delay, under the same cap. 22023: the policy says something that cannot be; 22007: an interval that is none';
+
+CREATE FUNCTION pawl.is_transient(sqlstate text) RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_is_transient';
+COMMENT ON FUNCTION pawl.is_transient(text) IS
+'whether what failed with this SQLSTATE may succeed when it is done again, with nothing mended: classes 08 (no connection), 40 but 40002 (lost to another transaction), 53 (memory, disk space or connections are short), 57P but 57P04 (the server or the session ends), 55P03 (a lock is held), 57014 (cancelled, or over its time). Example: SELECT pawl.is_transient(''53200'')';
 
 CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';

@@ -63,10 +63,7 @@ DECLARE
     present record;
 BEGIN
     -- a restore without triggers has left the attribute numbers of another database
-    IF has_table_privilege('pawl.binding', 'UPDATE') THEN
-        UPDATE pawl.binding b SET relation_oid = b.relation
-         WHERE b.relation = _install.relation AND b.relation_oid IS DISTINCT FROM b.relation::oid;
-    END IF;
+    PERFORM pawl._number_binding(relation);
     PERFORM pawl._outrank(relation);
     FOR expected IN SELECT * FROM pawl._expected_triggers(relation) LOOP
         SELECT t.tgname, t.tgenabled INTO present FROM pg_trigger t

@@ -131,7 +131,7 @@ BEGIN
     PERFORM pawl._check_table(relation);
     wanted := pawl._version(machine, version);
     -- this version stays while we look at it
-    PERFORM FROM pawl.machine m WHERE m.machine = enforce.machine AND m.version = wanted FOR KEY SHARE;
+    PERFORM pawl._hold_version(machine, wanted);
     -- from here on no row changes and nobody else attaches
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
     PERFORM pawl._check_table(relation);
@@ -163,7 +163,6 @@ BEGIN
     bound.hash_chain := hash_chain;
     bound.on_delete := on_delete;
     bound.always := always;
-    bound.enforced_by := current_user;
     bound.key_columns := pawl._choose_key(relation, state_column, key);
     bound.log_key_columns := pawl._log_key_columns(bound.key_columns);
     IF history AND bound.key_columns = '{}' THEN
@@ -196,6 +195,7 @@ BEGIN
     bound.events := events;
     bound.wake := wake;
     bound.trace_columns := '{}';
+    bound.log_fence := false;
     PERFORM pawl._check_work(bound);
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
@@ -220,8 +220,7 @@ BEGIN
         END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
-    bound.enforced_at := clock_timestamp();  -- later than what was written for it
-    INSERT INTO pawl.binding SELECT bound.*;
+    PERFORM pawl._store_binding(bound);  -- which says when: later than what was written for it
     PERFORM pawl._install(relation);
     PERFORM pawl._make_indexes(bound);
     IF history THEN
@@ -299,8 +298,7 @@ BEGIN
         PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
-    DELETE FROM pawl.binding b WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
-    IF NOT FOUND THEN
+    IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
         PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation), 'It was released a moment ago.');
     END IF;
     PERFORM pawl._drop_indexes(bound);
@@ -359,7 +357,7 @@ BEGIN
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);
     newest := pawl._version(bound.machine, NULL);
-    PERFORM FROM pawl.machine m WHERE m.machine = bound.machine AND m.version = newest FOR KEY SHARE;
+    PERFORM pawl._hold_version(bound.machine, newest);
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
             PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already', bound.relation, bound.machine),
@@ -377,7 +375,7 @@ BEGIN
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
         -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
-           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE s.%I::text = %L)', bound.relation, bound.state_column, pair.old_state),
+           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation, bound.state_column, pair.old_state),
                                   bound.state_column, old_states) IS NULL THEN
             PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.old_state),
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(old_states)));
@@ -410,7 +408,7 @@ BEGIN
 
     bound.version := newest;
     PERFORM pawl._check_work(bound);
-    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, s.%I::text))', bound.relation, coalesce(remap, '{}'),
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl._text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
@@ -418,7 +416,7 @@ BEGIN
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;
 
-    UPDATE pawl.binding b SET version = newest WHERE b.relation = bound.relation AND b.state_column = bound.state_column;
+    PERFORM pawl._change_binding(bound);
     PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN
         PERFORM pawl._remap(bound.relation, bound.state_column, remap);

@@ -44,6 +44,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.audit_binding');
     foreign_table regclass;
 BEGIN
     SELECT r.relation INTO foreign_table
@@ -271,3 +273,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._audit_plan(oid) IS 'internal: the audit of a log (or of what it is a partition of) as its trigger needs it; no statement while the log belongs to no lifecycle';
+
+CREATE FUNCTION pawl._store_audit(a pawl.audit_binding) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_store_audit';
+COMMENT ON FUNCTION pawl._store_audit(pawl.audit_binding) IS 'internal: stores a new audit; 42501: not the owner of table, log and audit; 55000: they do not fit';
+
+CREATE FUNCTION pawl._move_audit(log regclass, relation regclass) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_move_audit';
+COMMENT ON FUNCTION pawl._move_audit(regclass, regclass) IS 'internal: a log that is audited is that of another table now; 42501: not the owner of both';
+
+CREATE FUNCTION pawl._drop_audit(log regclass) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_audit';
+COMMENT ON FUNCTION pawl._drop_audit(regclass) IS 'internal: forgets the audit of a log; 42501: not its owner';

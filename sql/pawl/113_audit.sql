@@ -205,10 +205,7 @@ BEGIN
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: into_table => ...');
     END IF;
     IF present.log IS NULL THEN
-        DELETE FROM pawl.pruned_audit p WHERE p.log = a.log;
-        a.audited_at := now();
-        a.audited_by := current_user;
-        INSERT INTO pawl.audit_binding SELECT a.*;
+        PERFORM pawl._store_audit(a);
     END IF;
     FOR problem IN SELECT i.definition FROM pawl._audit_missing_indexes(a) i LOOP
         EXECUTE problem;
@@ -254,9 +251,9 @@ BEGIN
     problem := pawl._audit_problem(a, bound.log_key_columns, false);
     IF problem IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('the audit %s of the log %s does not fit table %s', a.audit, a.log, bound.relation),
-            format('Of the audit: %s.', problem), format('drop trigger "!pawl_audit" on %s; delete from pawl.audit_binding where log = %L::regclass', a.log, a.log));
+            format('Of the audit: %s.', problem), format('drop trigger "!pawl_audit" on %s; select pawl._drop_audit(%L)', a.log, a.log));
     END IF;
-    UPDATE pawl.audit_binding b SET relation = bound.relation WHERE b.log = bound.history;
+    PERFORM pawl._move_audit(bound.history, bound.relation);
     PERFORM pawl._open_record(a.audit);
     PERFORM pawl._fill_audit(a, bound);
     PERFORM pawl._close_record(a.audit);
@@ -296,7 +293,7 @@ BEGIN
     a := pawl._audited(bound);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', a.log);
     EXECUTE (SELECT string_agg(format('DROP TRIGGER IF EXISTS "!pawl_audit" ON %s', m::regclass), '; ') FROM pawl._members(a.log) m);
-    DELETE FROM pawl.audit_binding b WHERE b.log = a.log;
+    PERFORM pawl._drop_audit(a.log);
 END
 $function$;
 COMMENT ON FUNCTION pawl.unaudit(regclass, name) IS

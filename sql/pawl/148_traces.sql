@@ -29,8 +29,11 @@ BEGIN
             format('Its type is %s; it must be text or varchar, or a domain over one of them.', problem.typname));
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    UPDATE pawl.binding b SET trace_columns = named
-     WHERE b.relation = bound.relation AND b.state_column = bound.state_column AND b.trace_columns <> named;
+    bound := pawl._binding(bound.relation, bound.state_column);
+    IF bound.trace_columns <> named THEN
+        bound.trace_columns := named;
+        PERFORM pawl._change_binding(bound);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_trace(regclass, name, name, name) IS

@@ -44,9 +44,9 @@ BEGIN
     PERFORM pawl_bulk._lay_unvalidated(operation);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _validate_upload.operation;
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
-    wrong := pawl_bulk._metadata_errors(d, o.metadata);
+    wrong := pawl_bulk._metadata_errors(d, o.metadata, true);
     LOOP
-        EXIT WHEN pawl_bulk._validate_block(o, 10000) = 0;
+        EXIT WHEN pawl_bulk._validate_block(o, 10000, false) = 0;
     END LOOP;
     SELECT jsonb_build_object('rows', count(*), 'failed_rows', count(*) FILTER (WHERE v.errors IS NOT NULL)) INTO answer FROM pawl_bulk.validations v WHERE v.operation = o.operation;
     RETURN answer || jsonb_build_object('valid', cardinality(wrong) = 0 AND o.input_error IS NULL AND (answer ->> 'failed_rows')::bigint = 0, 'metadata_errors', to_jsonb(wrong),

@@ -12,6 +12,10 @@ CREATE FUNCTION pawl_bulk.csv_fields(record text, delimiter text DEFAULT ',', qu
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_fields';
 COMMENT ON FUNCTION pawl_bulk.csv_fields(text, text, text) IS 'the fields of a record of CSV; 22P04: it is malformed';
 
+CREATE FUNCTION pawl_bulk._csv_open(line text, inside boolean, delimiter text, quote text) RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_bulk_csv_open';
+COMMENT ON FUNCTION pawl_bulk._csv_open(text, boolean, text, text) IS 'internal: whether a record of CSV goes on behind this line, in a quoted field; inside: it was in one when the line began';
+
 -- Called once a row wherever it stands in a default. A default that is VOLATILE would make COPY write row by row.
 CREATE FUNCTION pawl_bulk.next_row() RETURNS bigint
 LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_bulk_next_row';

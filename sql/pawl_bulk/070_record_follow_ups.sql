@@ -5,6 +5,9 @@ CREATE FUNCTION pawl_bulk._record_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     CASE NEW.state
         WHEN 'Pending' THEN
@@ -41,15 +44,37 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     key text := replace(replace(coalesce(pattern, 's{step}-r{row}'), '{step}', step_index::text), '{row}', row_number::text);
-    field text;
+    made text := '';
+    piece text[];
 BEGIN
-    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(key, '\{data\.([^}]*)\}', 'g') m LOOP
-        key := replace(key, '{data.' || field || '}', coalesce(data ->> field, ''));
+    IF key !~ '\{data\.' THEN
+        RETURN CASE WHEN octet_length(key) <= 2000 THEN key END;
+    END IF;
+    -- piece by piece: what a field has in it is no placeholder
+    FOR piece IN SELECT m FROM regexp_matches(key, '([^{]+|\{(?!data\.[^}]*\}))|\{data\.([^}]*)\}', 'g') m LOOP
+        made := made || coalesce(piece[1], nullif(data ->> piece[2], ''));
     END LOOP;
-    RETURN key;
+    RETURN CASE WHEN octet_length(made) <= 2000 THEN made END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS 'internal: the signal key that a step computes for a row';
+COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS 'internal: the signal key that a step computes for a row; null: a field is missing or empty, or the key is longer than 2,000 bytes, which an index does not hold';
+
+CREATE FUNCTION pawl_bulk._no_signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    missing text;
+BEGIN
+    IF pawl_bulk._signal_key(pattern, step_index, row_number, data) IS NOT NULL THEN
+        RETURN 'its signal key belongs to another row';
+    END IF;
+    SELECT m[1] INTO missing FROM regexp_matches(pattern, '\{data\.([^}]*)\}', 'g') m WHERE coalesce(data ->> m[1], '') = '' LIMIT 1;
+    RETURN CASE WHEN FOUND THEN format('it has no signal key: "%s" is missing', missing) ELSE 'its signal key is longer than 2000 bytes' END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._no_signal_key(text, integer, bigint, jsonb) IS 'internal: why a record that waits for a signal has no key';
 
 -- Rows that a SQL function begins with are one piece of work.
 CREATE FUNCTION pawl_bulk._in_block(operation uuid, first_row bigint, last_row bigint) RETURNS boolean
@@ -81,6 +106,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
     blocks boolean;
     refused record;
@@ -114,11 +141,13 @@ BEGIN
     IF EXISTS (SELECT FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n JOIN pawl_bulk.operations o ON o.operation = n.operation
                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index WHERE s.kind = 'signal') THEN
         INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)
-        SELECT DISTINCT ON (1, 2) n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,
-                   CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END), n.row_number, n.step_index
-          FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
-          JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
-         WHERE s.kind = 'signal' ORDER BY 1, 2, 3
+        SELECT DISTINCT ON (1, 2) x.operation, x.key, x.row_number, x.step_index
+          FROM (SELECT n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,
+                       CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END) AS key, n.row_number, n.step_index
+                  FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+                  JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
+                 WHERE s.kind = 'signal' OFFSET 0) x
+         WHERE x.key IS NOT NULL ORDER BY 1, 2, 3
         ON CONFLICT (operation, key) DO UPDATE SET row_number = excluded.row_number, step_index = excluded.step_index WHERE k.row_number IS NULL;
     END IF;
     RETURN NULL;

@@ -11,6 +11,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     now_at timestamptz;
     refused bigint;
 BEGIN
@@ -40,11 +42,14 @@ BEGIN
            CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers, now_at + s.timeout, g.fence
       FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
-    -- who computes a key that another row has is never signalled; who was signalled early waits no longer
+    -- a row without a key, or with one that another row has, is never signalled; who was signalled early waits no longer
     UPDATE pawl_bulk.records r
        SET state = CASE WHEN w.key IS NULL OR w.early_result = 'fail' THEN 'Failed' ELSE 'Completed' END,
            error_type = CASE WHEN w.key IS NULL THEN 'StepFailure' WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
-           error_message = CASE WHEN w.key IS NULL THEN 'its signal key belongs to another row' WHEN w.early_result = 'fail' THEN w.early_message END,
+           error_message = CASE WHEN w.key IS NULL THEN (SELECT pawl_bulk._no_signal_key(s.signal_key, w.step_index, w.row_number, CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(w.operation, w.row_number) END)
+                                                           FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+                                                          WHERE o.operation = w.operation AND s.step_index = w.step_index)
+                                WHEN w.early_result = 'fail' THEN w.early_message END,
            completed_at = now_at
       FROM (SELECT n.operation, n.row_number, n.step_index, k.key, k.early_message,
                    CASE WHEN k.early_attempt IS NULL OR k.early_attempt = n.retry_attempt THEN k.early_result END AS early_result
@@ -72,6 +77,8 @@ SET work_mem = '64MB'
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     refused record;
 BEGIN
     IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending') OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
@@ -120,6 +127,8 @@ SET work_mem = '64MB'
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     actor constant text := coalesce(current_setting('pawl.processor', true), '');
     one constant uuid := (SELECT n.operation FROM new_records n LIMIT 1);
     other pawl_bulk.work;
@@ -216,6 +225,9 @@ CREATE FUNCTION pawl_bulk._record_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
         PERFORM pawl._raise('55000', 'records are deleted with their operation only', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));

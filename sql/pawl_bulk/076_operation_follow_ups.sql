@@ -5,6 +5,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     now_at timestamptz;
 BEGIN
     -- whoever is giving it records finishes first
@@ -38,6 +40,9 @@ CREATE FUNCTION pawl_bulk._notifications_written() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     NEW.notified_by := CASE WHEN NEW.notifications IS NOT NULL THEN current_user END;
     RETURN NEW;
@@ -68,7 +73,7 @@ BEGIN
                               'total_rows', o.total_rows, 'successful_rows', sums.successful, 'failed_rows', sums.failed, 'at', clock_timestamp())
       FROM jsonb_array_elements(CASE jsonb_typeof(o.notifications) WHEN 'array' THEN o.notifications ELSE jsonb_build_array(o.notifications) END) t(target)
      CROSS JOIN LATERAL (SELECT pawl.uuid_v7() AS key, t.target) k
-     WHERE t.target ->> 'channel' <> '' AND t.target ->> 'target' <> '' AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
+     WHERE t.target ->> 'channel' <> '' AND octet_length(t.target ->> 'channel') <= 200 AND t.target ->> 'target' <> '' AND coalesce(t.target -> 'triggers', '["failure"]') @> to_jsonb(reason);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notify(pawl_bulk.operations, uuid, text) IS 'internal: the notices of an event, one a target that wants to hear of it';
@@ -83,6 +88,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     told uuid;
 BEGIN
     IF OLD.status IS DISTINCT FROM NEW.status THEN
@@ -107,6 +114,7 @@ BEGIN
         IF NEW.completed_at IS NOT NULL THEN
             DELETE FROM pawl_bulk.work w WHERE w.operation = NEW.operation AND w.last_row IS NOT NULL;
             DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = NEW.operation;
+            DELETE FROM pawl_bulk.troubles t WHERE t.operation = NEW.operation;
         END IF;
     END IF;
     IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) AND NEW.completed_at IS NULL THEN
@@ -134,6 +142,9 @@ CREATE FUNCTION pawl_bulk._operation_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     INSERT INTO pawl_bulk.events (operation, type, to_status, message) VALUES (NEW.operation, 'Created', NEW.status, NEW.definition);
     RETURN NULL;
@@ -148,7 +159,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
+    DELETE FROM pawl_bulk.troubles x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;
@@ -171,6 +186,9 @@ CREATE FUNCTION pawl_bulk._operation_may_go() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     PERFORM pawl._raise('55000', format('operation %s is not at rest', OLD.operation), format('It is %s.', OLD.status),
         format('select pawl_bulk.cancel(%L)', OLD.operation));

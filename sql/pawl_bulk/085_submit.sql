@@ -70,7 +70,74 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
 'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. notifications: [{"channel", "target", "triggers"}], see pawl_bulk.notices. P0002: no such definition; 22023: a dialect or notifications that cannot be';
 
-CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL) RETURNS bigint
+-- Lines that COPY brought become rows. A record of CSV over several lines is put together, as the client library does it: what closes its quote is looked for
+-- in a MiB, and less far after each line whose quote nothing closed; that line is a malformed row. Blank lines are no rows. Rows keep the number of their
+-- first line. What the client library brought is left as it is: its records are whole.
+CREATE FUNCTION pawl_bulk._complete_lines(operation uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    r record;
+    delimiter text;
+    quote text;
+    first_line bigint;
+    begun bigint;
+    parts text[];
+    size bigint;
+    patience bigint := 1048576;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _complete_lines.operation AND x.status = 'Pending' AND NOT x.sealed FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    delimiter := coalesce(o.dialect ->> 'delimiter', ',');
+    quote := coalesce(o.dialect ->> 'quote', '"');
+    SELECT i.row_number, i.raw INTO r FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation ORDER BY i.row_number LIMIT 1;
+    -- a byte order mark; other encodings have none
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND r.raw ^@ convert_from('\xefbbbf', 'UTF8') THEN
+        UPDATE pawl_bulk.input i SET raw = substr(r.raw, length(convert_from('\xefbbbf', 'UTF8')) + 1) WHERE i.operation = _complete_lines.operation AND i.row_number = r.row_number;
+    END IF;
+    IF o.format = 'json' AND ltrim(r.raw) ^@ '[' AND pawl_bulk._json(r.raw) IS NULL THEN
+        PERFORM pawl._raise('22P04', 'a JSON array does not come in line by line', 'Its lines are no elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
+    END IF;
+    first_line := CASE WHEN o.format = 'csv' AND quote <> '' THEN
+        (SELECT min(i.row_number) FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.problem IS NULL AND strpos(i.raw, left(quote, 1)) > 0 AND pawl_bulk._csv_open(i.raw, false, delimiter, quote)) END;
+    WHILE first_line IS NOT NULL LOOP
+        begun := NULL;
+        FOR r IN SELECT i.row_number, i.raw, i.data IS NOT NULL OR i.problem IS NOT NULL AS other FROM pawl_bulk.input i
+                  WHERE i.operation = _complete_lines.operation AND i.row_number >= first_line ORDER BY i.row_number LOOP
+            IF begun IS NULL THEN
+                IF NOT r.other AND pawl_bulk._csv_open(r.raw, false, delimiter, quote) THEN
+                    begun := r.row_number;
+                    parts := ARRAY[r.raw];
+                    size := length(r.raw);
+                END IF;
+                CONTINUE;
+            END IF;
+            size := size + 1 + coalesce(length(r.raw), 0);
+            EXIT WHEN r.other OR size > patience;
+            parts := array_append(parts, coalesce(r.raw, ''));
+            IF NOT pawl_bulk._csv_open(coalesce(r.raw, ''), true, delimiter, quote) THEN
+                DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.row_number > begun AND i.row_number <= r.row_number;
+                UPDATE pawl_bulk.input i SET raw = array_to_string(parts, E'\n') WHERE i.operation = _complete_lines.operation AND i.row_number = begun;
+                begun := NULL;
+            END IF;
+        END LOOP;
+        -- nothing closes it: reading goes on with the next line
+        first_line := begun + 1;
+        patience := greatest(patience / 2, 4096);
+    END LOOP;
+    DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.data IS NULL AND i.problem IS NULL AND rtrim(coalesce(i.raw, ''), E'\r') = '';
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS 'internal: puts records of several lines together, and takes blank lines and a byte order mark away, while the input of an operation is open. 22P04: it is a JSON array';
+
+CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL, lines bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -80,6 +147,7 @@ DECLARE
     o pawl_bulk.operations;
     stored record;
     allowed bigint;
+    came bigint;
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = seal.operation FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -87,6 +155,13 @@ BEGIN
     ELSIF o.sealed OR o.status <> 'Pending' THEN
         PERFORM pawl._raise('55000', format('the input of operation %s is complete', seal.operation));
     END IF;
+    IF lines IS NOT NULL THEN
+        SELECT count(*) INTO came FROM pawl_bulk.input i WHERE i.operation = seal.operation;
+        IF came <> lines THEN
+            PERFORM pawl._raise('22P04', format('%s lines came of %s', came, lines), 'A line \. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
+        END IF;
+    END IF;
+    PERFORM pawl_bulk._complete_lines(operation);
     o.columns := coalesce(o.columns, pawl_bulk._read_header(o));
     SELECT count(*) FILTER (WHERE i.row_number > 0) AS rows, sum(coalesce(octet_length(i.raw) + 1, pg_column_size(i.data))) AS bytes INTO stored
       FROM pawl_bulk.input i WHERE i.operation = seal.operation;
@@ -100,8 +175,8 @@ BEGIN
     RETURN stored.rows;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text) IS
-'says that the input of an operation is complete, or with input_error why it could not be read further; returns the number of rows. P0002: no such operation; 55000: it is sealed; 54000: more bytes than the definition allows';
+COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text, bigint) IS
+'says that the input of an operation is complete, or with input_error why it could not be read further; returns the number of rows. lines: how many the file has (grep -c ""), where they were copied in: a COPY that ended early is rejected. Records of CSV that span lines are put together, blank lines are no rows. P0002: no such operation; 55000: it is sealed; 54000: more bytes than the definition allows; 22P04: not all lines came, or it is a JSON array';
 
 -- The first line of a file names its columns; the dialect may give them other names.
 CREATE FUNCTION pawl_bulk._read_header(o pawl_bulk.operations) RETURNS text[]
@@ -154,6 +229,8 @@ CREATE FUNCTION pawl_bulk._input_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.input');
 BEGIN
     PERFORM pawl._raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
     RETURN NULL;

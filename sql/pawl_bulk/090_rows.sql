@@ -74,7 +74,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    called regprocedure := to_regprocedure(function_name || '(uuid,jsonb,bigint[],jsonb[])');
+    called regprocedure := pawl_bulk._function(function_name, '(uuid,jsonb,bigint[],jsonb[])');
     found_rows jsonb[];
     half integer := cardinality(numbers) / 2;
 BEGIN
@@ -84,10 +84,12 @@ BEGIN
     BEGIN
         EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x', called::oid::regproc)
           INTO found_rows USING operation, metadata, numbers, datas;
+        -- an answer for a row that has no number is an error of these rows, not of the duty
+        PERFORM (e ->> 'row_number')::bigint FROM unnest(found_rows) e WHERE (e ->> 'row_number')::bigint IS NOT NULL;
         RETURN found_rows;
-    EXCEPTION WHEN OTHERS THEN
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         -- what the server asks of everybody is not the rows' failure
-        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+        IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         -- a function that is wrong, or may not do what it does, is so for all rows

@@ -32,27 +32,32 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_bulk._schema_errors(jsonb, bigint[], jsonb[]) IS 'internal: what JSON values lack of a schema, in the order of its rules: required, properties with type, minLength, maxLength, pattern, enum, minimum, maximum';
 
-CREATE FUNCTION pawl_bulk._metadata_errors(d pawl_bulk.definitions, metadata jsonb) RETURNS text[]
+CREATE FUNCTION pawl_bulk._metadata_errors(d pawl_bulk.definitions, metadata jsonb, patient boolean) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    errors text[] := ARRAY(SELECT e.message FROM pawl_bulk._schema_errors(d.metadata_schema, ARRAY[1::bigint], ARRAY[metadata]) e);
+    errors text[];
     more text[];
     validator text;
 BEGIN
+    BEGIN
+        errors := ARRAY(SELECT e.message FROM pawl_bulk._schema_errors(d.metadata_schema, ARRAY[1::bigint], ARRAY[metadata]) e);
+    EXCEPTION WHEN data_exception THEN
+        errors := ARRAY[SQLERRM];
+    END;
     FOREACH validator IN ARRAY d.metadata_validators LOOP
-        IF to_regprocedure(validator || '(jsonb)') IS NULL THEN
+        IF pawl_bulk._function(validator, '(jsonb)') IS NULL THEN
             errors := errors || format('there is no validator %s(jsonb)', validator);
             CONTINUE;
         END IF;
         BEGIN
-            EXECUTE format('SELECT coalesce(array_agg(coalesce(x.message, x.code)), ''{}'') FROM %s($1) x', to_regprocedure(validator || '(jsonb)')::oid::regproc)
+            EXECUTE format('SELECT coalesce(array_agg(coalesce(x.message, x.code)), ''{}'') FROM %s($1) x', pawl_bulk._function(validator, '(jsonb)')::oid::regproc)
               INTO more USING metadata;
             errors := errors || more;
-        EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             errors := errors || SQLERRM;
@@ -61,7 +66,7 @@ BEGIN
     RETURN errors;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb) IS 'internal: everything that is wrong with the metadata of an operation';
+COMMENT ON FUNCTION pawl_bulk._metadata_errors(pawl_bulk.definitions, jsonb, boolean) IS 'internal: everything that is wrong with the metadata of an operation';
 
 -- The input is laid out in blocks, so that several sessions validate. By row numbers and not by rows: nothing but the first and the last row of each is read.
 CREATE FUNCTION pawl_bulk._lay_unvalidated(operation uuid) RETURNS void
@@ -167,7 +172,7 @@ BEGIN
     FOR attempt IN 1 .. 2 LOOP
         BEGIN
             -- one malformed JSON text stops the batch; then each is tried alone
-            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
+            SELECT array_agg(x.row_number), array_agg(x.data), array_agg(coalesce(x.problem, CASE WHEN x.data IS NULL AND x.raw IS NULL THEN 'the row is empty' WHEN x.data IS NULL OR jsonb_typeof(x.data) <> 'object' THEN
                        CASE o.format WHEN 'csv' THEN pawl_bulk.csv_problem(x.raw, o.columns, delimiter, quote) ELSE 'the row is no JSON object' END END))
               INTO numbers, datas, problems
               FROM (SELECT i.row_number, i.raw, i.problem,
@@ -210,57 +215,99 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._row_errors(pawl_bulk.definitions, pawl_bulk.operations, bigint[], jsonb[]) IS 'internal: what the validators say of rows: {row_number, code, message}';
 
-CREATE FUNCTION pawl_bulk._validate_block(o pawl_bulk.operations, batch integer) RETURNS bigint
+-- Rows first_row to last_row get their validation records. Where that raises an error they are halved until it belongs to one of them: that one
+-- fails with it. patient: an error that may be gone the next time is raised.
+CREATE FUNCTION pawl_bulk._validate_rows(d pawl_bulk.definitions, o pawl_bulk.operations, first_row bigint, last_row bigint, patient boolean) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    r record;
+    fine record;
+    errors jsonb[];
+    now_at timestamptz;
+    middle bigint := first_row + (last_row - first_row) / 2;
+BEGIN
+    BEGIN
+        r := pawl_bulk._read_rows(o, first_row, last_row);
+        IF r.numbers IS NULL THEN
+            RETURN 0;
+        END IF;
+        IF array_remove(r.problems, NULL) = '{}' THEN
+            errors := pawl_bulk._row_errors(d, o, r.numbers, r.datas);
+        ELSE
+            SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem) WHERE u.problem IS NULL;
+            errors := pawl_bulk._row_errors(d, o, fine.numbers, fine.datas)
+                || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem) FROM unnest(r.numbers, r.problems) u(n, problem) WHERE u.problem IS NOT NULL);
+        END IF;
+        now_at := clock_timestamp();
+        IF errors = '{}' THEN
+            INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, created_at)
+            SELECT o.operation, u.n, 'Completed', u.data ->> d.row_id, now_at FROM unnest(r.numbers, r.datas) u(n, data);
+        ELSE
+            INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, errors, raw, created_at)
+            SELECT o.operation, u.n, CASE WHEN e.errors IS NULL THEN 'Completed' ELSE 'Failed' END, u.data ->> d.row_id, e.errors,
+                   CASE WHEN u.problem IS NOT NULL THEN (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = u.n) END, now_at
+              FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem)
+              LEFT JOIN (SELECT (x.e ->> 'row_number')::bigint AS n, jsonb_agg(x.e - 'row_number' - 'answer' ORDER BY x.k) AS errors
+                           FROM unnest(errors) WITH ORDINALITY x(e, k) GROUP BY 1) e ON e.n = u.n
+             ORDER BY u.n;
+            IF NOT o.track_row_data THEN
+                DELETE FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number IN (SELECT (x.e ->> 'row_number')::bigint FROM unnest(errors) x(e));
+            END IF;
+        END IF;
+        RETURN cardinality(r.numbers);
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        errors := ARRAY[jsonb_build_object('code', 'exception', 'message', SQLERRM, 'sqlstate', SQLSTATE)];
+    END;
+    IF first_row = last_row THEN
+        PERFORM pawl_bulk._invalidate(o, first_row, errors[1]);
+        RETURN 1;
+    END IF;
+    RETURN pawl_bulk._validate_rows(d, o, first_row, middle, patient) + pawl_bulk._validate_rows(d, o, middle + 1, last_row, patient);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._validate_rows(pawl_bulk.definitions, pawl_bulk.operations, bigint, bigint, boolean) IS 'internal: writes the validation records of rows; returns how many';
+
+CREATE FUNCTION pawl_bulk._invalidate(o pawl_bulk.operations, row_number bigint, error jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    INSERT INTO pawl_bulk.validations (operation, row_number, state, errors, raw)
+    SELECT o.operation, i.row_number, 'Failed', jsonb_build_array(error), i.raw FROM pawl_bulk.input i
+     WHERE i.operation = o.operation AND i.row_number = _invalidate.row_number;
+    DELETE FROM pawl_bulk.input i WHERE NOT o.track_row_data AND i.operation = o.operation AND i.row_number = _invalidate.row_number;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._invalidate(pawl_bulk.operations, bigint, jsonb) IS 'internal: the validation record of a row that could not be validated';
+
+CREATE FUNCTION pawl_bulk._validate_block(o pawl_bulk.operations, batch integer, patient boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
     d pawl_bulk.definitions;
-    r record;
-    fine record;
-    errors jsonb[];
-    now_at timestamptz;
     block record;
+    did bigint;
 BEGIN
     block := pawl_bulk._take_unvalidated(o.operation, batch);
     IF block.first_row IS NULL THEN
         RETURN 0;
     END IF;
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
-    r := pawl_bulk._read_rows(o, block.first_row, block.last_row);
-    IF r.numbers IS NULL THEN
-        PERFORM pawl_bulk._end_unvalidated(o.operation, block.first_row);
-        RETURN 1;
-    END IF;
-    IF array_remove(r.problems, NULL) = '{}' THEN
-        errors := pawl_bulk._row_errors(d, o, r.numbers, r.datas);
-    ELSE
-        SELECT array_agg(u.n) AS numbers, array_agg(u.data) AS datas INTO fine FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem) WHERE u.problem IS NULL;
-        errors := pawl_bulk._row_errors(d, o, fine.numbers, fine.datas)
-            || ARRAY(SELECT jsonb_build_object('row_number', u.n, 'code', 'malformed', 'message', u.problem) FROM unnest(r.numbers, r.problems) u(n, problem) WHERE u.problem IS NOT NULL);
-    END IF;
-    now_at := clock_timestamp();
-    IF errors = '{}' THEN
-        INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, created_at)
-        SELECT o.operation, u.n, 'Completed', u.data ->> d.row_id, now_at FROM unnest(r.numbers, r.datas) u(n, data);
-    ELSE
-        INSERT INTO pawl_bulk.validations (operation, row_number, state, row_id, errors, raw, created_at)
-        SELECT o.operation, u.n, CASE WHEN e.errors IS NULL THEN 'Completed' ELSE 'Failed' END, u.data ->> d.row_id, e.errors,
-               CASE WHEN u.problem IS NOT NULL THEN (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = u.n) END, now_at
-          FROM unnest(r.numbers, r.datas, r.problems) u(n, data, problem)
-          LEFT JOIN (SELECT (x.e ->> 'row_number')::bigint AS n, jsonb_agg(x.e - 'row_number' - 'answer' ORDER BY x.k) AS errors
-                       FROM unnest(errors) WITH ORDINALITY x(e, k) GROUP BY 1) e ON e.n = u.n
-         ORDER BY u.n;
-        IF NOT o.track_row_data THEN
-            DELETE FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number IN (SELECT (x.e ->> 'row_number')::bigint FROM unnest(errors) x(e));
-        END IF;
-    END IF;
+    did := pawl_bulk._validate_rows(d, o, block.first_row, block.last_row, patient);
     PERFORM pawl_bulk._end_unvalidated(o.operation, block.first_row);
-    RETURN cardinality(r.numbers);
+    RETURN greatest(did, 1);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validate_block(pawl_bulk.operations, integer) IS 'internal: writes the validation records of the next block; returns how many, 0: there is none that nobody works on';
+COMMENT ON FUNCTION pawl_bulk._validate_block(pawl_bulk.operations, integer, boolean) IS 'internal: writes the validation records of the next block; returns how many, 0: there is none that nobody works on';
 
 -- Beside the session that has the operation. Nobody moves or pauses it meanwhile: for that he needs the lock that is held here.
 CREATE FUNCTION pawl_bulk._help_to_validate(batch integer) RETURNS bigint
@@ -280,11 +327,24 @@ BEGIN
     END IF;
     FOR candidate IN SELECT x.operation FROM pawl_bulk.operations x
                       WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}') AND x.status = 'Validating' AND x.paused_at IS NULL
+                        AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation)
                       ORDER BY x.priority DESC, x.operation LOOP
         CONTINUE WHEN NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate));
         SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
         CONTINUE WHEN NOT FOUND;
-        did := pawl_bulk._validate_block(o, batch);
+        BEGIN
+            did := pawl_bulk._validate_block(o, batch, true);
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
+            -- pawl_bulk.advance sees to it from now on
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            PERFORM pawl_bulk._trouble(candidate, SQLSTATE, SQLERRM);
+            IF SQLSTATE = '57014' THEN
+                RETURN 0;
+            END IF;
+            CONTINUE;
+        END;
         IF did > 0 THEN
             RETURN did;
         END IF;

@@ -24,10 +24,13 @@ BEGIN
     ELSIF jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND lines[1] ^@ convert_from('\xefbbbf', 'UTF8') THEN
+        lines[1] := substr(lines[1], length(convert_from('\xefbbbf', 'UTF8')) + 1);
+    END IF;
     IF format = 'csv' AND columns IS NULL AND lines IS NOT NULL THEN
         columns := ARRAY(SELECT coalesce(dialect -> 'map' ->> f, f) FROM unnest(pawl_bulk.csv_fields(lines[1], delimiter, quote)) WITH ORDINALITY h(f, n) ORDER BY n);
     END IF;
-    metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'));
+    metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'), true);
     SELECT array_agg(x.n) AS numbers, array_agg(x.data) AS datas,
            array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is no JSON object'
                           ELSE pawl_bulk.csv_problem(x.line, columns, delimiter, quote) END) AS problems INTO given

@@ -13,7 +13,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot go on';
 
-CREATE FUNCTION pawl_bulk._pick_up(o pawl_bulk.operations) RETURNS bigint
+CREATE FUNCTION pawl_bulk._pick_up(o pawl_bulk.operations, patient boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -32,9 +32,9 @@ BEGIN
         RETURN 1;
     END IF;
     UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = o.operation;
-    errors := pawl_bulk._metadata_errors(d, o.metadata)
+    errors := pawl_bulk._metadata_errors(d, o.metadata, patient)
         || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v) FROM unnest(d.row_validators) v
-                  WHERE to_regprocedure(v || '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
+                  WHERE pawl_bulk._function(v, '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
     IF errors <> '{}' THEN
         PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
     ELSE
@@ -43,7 +43,7 @@ BEGIN
     RETURN 1;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations) IS 'internal: begins an operation, or a retry of one';
+COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations, boolean) IS 'internal: begins an operation, or a retry of one';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
 CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RETURNS bigint
@@ -127,7 +127,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows all have their outcome';
 
-CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer) RETURNS bigint
+CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, trouble pawl_bulk.troubles) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -135,6 +135,9 @@ AS $function$
 DECLARE
     did bigint;
     rows bigint;
+    patient constant boolean := coalesce(trouble.failures < 5, true);
+    -- what lacked time or memory gets a tenth of the rows, and a tenth of that, until one is alone
+    size constant integer := CASE WHEN trouble.sqlstate ~ '^5[37]' THEN greatest(batch / power(10, least(trouble.failures, 7)), 1) ELSE batch END;
 BEGIN
     IF o.status = 'Running' THEN
         did := CASE WHEN o.paused_at IS NULL THEN pawl_bulk._open_rows(o, batch) ELSE 0 END;
@@ -148,14 +151,15 @@ BEGIN
         PERFORM pawl_bulk._fail(o.operation, 'the input was never completed', 'Definition missing');
         RETURN 1;
     ELSIF o.status IN ('Pending', 'Retrying') THEN
-        RETURN pawl_bulk._pick_up(o);
+        RETURN pawl_bulk._pick_up(o, patient);
     END IF;
     PERFORM pawl_bulk._lay_unvalidated(o.operation);
     did := 0;
     LOOP
-        rows := pawl_bulk._validate_block(o, batch - did::integer);
+        rows := pawl_bulk._validate_block(o, least(size, batch - did::integer), patient);
         did := did + rows;
-        EXIT WHEN rows = 0 OR did >= batch;
+        -- of rows that run out of time it is to be known which one did
+        EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate = '57014';
     END LOOP;
     -- blocks that others work on are theirs: the operation goes on when they are done
     IF did = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
@@ -169,7 +173,58 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer) IS 'internal: the next thing to do for an operation; returns how much was done';
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles) IS 'internal: the next thing to do for an operation; returns how much was done';
+
+-- Null: another session has it.
+CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    trouble pawl_bulk.troubles;
+    did bigint;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
+       FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT t.* INTO trouble FROM pawl_bulk.troubles t WHERE t.operation = candidate;
+    did := pawl_bulk._advance_one(o, batch, trouble);
+    IF trouble.operation IS NOT NULL THEN
+        PERFORM pawl_bulk._ease(candidate);
+    END IF;
+    -- others validate: they are done soon
+    RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
+
+-- After a rollback: a row that was alone, and ran out of time once more, is not tried again.
+CREATE FUNCTION pawl_bulk._met(candidate uuid, state text, message text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    block record;
+BEGIN
+    IF pawl_bulk._trouble(candidate, state, message) > 5 AND state = '57014' THEN
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            block := pawl_bulk._take_unvalidated(candidate, 1);
+            PERFORM pawl_bulk._invalidate(o, block.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) WHERE block.first_row IS NOT NULL;
+            PERFORM pawl_bulk._end_unvalidated(candidate, block.first_row);
+            PERFORM pawl_bulk._ease(candidate);
+        END IF;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text) IS 'internal: an error that an operation was moved on with';
 
 CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -181,26 +236,55 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     candidate uuid;
+    candidates uuid[];
     did bigint;
-    o pawl_bulk.operations;
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 1000000 THEN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 1000000');
     END IF;
-    done := 0;
-    FOR candidate IN SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
-                      ORDER BY x.priority DESC, x.operation LOOP
-        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
-           FOR NO KEY UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND;
-        did := pawl_bulk._advance_one(o, batch);
-        done := done + did;
-        IF did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN
-            next_at := clock_timestamp() + interval '50 ms';
-        END IF;
-        EXIT WHEN done >= batch;
+    candidates := ARRAY(SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
+                           AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation AND t.again_at > clock_timestamp())
+                         ORDER BY x.priority DESC, x.operation);
+    -- all of them together; where one raises an error, each in a subtransaction of its own
+    FOR attempt IN 1 .. 2 LOOP
+        done := 0;
+        next_at := NULL;
+        BEGIN
+            FOREACH candidate IN ARRAY candidates LOOP
+                IF attempt = 1 THEN
+                    did := pawl_bulk._advance_candidate(candidate, batch);
+                ELSE
+                    BEGIN
+                        did := pawl_bulk._advance_candidate(candidate, batch);
+                    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+                        IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                            RAISE;
+                        END IF;
+                        PERFORM pawl_bulk._met(candidate, SQLSTATE, SQLERRM);
+                        did := 0;
+                    END;
+                END IF;
+                done := done + greatest(did, 0);
+                IF did = -1 THEN
+                    next_at := clock_timestamp() + interval '50 ms';
+                END IF;
+                EXIT WHEN done >= batch;
+            END LOOP;
+            EXIT;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            ELSIF SQLSTATE = '57014' THEN
+                -- the time of this call is over: what it did is undone, and the others have the next one
+                done := 0;
+                next_at := clock_timestamp();
+                PERFORM pawl_bulk._met(candidate, SQLSTATE, SQLERRM);
+                EXIT;
+            END IF;
+        END;
     END LOOP;
+    next_at := least(next_at, (SELECT min(t.again_at) FROM pawl_bulk.troubles t WHERE t.again_at > clock_timestamp()));
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
-'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again';
+'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again. A row whose validation raises an error fails with it; an operation that cannot be moved on is in pawl_bulk.troubles, waits 1 s, 2 s, 4 s ... at most a minute, and stops no other. Set statement_timeout where validators may run for long: a call that it ends returns, and rows that need it alone fail';

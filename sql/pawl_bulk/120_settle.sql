@@ -1,5 +1,15 @@
 -- How executions and checks end, whoever made them: workers report, SQL handlers answer. Set-based.
 
+-- In seconds, which do not overflow as intervals do; a year is enough.
+CREATE FUNCTION pawl_bulk._backoff(s pawl_bulk.steps, tries integer) RETURNS interval
+LANGUAGE sql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT make_interval(secs => least(least(extract(epoch FROM s.backoff_base)::double precision * power(2, least(tries, 40)), extract(epoch FROM s.backoff_cap)::double precision)
+                                       * (1 + random() * s.backoff_jitter), 31536000))
+$function$;
+COMMENT ON FUNCTION pawl_bulk._backoff(pawl_bulk.steps, integer) IS 'internal: how long work waits after this many tries that failed';
+
 -- outcomes: ok and fail of start work; done, pending and failed of a check. The work of these records is locked by the caller.
 CREATE FUNCTION pawl_bulk._settle(operations uuid[], row_numbers bigint[], step_indexes integer[], outcomes text[], messages text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -26,7 +36,7 @@ BEGIN
     IF 'fail' = ANY (outcomes) THEN
         UPDATE pawl_bulk.work w
            SET state = 'ready',
-               due = now_at + least(s.backoff_base * power(2, least(r.tries + 1, 40)), s.backoff_cap) * (1 + random() * s.backoff_jitter)
+               due = now_at + pawl_bulk._backoff(s, r.tries + 1)
           FROM unnest(operations, row_numbers, step_indexes, outcomes) u(operation, row_number, step_index, outcome)
           JOIN pawl_bulk.records r ON r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index
           JOIN pawl_bulk.operations o ON o.operation = u.operation
@@ -66,6 +76,28 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._settle(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';
 
+CREATE FUNCTION pawl_bulk._end_late(operations uuid[], rows bigint[], steps integer[], now_at timestamptz) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    ended bigint;
+BEGIN
+    UPDATE pawl_bulk.records r
+       SET state = 'TimedOut', error_type = 'Timeout', completed_at = now_at,
+           error_message = CASE r.state WHEN 'Running' THEN 'the run limit is over' ELSE 'nothing came within the timeout' END
+      FROM unnest(operations, rows, steps) u(operation, row_number, step_index)
+     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state IN ('Running', 'WaitingForCompletion');
+    GET DIAGNOSTICS ended = ROW_COUNT;
+    RETURN ended;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._end_late(uuid[], bigint[], integer[], timestamptz) IS 'internal: times records out; returns how many';
+
 -- Records whose time is over. A check that is due, or being made, is waited for a little: the last one is made at the deadline.
 CREATE FUNCTION pawl_bulk.time_out(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -90,12 +122,24 @@ BEGIN
                AND NOT (w.kind = 'check' AND w.deadline_at > now_at - interval '5 s'
                         AND (w.state = 'leased' AND w.lease_until > now_at OR w.state <> 'leased' AND (w.due IS NULL OR w.due <= w.deadline_at)))
              ORDER BY w.deadline_at LIMIT batch FOR UPDATE SKIP LOCKED) l;
-    UPDATE pawl_bulk.records r
-       SET state = 'TimedOut', error_type = 'Timeout', completed_at = now_at,
-           error_message = CASE r.state WHEN 'Running' THEN 'the run limit is over' ELSE 'nothing came within the timeout' END
-      FROM unnest(late.operations, late.rows, late.steps) u(operation, row_number, step_index)
-     WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state IN ('Running', 'WaitingForCompletion');
-    GET DIAGNOSTICS done = ROW_COUNT;
+    BEGIN
+        done := coalesce(pawl_bulk._end_late(late.operations, late.rows, late.steps, now_at), 0);
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        -- row by row; one that cannot be timed out is left for a minute
+        done := 0;
+        FOR k IN 1 .. cardinality(late.rows) LOOP
+            BEGIN
+                done := done + pawl_bulk._end_late(late.operations[k:k], late.rows[k:k], late.steps[k:k], now_at);
+            EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+                IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                    RAISE;
+                END IF;
+                RAISE WARNING 'row % of operation % cannot be timed out: %', late.rows[k], late.operations[k], SQLERRM;
+                UPDATE pawl_bulk.work w SET deadline_at = now_at + interval '1 min'
+                 WHERE w.operation = late.operations[k] AND w.row_number = late.rows[k] AND w.step_index = late.steps[k];
+            END;
+        END LOOP;
+    END;
     SELECT greatest(min(w.deadline_at), now_at + interval '1 s') INTO next_at FROM pawl_bulk.work w WHERE w.deadline_at IS NOT NULL;
 END
 $function$;

@@ -77,6 +77,72 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk.claim(text, text, integer, interval) IS
 'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker). Without a queue: of all of them, but not what SQL functions do. traceparent, tracestate: of the trace in which the operation was asked for. 22023: the queue is sql:; 22004: no name';
 
+CREATE FUNCTION pawl_bulk._bigint(value text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$ SELECT CASE WHEN value ~ '^-?[0-9]{1,18}$' THEN value::bigint END $function$;
+COMMENT ON FUNCTION pawl_bulk._bigint(text) IS 'internal: a number; null: it is none';
+
+CREATE FUNCTION pawl_bulk._uuid(value text) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$ SELECT CASE WHEN value ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$' THEN value::uuid END $function$;
+COMMENT ON FUNCTION pawl_bulk._uuid(text) IS 'internal: a uuid; null: it is none';
+
+CREATE FUNCTION pawl_bulk._is_result(e jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(jsonb_typeof(e) = 'object' AND pawl_bulk._uuid(e ->> 'operation') IS NOT NULL AND pawl_bulk._bigint(e ->> 'row_number') IS NOT NULL
+                    AND pawl_bulk._bigint(e ->> 'step_index') BETWEEN 0 AND 2147483647 AND (e ->> 'token' IS NULL OR pawl_bulk._bigint(e ->> 'token') IS NOT NULL)
+                    AND e ->> 'result' = ANY ('{ok,fail,done,pending,failed}'), false)
+$function$;
+COMMENT ON FUNCTION pawl_bulk._is_result(jsonb) IS 'internal: a result that can be looked at';
+
+CREATE FUNCTION pawl_bulk._results(results jsonb) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
+LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+    -- what nearly every report is: all of them can be read
+    BEGIN
+        IF jsonb_array_length(results) = (SELECT count(*) FROM jsonb_to_recordset(results) y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
+                                           WHERE y.operation IS NOT NULL AND y.row_number IS NOT NULL AND y.step_index IS NOT NULL AND y.result = ANY ('{ok,fail,done,pending,failed}')) THEN
+            RETURN QUERY SELECT y.* FROM jsonb_to_recordset(results) y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text);
+            RETURN;
+        END IF;
+    EXCEPTION WHEN data_exception THEN
+        NULL;
+    END;
+    RETURN QUERY SELECT y.* FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(e), '[]') FROM jsonb_array_elements(results) e WHERE pawl_bulk._is_result(e)))
+                        y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._results(jsonb) IS 'internal: the results that can be looked at';
+
+CREATE FUNCTION pawl_bulk._settle_each(operations uuid[], rows bigint[], steps integer[], results text[], messages text[], problems text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    FOR k IN 1 .. cardinality(rows) LOOP
+        CONTINUE WHEN problems[k] IS NOT NULL;
+        BEGIN
+            PERFORM pawl_bulk._settle(operations[k:k], rows[k:k], steps[k:k], results[k:k], messages[k:k]);
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            problems[k] := SQLSTATE || ': ' || SQLERRM;
+        END;
+    END LOOP;
+    RETURN problems;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._settle_each(uuid[], bigint[], integer[], text[], text[], text[]) IS 'internal: settles rows one by one; returns what is wrong with each';
+
 CREATE FUNCTION pawl_bulk.report(results jsonb, worker text) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -101,13 +167,14 @@ BEGIN
     END IF;
     SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
            array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages
-      INTO said FROM (SELECT * FROM jsonb_to_recordset(report.results) y(operation uuid, row_number bigint, step_index integer, token bigint, result text, message text)
-                       ORDER BY y.operation, y.row_number, y.step_index) x;
+      INTO said FROM (SELECT * FROM pawl_bulk._results(report.results) y ORDER BY y.operation, y.row_number, y.step_index) x;
+    -- each is judged alone: one that is none leaves the others alone
+    RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'), pawl_bulk._bigint(e ->> 'step_index')::integer, false,
+                        '22023: a result names operation, row_number, step_index, token and result; result is ok or fail of a start, done, pending or failed of a check'
+                   FROM jsonb_array_elements(report.results) e
+                  WHERE jsonb_array_length(report.results) > coalesce(cardinality(said.operations), 0) AND NOT pawl_bulk._is_result(e);
     IF said.operations IS NULL THEN
         RETURN;
-    ELSIF array_position(said.operations, NULL) IS NOT NULL OR array_position(said.rows, NULL) IS NOT NULL OR array_position(said.steps, NULL) IS NOT NULL
-          OR NOT said.results <@ '{ok,fail,done,pending,failed}' OR array_position(said.results, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', 'a result names operation, row_number, step_index, token and result', 'result is ok or fail of a start, done, pending or failed of a check.');
     END IF;
     PERFORM pawl_bulk._hold(said.operations);
     PERFORM set_config('pawl.processor', report.worker, true);
@@ -137,6 +204,12 @@ BEGIN
             IF look = 3 THEN
                 RAISE;
             END IF;
+        WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            problems := pawl_bulk._settle_each(said.operations, said.rows, said.steps, said.results, said.messages, problems);
+            EXIT;
         END;
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);

@@ -139,7 +139,7 @@ DECLARE
 BEGIN
     IF called IS NULL OR row_numbers = '{}' THEN
         RETURN;
-    ELSIF to_regprocedure(called || '(uuid,jsonb,bigint[],jsonb[])') IS NULL THEN
+    ELSIF pawl_bulk._function(called, '(uuid,jsonb,bigint[],jsonb[])') IS NULL THEN
         -- a function that is not there is the failure of all rows, not a reason to stand still
         numbers := row_numbers;
         answers := array_fill('failed'::text, ARRAY[cardinality(numbers)]);
@@ -250,6 +250,51 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._run_picked(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS 'internal: runs the SQL function of a step over the rows that were picked';
 
+-- What cannot be run is run in tenths, until it is one row: that fails with the error. Null: that cannot be done either.
+CREATE FUNCTION pawl_bulk._run_guarded(o pawl_bulk.operations, batch integer, step_index integer, kind text, numbers bigint[], first_row bigint, last_row bigint) RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    size integer := coalesce(cardinality(numbers), batch);
+    problem text;
+    s pawl_bulk.steps;
+BEGIN
+    LOOP
+        BEGIN
+            RETURN pawl_bulk._run_picked(o, size, step_index, kind, numbers[:size], first_row, last_row);
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            problem := SQLERRM;
+        END;
+        EXIT WHEN size <= 1;
+        size := greatest(size / 10, 1);
+    END LOOP;
+    BEGIN
+        SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = greatest(_run_guarded.step_index, 0);
+        IF kind = 'rows' THEN
+            numbers := pawl_bulk._begin_block(o.operation, first_row, last_row, 1);
+        ELSIF kind = 'start' THEN
+            PERFORM pawl_bulk._begin_rows(s, o.operation, numbers[:1]);
+        END IF;
+        UPDATE pawl_bulk.records r SET state = 'Failed', error_type = s.error_type, error_message = problem, completed_at = clock_timestamp()
+         WHERE r.operation = o.operation AND r.row_number = numbers[1] AND r.step_index = s.step_index AND r.state IN ('Running', 'WaitingForCompletion');
+        RETURN 1;
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        RAISE WARNING 'rows of operation % cannot be run: %', o.operation, problem;
+        RETURN NULL;
+    END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._run_guarded(pawl_bulk.operations, integer, integer, text, bigint[], bigint, bigint) IS 'internal: runs what was picked, or as much of it as can be; returns how many rows';
+
 -- The next rows of any operation. An operation that is just being stopped is left alone: the lock of an operation comes before those of its work.
 CREATE FUNCTION pawl_bulk._find_rows(batch integer, locked boolean, INOUT passed uuid[], OUT operation uuid, OUT size integer, OUT step_index integer, OUT kind text, OUT numbers bigint[],
     OUT first_row bigint, OUT last_row bigint)
@@ -296,6 +341,7 @@ DECLARE
     o pawl_bulk.operations;
     picked record;
     passed uuid[] := '{}';
+    did integer;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND 100000 THEN
@@ -308,7 +354,18 @@ BEGIN
         EXIT WHEN picked.operation IS NULL;
         passed := picked.passed;
         SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = picked.operation;
-        done := done + pawl_bulk._run_picked(o, picked.size, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
+        BEGIN
+            did := pawl_bulk._run_guarded(o, picked.size, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
+        EXCEPTION WHEN OTHERS THEN
+            -- it may be gone the next time; the other operations have their turn now
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            RAISE WARNING 'rows of operation % cannot be run: %', picked.operation, SQLERRM;
+            did := NULL;
+        END;
+        passed := CASE WHEN did IS NULL THEN passed || o.operation ELSE passed END;
+        done := done + coalesce(did, 0);
         -- a rest that is small is not worth the statements
         EXIT WHEN done > batch / 2;
     END LOOP;

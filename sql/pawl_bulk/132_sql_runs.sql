@@ -75,7 +75,11 @@ BEGIN
         left_over := pawl_bulk._rows_of_run(r);
         IF left_over.numbers IS NOT NULL OR left_over.last_row IS NOT NULL THEN
             SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = r.operation;
-            did := pawl_bulk._run_picked(o, r.size, r.step_index, r.kind, left_over.numbers, r.first_row, left_over.last_row);
+            did := pawl_bulk._run_guarded(o, r.size, r.step_index, r.kind, left_over.numbers, r.first_row, left_over.last_row);
+            IF did IS NULL THEN
+                UPDATE pawl_bulk.sql_runs x SET lost_at = clock_timestamp(), again_at = clock_timestamp() + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
+                RETURN 0;
+            END IF;
         END IF;
     END IF;
     DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = r.operation AND x.run = r.run;
@@ -116,6 +120,38 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._count_loss(pawl_bulk.sql_runs, bigint) IS 'internal: a row that was alone in a run that was lost';
 
+CREATE FUNCTION pawl_bulk._bury(r pawl_bulk.sql_runs, now_at timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    left_over record;
+    through bigint;
+BEGIN
+    PERFORM pawl_bulk._hold(ARRAY[r.operation]);
+    left_over := pawl_bulk._rows_of_run(r);
+    through := coalesce(left_over.numbers[cardinality(left_over.numbers)], left_over.last_row);
+    IF r.kind = 'rows' THEN
+        SELECT v.row_number INTO through FROM pawl_bulk.validations v
+         WHERE v.operation = r.operation AND v.row_number BETWEEN r.first_row AND left_over.last_row ORDER BY v.row_number OFFSET r.size - 1 LIMIT 1;
+        through := coalesce(through, left_over.last_row);
+    END IF;
+    IF through IS NOT NULL AND coalesce(cardinality(left_over.numbers), r.size) > 1 THEN
+        UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 s', last_row = through, size = greatest(x.size / 10, 1)
+         WHERE x.operation = r.operation AND x.run = r.run;
+        RETURN;
+    END IF;
+    IF r.kind = 'rows' AND through IS NOT NULL THEN
+        left_over.numbers := pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1);
+    END IF;
+    PERFORM pawl_bulk._count_loss(r, n) FROM unnest(left_over.numbers) n;
+    DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = r.operation AND x.run = r.run;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._bury(pawl_bulk.sql_runs, timestamptz) IS 'internal: divides a run that was lost, or counts the loss against the row that was alone in it';
+
 -- Runs that were lost. own: this session has none under way, so all of its name are.
 CREATE FUNCTION pawl_bulk._bury_runs(own boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -129,33 +165,23 @@ AS $function$
 DECLARE
     now_at constant timestamptz := clock_timestamp();
     r pawl_bulk.sql_runs;
-    left_over record;
-    through bigint;
     buried integer := 0;
 BEGIN
     FOR r IN SELECT x.* FROM pawl_bulk.sql_runs x
               WHERE x.lost_at IS NULL AND (x.lease_until <= now_at OR own AND x.session = pg_backend_pid())
               ORDER BY x.operation, x.run LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
         CONTINUE WHEN NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(r.operation));
-        PERFORM pawl_bulk._hold(ARRAY[r.operation]);
-        left_over := pawl_bulk._rows_of_run(r);
+        BEGIN
+            PERFORM pawl_bulk._bury(r, now_at);
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+            -- its rows are left for a minute, and the other runs are seen to
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            RAISE WARNING 'a lost run of operation % cannot be seen to: %', r.operation, SQLERRM;
+            UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
+        END;
         buried := buried + 1;
-        through := coalesce(left_over.numbers[cardinality(left_over.numbers)], left_over.last_row);
-        IF r.kind = 'rows' THEN
-            SELECT v.row_number INTO through FROM pawl_bulk.validations v
-             WHERE v.operation = r.operation AND v.row_number BETWEEN r.first_row AND left_over.last_row ORDER BY v.row_number OFFSET r.size - 1 LIMIT 1;
-            through := coalesce(through, left_over.last_row);
-        END IF;
-        IF through IS NOT NULL AND coalesce(cardinality(left_over.numbers), r.size) > 1 THEN
-            UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 s', last_row = through, size = greatest(x.size / 10, 1)
-             WHERE x.operation = r.operation AND x.run = r.run;
-            CONTINUE;
-        END IF;
-        IF r.kind = 'rows' AND through IS NOT NULL THEN
-            left_over.numbers := pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1);
-        END IF;
-        PERFORM pawl_bulk._count_loss(r, n) FROM unnest(left_over.numbers) n;
-        DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = r.operation AND x.run = r.run;
     END LOOP;
     -- the ends of those that were divided: nothing of them waits any more
     DELETE FROM pawl_bulk.sql_runs x
@@ -196,10 +222,10 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             did := pawl_bulk._run_begun(run);
-        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+        EXCEPTION WHEN OTHERS THEN
             -- no failure of the rows': they are tried again at once
             failures := failures + 1;
-            IF failures > 5 THEN
+            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             did := NULL;

@@ -79,6 +79,9 @@ AS $function$
     SELECT o.operation, 'counters', format('recount %s', c) FROM pawl_bulk.operations o CROSS JOIN LATERAL pawl_bulk.recount(o.operation) c
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND c.differs
     UNION ALL
+    SELECT t.operation, 'cannot be moved on', format('%s times, %s: %s', t.failures, t.sqlstate, t.message) FROM pawl_bulk.troubles t
+     WHERE (verify.operation IS NULL OR t.operation = verify.operation) AND t.failures >= 5
+    UNION ALL
     SELECT r.operation, 'active record without work', format('row %s step %s %s', r.row_number, r.step_index, r.state) FROM pawl_bulk.records r
      WHERE (verify.operation IS NULL OR r.operation = verify.operation) AND r.state IN ('Pending', 'Running', 'WaitingForCompletion')
        AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = r.operation AND w.row_number = r.row_number AND w.step_index = r.step_index)

@@ -17,7 +17,7 @@ COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS 'internal:
 
 -- Calls the function of a notice; what went wrong, or null. Who runs this may do more than who may write operations, so the function belongs to
 -- somebody whose handlers are run as well, and who submitted the operation might have called it himself.
-CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices) RETURNS text
+CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices, patient boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -36,14 +36,14 @@ BEGIN
     END IF;
     EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
     RETURN NULL;
-EXCEPTION WHEN OTHERS THEN
-    IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' OR SQLSTATE LIKE '53%' THEN
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
         RAISE;
     END IF;
     RETURN SQLERRM;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices) IS 'internal: calls the function of a notice; returns the problem';
+COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS 'internal: calls the function of a notice; returns the problem. patient: an error that may be gone the next time is raised';
 
 CREATE FUNCTION pawl_bulk.run_sql_notices(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -63,7 +63,7 @@ BEGIN
     -- all in this transaction, so nobody waits for the lease
     taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
-        PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n));
+        PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n, false));
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
     done := cardinality(taken);
@@ -98,7 +98,7 @@ BEGIN
      WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.fence = n.fence AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
     IF held.notice IS NOT NULL THEN
         PERFORM set_config('pawl.processor', caller, true);
-        PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held));
+        PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held, true));
     END IF;
     PERFORM set_config('pawl.processor', caller, true);
     RETURN held.notice IS NOT NULL;
@@ -130,10 +130,10 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             went := pawl_bulk._deliver_taken(n);
-        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+        EXCEPTION WHEN OTHERS THEN
             -- no failure of the notice's: it is tried again at once
             failures := failures + 1;
-            IF failures > 5 THEN
+            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             went := NULL;

@@ -80,15 +80,80 @@ $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
 'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', ...) takes steps as well. PW004: nobody is named';
 
--- Seconds, or a date as HTTP writes it.
+-- Seconds, or a date as HTTP or ISO 8601 writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval
-LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO, DMY'
 AS $function$
-    SELECT CASE WHEN asked #>> '{}' ~ '^[0-9]+(\.[0-9]+)?$' THEN make_interval(secs => least((asked #>> '{}')::double precision, 3e9))
-                ELSE greatest((asked #>> '{}')::timestamptz - now(), '0') END
+DECLARE
+    said text := asked #>> '{}';
+BEGIN
+    IF said ~ '^[0-9]{1,20}(\.[0-9]{1,20})?$' THEN
+        RETURN make_interval(secs => least(said::double precision, 3e9));
+    END IF;
+    IF said !~ '^([0-9]{4}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]{2,8},? )' THEN
+        RETURN NULL;
+    END IF;
+    RETURN least(greatest(said::timestamptz - now(), '0'), '3000000000 s');
+EXCEPTION WHEN data_exception THEN
+    RETURN NULL;
+END
 $function$;
-COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0';
+COMMENT ON FUNCTION pawl_dag._retry_after(jsonb) IS 'internal: a wait that was asked for, in seconds or as a date; one that is past is 0; null: it is neither';
+
+-- An element of a report as it was read. problem: what is wrong with its form; null: nothing. place: of the step's row, once it is locked.
+CREATE TYPE pawl_dag._reported AS (n integer, task uuid, step uuid, fence bigint, failed boolean, result jsonb, error jsonb, permanent boolean, wait interval,
+    problem text, place tid);
+COMMENT ON TYPE pawl_dag._reported IS 'internal: an element of a report';
+
+CREATE FUNCTION pawl_dag._read_reports(results jsonb) RETURNS pawl_dag._reported[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+AS $function$
+DECLARE
+    uuid_form constant text := '^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\})$';
+BEGIN
+    RETURN (SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.good_fence THEN (r.e ->> 'fence')::bigint END, r.failed,
+                        CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END, r.permanent = 'true', w.wait,
+               CASE WHEN jsonb_typeof(r.e) <> 'object' THEN '22023 an element of a report must be a JSON object'
+                    WHEN r.task IS NULL THEN '22023 task_uuid must be a uuid'
+                    WHEN r.step IS NULL THEN '22023 step_uuid must be a uuid'
+                    WHEN NOT r.good_fence THEN '22023 fence must be the number that the claim returned'
+                    WHEN r.failed AND r.has_result THEN '22023 an element must have a result or an error, not both'
+                    WHEN NOT r.failed AND NOT r.e ? 'result' THEN '22023 an element must have a result or an error'
+                    WHEN r.permanent NOT IN ('true', 'false', 'null') THEN '22023 permanent of an error must be true or false'
+                    WHEN r.asked <> 'null' AND w.wait IS NULL THEN '22023 retry_after of an error must be a number of seconds from 0 on, or a date' END,
+               NULL)::pawl_dag._reported ORDER BY r.n), '{}')
+      FROM (SELECT x.e, x.n::integer, CASE WHEN x.e ->> 'task_uuid' ~* uuid_form THEN (x.e ->> 'task_uuid')::uuid END AS task,
+                   CASE WHEN x.e ->> 'step_uuid' ~* uuid_form THEN (x.e ->> 'step_uuid')::uuid END AS step,
+                   coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS good_fence,
+                   coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed, coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
+                   coalesce(x.e #> '{error,permanent}', 'null')::text AS permanent, coalesce(x.e #> '{error,retry_after}', 'null') AS asked
+              FROM jsonb_array_elements(results) WITH ORDINALITY x(e, n)) r
+     CROSS JOIN LATERAL (SELECT CASE WHEN r.asked <> 'null' THEN pawl_dag._retry_after(r.asked) END AS wait) w);
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._read_reports(jsonb) IS 'internal: the elements of a report, in their order';
+
+-- A row that is locked stays where it is, and the transitions have no guards that could move it.
+CREATE FUNCTION pawl_dag._move_reported(reports pawl_dag._reported[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+BEGIN
+    UPDATE pawl_dag.steps s SET state = 'enqueued_for_orchestration', result = r.result, error = NULL
+      FROM unnest(reports) r WHERE NOT r.failed AND s.ctid = r.place;
+    UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration', error = r.error, permanent = r.permanent, backoff_request = r.wait
+      FROM unnest(reports) r WHERE r.failed AND s.ctid = r.place;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._move_reported(pawl_dag._reported[]) IS 'internal: stores the results of steps whose rows the caller has locked';
 
 CREATE FUNCTION pawl_dag.report(results jsonb, processor text DEFAULT NULL)
 RETURNS TABLE (task_uuid uuid, step_uuid uuid, ok boolean, state text, problem text)
@@ -102,62 +167,72 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 DECLARE
-    caller text := coalesce(current_setting('pawl.processor', true), '');
-    worker text := coalesce(report.processor, nullif(caller, ''));
-    reports jsonb[];
-    places tid[];
-    states text[];
-    verdicts text[];
-    leases timestamptz[];
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    worker constant text := coalesce(report.processor, nullif(caller, ''));
+    reports pawl_dag._reported[];
+    said text;
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+        PERFORM pawl._raise('22023', 'results must be a JSON array', NULL,
             '[{"task_uuid": "...", "step_uuid": "...", "fence": 1, "result": {...}}, {"task_uuid": "...", "step_uuid": "...", "fence": 1, "error": {"message": "..."}}]');
     END IF;
-    IF worker IS NULL THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''...''');
+    IF coalesce(worker, '') = '' THEN
+        PERFORM pawl._raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
     END IF;
+    reports := pawl_dag._read_reports(results);
+    -- Only steps that this processor has are locked, in the order of their keys; of two results for one step the first is taken.
+    SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, r.fence, r.failed, r.result, r.error, r.permanent, r.wait, r.problem, l.place)::pawl_dag._reported ORDER BY r.n), '{}')
+      INTO reports FROM unnest(reports) r
+      LEFT JOIN (SELECT k.n, s.place
+                   FROM (SELECT DISTINCT ON (x.task, x.step) x.* FROM unnest(reports) x WHERE x.problem IS NULL ORDER BY x.task, x.step, x.n) k
+                  CROSS JOIN LATERAL (SELECT x.ctid AS place FROM pawl_dag.steps x
+                                       WHERE x.task_uuid = k.task AND x.step_uuid = k.step AND x.state = 'in_progress' AND x.fence = k.fence
+                                         AND x.worker_uuid::text = lower(worker) AND x.lease_until > clock_timestamp() FOR NO KEY UPDATE) s) l ON l.n = r.n;
     PERFORM set_config('pawl.processor', worker, true);
-    -- locked in the order of keys; a claim that came later has another fence
-    SELECT array_agg(r.report), array_agg(s.ctid), array_agg(s.state), array_agg(s.lease_until), array_agg(CASE
-               WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
-               WHEN s.fence IS DISTINCT FROM (r.report ->> 'fence')::bigint THEN 'PW005 another has the step, or nobody any more'
-               WHEN s.state <> 'in_progress' THEN 'again'
-               WHEN s.worker_uuid::text IS DISTINCT FROM worker THEN 'PW004 the step belongs to somebody else'
-               WHEN s.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out'
-               WHEN r.report ? 'error' THEN 'enqueued_as_error_for_orchestration' ELSE 'enqueued_for_orchestration' END)
-      INTO reports, places, states, leases, verdicts
-      FROM (SELECT DISTINCT ON (e ->> 'task_uuid', e ->> 'step_uuid') e AS report FROM jsonb_array_elements(results) e
-             ORDER BY e ->> 'task_uuid', e ->> 'step_uuid') r
-      LEFT JOIN LATERAL (SELECT x.ctid, x.* FROM pawl_dag.steps x
-                          WHERE x.task_uuid = (r.report ->> 'task_uuid')::uuid AND x.step_uuid = (r.report ->> 'step_uuid')::uuid FOR NO KEY UPDATE) s ON true;
-    -- a lease may end between the look and the move: that step is lost, and the others are moved all the same
-    FOR look IN 1..3 LOOP
-        BEGIN
-            -- a row that is locked stays where it is, and the arrows have no guards that could move it
-            UPDATE pawl_dag.steps s SET state = v.verdict, result = v.report -> 'result', error = NULL
-              FROM unnest(reports, places, verdicts) v(report, place, verdict)
-             WHERE v.verdict = 'enqueued_for_orchestration' AND s.ctid = v.place;
-            UPDATE pawl_dag.steps s
-               SET state = v.verdict, error = v.report -> 'error', permanent = coalesce((v.report #>> '{error,permanent}')::boolean, false),
-                   backoff_request = pawl_dag._retry_after(v.report #> '{error,retry_after}')
-              FROM unnest(reports, places, verdicts) v(report, place, verdict)
-             WHERE v.verdict = 'enqueued_as_error_for_orchestration' AND s.ctid = v.place;
-            EXIT;
-        EXCEPTION WHEN SQLSTATE 'PW005' THEN
-            IF look = 3 THEN
-                RAISE;
-            END IF;
-            verdicts := ARRAY(SELECT CASE WHEN v.verdict ^@ 'enqueued_' AND v.lease <= clock_timestamp() THEN 'PW005 the lease has run out' ELSE v.verdict END
-                                FROM unnest(verdicts, leases) WITH ORDINALITY v(verdict, lease, n) ORDER BY v.n);
-        END;
-    END LOOP;
+    BEGIN
+        PERFORM pawl_dag._move_reported(reports);
+    EXCEPTION WHEN OTHERS THEN
+        IF pawl.is_transient(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        -- One of them is in the way: its lease has ended since, it contradicts itself, a trigger rejects it. So each alone.
+        FOR i IN 1 .. cardinality(reports) LOOP
+            CONTINUE WHEN reports[i].place IS NULL;
+            BEGIN
+                PERFORM pawl_dag._move_reported(reports[i:i]);
+            EXCEPTION WHEN OTHERS THEN
+                IF pawl.is_transient(SQLSTATE) THEN
+                    RAISE;
+                END IF;
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+                reports[i].problem := SQLSTATE || ' ' || said;
+                reports[i].place := NULL;
+            END;
+        END LOOP;
+    END;
     PERFORM set_config('pawl.processor', caller, true);
-    RETURN QUERY SELECT (v.report ->> 'task_uuid')::uuid, (v.report ->> 'step_uuid')::uuid, g.counts, CASE WHEN g.moved THEN v.verdict ELSE v.state END,
-                        CASE WHEN NOT g.counts THEN v.verdict END
-      FROM unnest(reports, states, verdicts) v(report, state, verdict)
-     CROSS JOIN LATERAL (SELECT v.verdict ^@ 'enqueued_' AS moved, v.verdict ^@ 'enqueued_' OR v.verdict = 'again' AS counts) g;
+    -- By what is stored now, so the second of two equal results is the recorded one.
+    RETURN QUERY
+        SELECT r.task, r.step, v.problem IS NULL, s.state, v.problem
+          FROM unnest(reports) r
+          LEFT JOIN pawl_dag.steps s ON s.task_uuid = r.task AND s.step_uuid = r.step
+         CROSS JOIN LATERAL (SELECT CASE
+                   WHEN r.problem IS NOT NULL THEN r.problem
+                   WHEN r.place IS NOT NULL THEN NULL
+                   WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
+                   WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again, or taken away'
+                   WHEN s.state = 'in_progress' THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'
+                                                          ELSE 'PW004 the step belongs to another processor' END
+                   WHEN CASE WHEN r.failed THEN s.error ELSE s.result END IS DISTINCT FROM CASE WHEN r.failed THEN r.error ELSE r.result END
+                     OR NOT EXISTS (SELECT FROM (
+                            SELECT l.to_state, l.processor FROM pawl_dag.step_transitions_log l
+                             WHERE l.task_uuid = s.task_uuid AND l.step_uuid = s.step_uuid
+                               AND l.to_state = ANY ('{in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration}') ORDER BY l.sort_key DESC LIMIT 1) l
+                             WHERE lower(l.processor) = lower(worker)
+                               AND l.to_state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' ELSE 'enqueued_for_orchestration' END)
+                   THEN 'PW005 this result was not recorded: the processor had lost the step, or had reported another result' END AS problem) v
+         ORDER BY r.n;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"task_uuid", "step_uuid", "fence": as claimed, "result": ...} or {..., "error": {"message", "type", "permanent", "retry_after": seconds or a date}}]. One row a step: ok, the state it is in, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once';
+'a worker''s results, any number at once: [{"task_uuid", "step_uuid", "fence": as claimed, "result": ...} or {..., "error": {"message", "type", "permanent", "retry_after": seconds or a date}}]. One row an element, in their order: ok, the state of the step, or the problem with its SQLSTATE (PW004 not the owner, PW005 the result was not recorded, P0002 unknown, 22023 what is wrong with the element); others are not touched by it. A result that is recorded may be reported again and is ok again. 22023: results is no array; PW004: no processor';

@@ -38,11 +38,12 @@ BEGIN
             SELECT e.from_node AS node, count(*) AS n FROM not_undone u JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.to_node = u.node GROUP BY 1),
         before AS MATERIALIZED (
             SELECT e.to_node AS node, count(*) AS n FROM not_done u JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.from_node = u.node GROUP BY 1)
-    SELECT array_agg(n.node), array_agg(coalesce(CASE WHEN b.node IS NULL THEN p.n ELSE s.n END, 0)::integer), array_agg(b.node IS NOT NULL),
-           array_agg(n.careful)
+    -- an atom counts in the direction of its own intention, an entry or end in that of what comes before it
+    SELECT array_agg(n.node), array_agg(coalesce(CASE WHEN n.turned THEN s.n ELSE p.n END, 0)::integer), array_agg(n.turned), array_agg(n.careful)
       INTO nodes, counts, turned, careful
-      FROM pawl_saga.nodes n LEFT JOIN backward b ON b.node = n.node LEFT JOIN behind s ON s.node = n.node LEFT JOIN before p ON p.node = n.node
-     WHERE n.definition_uuid = f.definition_uuid;
+      FROM (SELECT x.node, x.careful, CASE WHEN x.kind IN ('task', 'retry') THEN coalesce(a.intention IN ('REVERT', 'RETRY'), false) ELSE b.node IS NOT NULL END AS turned
+              FROM pawl_saga.nodes x LEFT JOIN backward b ON b.node = x.node LEFT JOIN atoms a ON a.node = x.node WHERE x.definition_uuid = f.definition_uuid) n
+      LEFT JOIN behind s ON s.node = n.node LEFT JOIN before p ON p.node = n.node;
     UPDATE pawl_saga.junctions j SET blockers = c.n, backward = c.turned
       FROM unnest(nodes, counts, turned) c(node, n, turned)
      WHERE j.flow_uuid = flow AND j.node = c.node AND (j.blockers, j.backward) <> (c.n, c.turned);

@@ -173,6 +173,11 @@ BEGIN
     END IF;
     SELECT n.* INTO asking FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = _decide.node;
     LOOP
+        -- a controller that did not run (it is ignored, or was imported like that) provides no attempt that could be repeated: the next one outside is asked
+        WHILE asking.controller IS NOT NULL
+              AND (SELECT r.state FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = asking.controller) IS DISTINCT FROM 'SUCCESS' LOOP
+            asking.controller := (SELECT n.controller FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = asking.controller);
+        END LOOP;
         IF asking.controller IS NULL THEN
             PERFORM pawl_saga._turn(flow, CASE WHEN f.defer_reverts OR reverting = '{}' THEN NULL ELSE reverting[1] END, 'REVERT');
             RETURN;
@@ -181,7 +186,7 @@ BEGIN
         BEGIN
             answer := pawl_saga._answer(flow, asking.controller, failure);
         EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+            IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;

@@ -127,7 +127,7 @@ DECLARE
 BEGIN
     IF r.intention = 'EXECUTE' AND r.state IN ('PENDING', 'RUNNING') THEN
         PERFORM pawl_saga._try(f.flow_uuid, r.node);
-    ELSIF r.intention = 'EXECUTE' AND r.state = 'RETRYING' THEN
+    ELSIF r.intention IN ('EXECUTE', 'RETRY') AND r.state = 'RETRYING' THEN
         PERFORM pawl_saga._restart(f.flow_uuid, r.node);
     ELSIF r.intention = 'RETRY' AND r.state = 'SUCCESS' THEN
         IF r.due_at IS NULL AND r.controller ? 'backoff' THEN
@@ -142,6 +142,10 @@ BEGIN
         UPDATE pawl_saga.retries x SET state = 'REVERTING', due_at = NULL WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'REVERTING';
         UPDATE pawl_saga.attempts a SET closed_at = clock_timestamp() WHERE a.flow_uuid = r.flow_uuid AND a.node = r.node AND a.closed_at IS NULL;
         UPDATE pawl_saga.retries x SET state = 'REVERTED', value = NULL WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
+    ELSIF r.intention = 'REVERT' AND r.state IN ('RETRYING', 'RUNNING') THEN
+        -- imported in the middle of an attempt: what came of it is unknown, and it is reverted from FAILURE
+        UPDATE pawl_saga.retries x SET state = 'RUNNING' WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node AND x.state <> 'RUNNING';
+        UPDATE pawl_saga.retries x SET state = 'FAILURE', value = NULL, failure = '{"message": "unknown outcome"}' WHERE x.flow_uuid = r.flow_uuid AND x.node = r.node;
     END IF;
 END
 $function$;
@@ -164,7 +168,8 @@ DECLARE
 BEGIN
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
     SELECT x.* INTO n FROM pawl_saga.nodes x WHERE x.definition_uuid = f.definition_uuid AND x.node = _examine.node;
-    IF f.state <> 'RUNNING' OR f.broken THEN
+    -- in SUSPENDING votes are taken and nothing is begun
+    IF f.broken OR f.state <> 'RUNNING' AND NOT (f.state = 'SUSPENDING' AND n.votes) THEN
         RETURN;
     END IF;
     IF n.kind = 'retry' THEN
@@ -179,7 +184,7 @@ BEGIN
         BEGIN
             depth := CASE WHEN n.votes THEN pawl_saga._vote(flow, node) END;
         EXCEPTION WHEN OTHERS THEN
-            IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+            IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
@@ -190,7 +195,7 @@ BEGIN
             PERFORM pawl_saga._ignore(flow, node, depth);
             RETURN;
         END IF;
-        IF n.may_miss THEN
+        IF n.may_miss AND f.state = 'RUNNING' THEN
             SELECT a.parameter INTO missing FROM pawl_saga._arguments(flow, node) a WHERE NOT a.found AND NOT a.optional LIMIT 1;
             IF FOUND THEN
                 PERFORM pawl_saga._break(flow, jsonb_build_object('message', format('nobody provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
@@ -198,7 +203,9 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    IF n.kind = 'retry' THEN
+    IF f.state <> 'RUNNING' THEN
+        RETURN;
+    ELSIF n.kind = 'retry' THEN
         PERFORM pawl_saga._examine_retry(f, r);
     ELSE
         PERFORM pawl_saga._begin_task(t);

@@ -19,6 +19,9 @@ CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     NEW.timeout_at := NULL;
     NEW.wait_until := NULL;
@@ -68,6 +71,9 @@ CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     IF OLD.lease_until <= clock_timestamp() THEN
         NEW.losses := OLD.losses + 1;
@@ -89,6 +95,8 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
     moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[]; moved_failures jsonb[];
     passed_flows uuid[]; passed_nodes integer[];
     undone_flows uuid[]; undone_nodes integer[];
@@ -162,23 +170,27 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
 
--- What a flow whose work is over ends in; null: something can still be done.
+-- What a flow in which nothing is under way comes to; null: it waits for a time or a signal; READY: something can be begun, and was not.
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    waits boolean;
 BEGIN
     IF f.broken THEN
         RETURN 'FAILURE';
     END IF;
-    IF EXISTS (SELECT FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0 AND NOT r.dropped
-                  AND (r.state = 'PENDING' AND r.intention = 'EXECUTE' OR r.intention = 'RETRY' OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE')))
-       OR f.state = 'RUNNING' AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.wait_until IS NOT NULL
-                                             AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE')
-       OR f.state = 'SUSPENDING'
-          AND EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
-                         AND (t.state = 'PENDING' AND t.intention = 'EXECUTE' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) THEN
-        RETURN CASE WHEN f.state = 'SUSPENDING' THEN 'SUSPENDED' END;
+    -- first what is ready: of all that pawl_saga._examine and a claim would begin
+    SELECT bool_and(x.later) INTO waits
+      FROM (SELECT r.due_at IS NOT NULL AND r.intention = 'RETRY' AS later FROM pawl_saga.retries r WHERE r.flow_uuid = f.flow_uuid AND r.blockers = 0 AND NOT r.dropped
+               AND (r.intention = 'EXECUTE' AND r.state IN ('PENDING', 'RUNNING', 'RETRYING') OR r.intention = 'RETRY' AND r.state IN ('SUCCESS', 'RETRYING')
+                    OR r.intention = 'REVERT' AND r.state IN ('SUCCESS', 'FAILURE', 'REVERTING', 'RUNNING', 'RETRYING'))
+            UNION ALL
+            SELECT t.wait_until IS NOT NULL AND t.state = 'PENDING' FROM pawl_saga.tasks t WHERE t.flow_uuid = f.flow_uuid AND t.blockers = 0 AND NOT t.dropped
+               AND (t.intention = 'EXECUTE' AND t.state = 'PENDING' OR t.intention = 'REVERT' AND t.state IN ('SUCCESS', 'FAILURE'))) x;
+    IF waits IS NOT NULL THEN
+        RETURN CASE WHEN f.state = 'SUSPENDING' THEN 'SUSPENDED' WHEN NOT waits THEN 'READY' END;
     END IF;
     IF EXISTS (SELECT FROM pawl_saga.junctions j JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid AND j.node = d.last_node
                 WHERE j.flow_uuid = f.flow_uuid AND NOT j.backward AND j.blockers = 0) THEN
@@ -204,18 +216,30 @@ SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
     f pawl_saga.flows;
+    flow uuid;
     outcome text;
 BEGIN
-    FOR f IN
-        SELECT x.* FROM pawl_saga.flows x WHERE x.flow_uuid = ANY (flows) AND x.state IN ('RUNNING', 'SUSPENDING')
-           AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = x.flow_uuid
-                              AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
-         ORDER BY x.flow_uuid
-    LOOP
-        outcome := pawl_saga._outcome(f);
-        IF outcome IS NOT NULL THEN
-            UPDATE pawl_saga.flows x SET state = outcome WHERE x.flow_uuid = f.flow_uuid;
-        END IF;
+    FOREACH flow IN ARRAY flows LOOP
+        -- the last turn ends the flow, whatever it finds
+        FOR turn IN 1..10 LOOP
+            SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow AND x.state IN ('RUNNING', 'SUSPENDING')
+               AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = x.flow_uuid
+                                  AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))));
+            EXIT WHEN NOT FOUND;
+            outcome := pawl_saga._outcome(f);
+            IF outcome = 'READY' THEN
+                IF turn < 10 THEN
+                    PERFORM pawl_saga._settle(flow);
+                    CONTINUE;
+                END IF;
+                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot go on"}');
+                outcome := 'FAILURE';
+            END IF;
+            IF outcome IS NOT NULL THEN
+                UPDATE pawl_saga.flows x SET state = outcome WHERE x.flow_uuid = flow;
+            END IF;
+            EXIT;
+        END LOOP;
     END LOOP;
 END
 $function$;

@@ -4,6 +4,9 @@ CREATE FUNCTION pawl_saga._flow_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
 BEGIN
     NEW.entered_at := clock_timestamp();
     IF NEW.state = 'RUNNING' AND OLD.state IN ('PENDING', 'SUCCESS', 'FAILURE', 'SUSPENDED') THEN
@@ -55,24 +58,89 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._reset_atoms(uuid) IS 'internal: takes every atom of a flow back to its beginning';
 
--- Failures that were stored and not decided: from an import, or from an answer that could not be had.
+-- Failures that were stored and not decided: from an import, or from an answer that could not be had. One whose atom is to be reverted was
+-- decided if its controller says so, or the flow.
 CREATE FUNCTION pawl_saga._decide_open(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     failed record;
+    asked integer;
+    f pawl_saga.flows;
 BEGIN
     FOR failed IN
-        SELECT a.node, a.failure FROM (SELECT t.node, t.failure FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND t.intention = 'EXECUTE' AND NOT t.dropped
-                                       UNION ALL SELECT r.node, r.failure FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND r.intention = 'EXECUTE' AND NOT r.dropped) a
+        SELECT a.node, a.failure, a.intention
+          FROM (SELECT t.node, t.failure, t.intention FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'FAILURE' AND NOT t.dropped
+                UNION ALL SELECT r.node, r.failure, r.intention FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.state = 'FAILURE' AND NOT r.dropped) a
          ORDER BY a.node
     LOOP
+        IF failed.intention = 'REVERT' THEN
+            SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
+            asked := failed.node;
+            LOOP
+                asked := (SELECT n.controller FROM pawl_saga.nodes n WHERE n.definition_uuid = f.definition_uuid AND n.node = asked);
+                EXIT WHEN asked IS NULL OR (SELECT r.state FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = asked) = 'SUCCESS';
+            END LOOP;
+            CONTINUE WHEN f.undoing OR asked IS NOT NULL AND (SELECT r.intention FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.node = asked) <> 'EXECUTE';
+        END IF;
         PERFORM pawl_saga._decide(flow, failed.node, failed.failure);
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._decide_open(uuid) IS 'internal: decides failures that nobody decided yet';
+COMMENT ON FUNCTION pawl_saga._decide_open(uuid) IS 'internal: decides failures that were not decided yet';
+
+-- What is behind an atom that is to be reverted, or a retry that is to try again, is to be reverted as well. An import, or an altered
+-- definition, may have it otherwise.
+CREATE FUNCTION pawl_saga._close_behind(flow uuid, failures boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    turned integer[];
+    changed bigint;
+    more bigint;
+BEGIN
+    WITH RECURSIVE behind (definition, node) AS (
+        SELECT f.definition_uuid, e.to_node
+          FROM pawl_saga.flows f
+          JOIN (SELECT t.node FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.intention = 'REVERT' AND NOT t.dropped
+                UNION ALL SELECT r.node FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.intention IN ('REVERT', 'RETRY') AND NOT r.dropped) a ON true
+          JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid AND e.from_node = a.node WHERE f.flow_uuid = flow
+        UNION SELECT b.definition, e.to_node FROM behind b JOIN pawl_saga.edges e ON e.definition_uuid = b.definition AND e.from_node = b.node)
+    SELECT array_agg(b.node) INTO turned FROM behind b;
+    UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL
+     WHERE r.flow_uuid = flow AND r.node = ANY (turned) AND r.intention <> 'REVERT' AND (failures OR r.state <> 'FAILURE');
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.node = ANY (turned) AND t.intention <> 'REVERT' AND (failures OR t.state <> 'FAILURE');
+    GET DIAGNOSTICS more = ROW_COUNT;
+    RETURN changed + more > 0;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._close_behind(uuid, boolean) IS
+'internal: turns round what is behind something that is turned round, failures that are to be decided too or not; true: there was something';
+
+-- A retry that was trying again goes on with that when its scope is undone; one that cannot try again leaves the decision to the next one outside.
+CREATE FUNCTION pawl_saga._mend_retries(flow uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    unable integer;
+BEGIN
+    UPDATE pawl_saga.retries r SET intention = 'RETRY' WHERE r.flow_uuid = flow AND r.state = 'RETRYING' AND r.intention IN ('EXECUTE', 'IGNORE') AND NOT r.dropped;
+    FOR unable IN
+        SELECT r.node FROM pawl_saga.retries r
+         WHERE r.flow_uuid = flow AND r.intention = 'RETRY' AND r.state NOT IN ('SUCCESS', 'RETRYING') AND NOT r.dropped ORDER BY r.node
+    LOOP
+        UPDATE pawl_saga.retries r SET intention = CASE r.state WHEN 'IGNORE' THEN 'IGNORE' ELSE 'REVERT' END WHERE r.flow_uuid = flow AND r.node = unable;
+        PERFORM pawl_saga._decide(flow, unable, '{"message": "its retry did not run"}');
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS 'internal: retries whose intention does not fit their state, as an import may have them';
 
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -81,6 +149,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
 BEGIN
     IF NEW.run > OLD.run THEN
@@ -99,9 +168,14 @@ BEGIN
     ELSIF NEW.state = 'SUSPENDING' OR NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._hold(NEW.flow_uuid);
     ELSIF NEW.state = 'RUNNING' THEN
+        PERFORM pawl_saga._mend_retries(NEW.flow_uuid);
+        PERFORM pawl_saga._close_behind(NEW.flow_uuid, false);
         PERFORM pawl_saga._settle(NEW.flow_uuid);
         IF NOT NEW.never_resolve THEN
             PERFORM pawl_saga._decide_open(NEW.flow_uuid);
+            IF pawl_saga._close_behind(NEW.flow_uuid, true) THEN
+                PERFORM pawl_saga._settle(NEW.flow_uuid);
+            END IF;
         END IF;
     END IF;
     IF outermost THEN

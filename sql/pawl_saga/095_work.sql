@@ -222,7 +222,7 @@ BEGIN
         END IF;
     EXCEPTION WHEN OTHERS THEN
         -- what the server asks of everybody is not the task's failure
-        IF SQLSTATE LIKE '40%' OR SQLSTATE LIKE '57P%' THEN
+        IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
         GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
@@ -318,10 +318,10 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             ran := pawl_saga._run_taken_task(work, worker);
-        EXCEPTION WHEN serialization_failure OR deadlock_detected THEN
+        EXCEPTION WHEN OTHERS THEN
             -- no failure of the task's: it is tried again at once
             failures := failures + 1;
-            IF failures > 5 THEN
+            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
             ran := NULL;

@@ -37,6 +37,8 @@ ALTER TABLE pawl.binding
     ADD COLUMN extension name,
     ADD COLUMN events_since timestamptz,
     ADD COLUMN trace_columns name[] NOT NULL DEFAULT '{}',
+    ADD COLUMN locked_after regclass,
+    ADD COLUMN log_fence boolean NOT NULL DEFAULT false,
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (
@@ -100,6 +102,13 @@ CREATE FUNCTION pawl._creating_extension() RETURNS name
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';
 ALTER TABLE pawl.machine ADD COLUMN extension name;
 ALTER TABLE pawl.machine ALTER COLUMN extension SET DEFAULT pawl._creating_extension();
+-- a machine belongs to the role that defined it
+ALTER TABLE pawl.machine DISABLE TRIGGER immutable;
+ALTER TABLE pawl.machine ADD COLUMN owner text NOT NULL DEFAULT CURRENT_USER;
+UPDATE pawl.machine SET owner = defined_by;
+ALTER TABLE pawl.machine ENABLE TRIGGER immutable;
+-- these tables are written by functions alone
+REVOKE INSERT, UPDATE, DELETE ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding FROM pawl_admin;
 SELECT pg_catalog.pg_extension_config_dump('pawl.machine', 'WHERE extension IS NULL');
 SELECT pg_catalog.pg_extension_config_dump('pawl.machine_state', 'WHERE pawl._is_users(machine, version)');
 SELECT pg_catalog.pg_extension_config_dump('pawl.machine_transition', 'WHERE pawl._is_users(machine, version)');
@@ -183,6 +192,8 @@ DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
 DROP FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name);
 DROP FUNCTION pawl._take_log(pawl.binding, name);
 DROP FUNCTION pawl._same_key(text, name[], text, name[]);
+DROP FUNCTION pawl._verify_ends(pawl.binding);
+DROP FUNCTION pawl._verify_log(pawl.binding);
 
 -- @parts
 

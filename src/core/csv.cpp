@@ -42,4 +42,25 @@ std::string_view split_csv(std::string_view record, const CsvDialect& dialect, s
     }
 }
 
+bool ends_quoted(std::string_view line, const CsvDialect& dialect, bool inside) noexcept {
+    if (dialect.quote == '\0') return false;
+    bool begins = !inside;  // of a field: only there a quote opens one
+    for (std::size_t at = 0; at < line.size(); ++at) {
+        const char c = line[at];
+        const char next = at + 1 < line.size() ? line[at + 1] : '\0';
+        if (!inside) {
+            inside = begins && c == dialect.quote;
+            begins = c == dialect.delimiter;
+        } else if (dialect.escape != '\0' && c == dialect.escape && (next == dialect.quote || next == dialect.escape)) {
+            ++at;
+        } else if (c == dialect.quote) {
+            if (next == dialect.quote)
+                ++at;
+            else
+                inside = false;
+        }
+    }
+    return inside;
+}
+
 }  // namespace pawl::core

@@ -17,4 +17,7 @@ struct CsvDialect {
 // twice. Returns what is wrong with the record; empty: nothing.
 std::string_view split_csv(std::string_view record, const CsvDialect& dialect, std::vector<std::string>& fields);
 
+// Whether a record goes on behind this line, in a field that is quoted; inside: it was in one already when the line began.
+bool ends_quoted(std::string_view line, const CsvDialect& dialect, bool inside) noexcept;
+
 }  // namespace pawl::core

@@ -1,5 +1,7 @@
 // Pure C++; throws core::Error. The grammar of Mermaid state diagrams, a statement at a time.
+#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "builder.hpp"
 #include "scanner.hpp"
@@ -200,13 +202,21 @@ void Reader::state_statement() {
         scan_.skip_blanks();
         return declared_state(scan_.expect_name("a state name after 'as'"), text, true);
     }
-    if (scan_.at_statement_end() && scan_.peek() != '{') scan_.fail("'as' and a state name");
+    const std::size_t end = scan_.position();
+    const bool composite = scan_.accept_below("{");
+    scan_.back_to(end);
+    if (!composite && scan_.at_statement_end()) scan_.fail("'as' and a state name");
     declared_state(scan_.as_name(text, where), {}, false);
 }
 
 void Reader::declared_state(const Name& name, std::string_view description, bool described) {
     if (name.pseudo()) scan_.fail("'[*]' cannot be declared as a state", name.where);
     scan_.skip_blanks();
+    if (scan_.accept_below("{")) {
+        const auto composite = build_.mention(name);
+        build_.describe(composite, description);
+        return build_.open(composite, name.where);
+    }
     if (!described && scan_.at_statement_end()) return build_.mention_weakly(name);
     const auto state = build_.mention(name);
     build_.describe(state, description);
@@ -215,7 +225,7 @@ void Reader::declared_state(const Name& name, std::string_view description, bool
         for (const std::string& tag : tags()) build_.tag(state, tag);
     }
     if (scan_.accept(":")) return build_.describe(state, scan_.rest_of_line());
-    if (scan_.accept("{")) return build_.open(state, name.where);
+    if (scan_.accept_below("{")) return build_.open(state, name.where);
     end_of_statement(described ? "'{', ':' or the end of the line" : "'{', ':', '<<choice>>' or the end of the line");
 }
 
@@ -329,8 +339,46 @@ void Reader::scale() {
 
 }  // namespace
 
-Diagram read_mermaid(std::string_view text) {
-    if (text.find('\r') == std::string_view::npos) return Reader(text).read();
+namespace {
+
+std::string_view line_at(std::string_view text, std::size_t start) {
+    return text.substr(start, std::min(text.find('\n', start), text.size()) - start);
+}
+
+// How many of a mark a line begins with.
+std::size_t marks(std::string_view line, char mark) { return std::min(line.find_first_not_of(mark), line.size()); }
+
+// A diagram as it stands in a page, ```mermaid, ~~~mermaid or, on some wikis, :::mermaid, the text, and the same marks: the text, at the
+// places that it has there. None: the text is no such thing. Where the end is missing the text goes to its end.
+std::optional<std::string> inside_fence(std::string_view text) {
+    std::size_t start = 0;
+    while (start < text.size() && trim(line_at(text, start)).empty()) start += line_at(text, start).size() + 1;
+    if (start >= text.size()) return {};
+    const std::string_view opening = trim(line_at(text, start));
+    const char mark = opening.front();
+    const std::size_t length = marks(opening, mark);
+    const std::string_view info = trim(opening.substr(length));
+    const std::string_view word = info.substr(0, info.find_first_of(" \t"));
+    const bool named = same_word(word, "mermaid") || same_word(word, "{mermaid}");
+    if (length < 3 || !(((mark == '`' || mark == '~') && (named || info.empty())) || (mark == ':' && named))) return {};
+
+    const std::size_t begin = start + line_at(text, start).size();
+    std::string inside(std::count(text.begin(), text.begin() + begin, '\n'), '\n');
+    for (std::size_t at = begin + 1; at < text.size(); at += line_at(text, at).size() + 1) {
+        const std::string_view line = trim(line_at(text, at));
+        if (marks(line, mark) < length || marks(line, mark) < line.size()) continue;
+        const std::size_t rest = at + line_at(text, at).size();
+        if (const std::string_view more = trim(text.substr(rest)); !more.empty()) {
+            Scanner scan(text);
+            scan.back_to(more.data() - text.data());
+            scan.fail("nothing behind the diagram");
+        }
+        return inside.append(text.substr(begin, at - begin));
+    }
+    return inside.append(text.substr(begin));
+}
+
+std::string with_unix_ends(std::string_view text) {
     std::string unix_text;
     unix_text.reserve(text.size());
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -340,7 +388,16 @@ Diagram read_mermaid(std::string_view text) {
             unix_text += '\n';
         }
     }
-    return Reader(unix_text).read();
+    return unix_text;
+}
+
+}  // namespace
+
+Diagram read_mermaid(std::string_view text) {
+    std::string unix_text;
+    if (text.find('\r') != std::string_view::npos) text = unix_text = with_unix_ends(text);
+    const std::optional<std::string> inside = inside_fence(text);
+    return Reader(inside ? *inside : text).read();
 }
 
 }  // namespace pawl::core

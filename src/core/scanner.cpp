@@ -90,6 +90,22 @@ bool Scanner::accept_word(std::string_view word) {
     return true;
 }
 
+bool Scanner::accept_below(std::string_view token) noexcept {
+    const std::size_t start = at_;
+    for (skip_blanks(); !at_end(); skip_blanks()) {
+        if (peek() == '\n') {
+            ++at_;
+        } else if (sees("%%") || peek() == '#') {
+            at_ = std::min(text_.find('\n', at_), text_.size());
+        } else {
+            break;
+        }
+    }
+    if (accept(token)) return true;
+    at_ = start;
+    return false;
+}
+
 void Scanner::expect(std::string_view token, std::string_view expected) {
     if (!accept(token)) fail(expected);
 }

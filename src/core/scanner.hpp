@@ -33,6 +33,7 @@ public:
     bool sees(std::string_view token) const noexcept { return text_.substr(at_).starts_with(token); }
     bool accept(std::string_view token) noexcept;  // ignores case
     bool accept_word(std::string_view word);  // ignores case; the word must end there
+    bool accept_below(std::string_view token) noexcept;  // also on a later line, behind empty lines and comments; else it stays where it is
     void expect(std::string_view token, std::string_view expected);
 
     void skip_blanks() noexcept;         // stays on the line

@@ -43,4 +43,15 @@ select throws_ok($$select pawl.fire('late', 3, 'complete', token => 3)$$, 'PW001
 select throws_ok($$update late set state = 'done' where id = 1$$, 'PW001', null, 'nobody can know that it was anna''s');
 select is((select count(*) from late where result is not null), 0::bigint, 'nothing of it was written');
 select is_empty($$select * from pawl.verify('late')$$, 'verify finds nothing');
+
+-- The lease of the next owner has expired as well, and the expiry leads where the late write wants to go: the token decides.
+reset pawl.processor;
+insert into late values (4);
+select count(*) from pawl.claim(null::late, processor => 'carl', lease => '1 ms', batch => 1, event => 'start') \gset
+do $$ begin while exists (select from late where owner = 'carl' and lease >= clock_timestamp()) loop perform pg_sleep(0.001); end loop; end $$;
+select id as claimed, token as newest from late where owner = 'carl' \gset
+select throws_ok(format($$update late set state = 'ready', result = 7, token = %s where id = %s$$, :newest - 1, :claimed), 'PW005', null,
+    'an UPDATE under a stale token is not taken for the expiry of the newer claim');
+select throws_ok(format($$select pawl.fire('late', %s, 'lapse', token => %s)$$, :claimed, :newest - 1), 'PW005', null, 'nor does fire expire it');
+select lives_ok(format($$select pawl.fire('late', %s, 'lapse')$$, :claimed), 'without a token it expires');
 select * from finish();

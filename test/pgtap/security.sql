@@ -24,9 +24,9 @@ select is(pawl.define('m', 'stateDiagram-v2
     b --> a : back'), 1, 'a pawl_admin defines');
 select lives_ok($$select pawl.enforce('app.makers', 'state', 'm', history => true)$$, 'and attaches to his own table');
 select throws_ok($$select pawl.enforce('app.t', 'state', 'm')$$, '42501', 'must be owner of table app.t', 'not to somebody else''s');
-select throws_ok($$insert into pawl.binding (relation, state_column, machine, version) values ('app.t', 'state', 'm', 1)$$, '42501', 'must be owner of table app.t', 'not by hand either');
-select throws_ok($$update pawl.binding set relation = 'app.t' where relation = 'app.makers'::regclass$$, '42501', 'must be owner of table app.t', 'nor by turning his own there');
-select throws_ok($$update pawl.binding set history = 'app.t'$$, '42501', 'must be owner of table app.t', 'nor can it be his log');
+select throws_ok($$insert into pawl.binding (relation, state_column, machine, version) values ('app.t', 'state', 'm', 1)$$, '42501', 'permission denied for table binding', 'not by hand either');
+select throws_ok($$update pawl.binding set relation = 'app.t' where relation = 'app.makers'::regclass$$, '42501', 'permission denied for table binding', 'nor by turning its own there');
+select throws_ok($$update pawl.binding set history = 'app.t'$$, '42501', 'permission denied for table binding', 'nor can it be its log');
 reset role;
 set role pawl_test_super_admin;
 select lives_ok($$select pawl.enforce('app.t', 'state', 'm', history => true)$$, 'who is both owner and pawl_admin attaches');
@@ -102,9 +102,10 @@ alter table app.t enable trigger "~pawl_judge";
 set role pawl_test_maker;
 select throws_ok($$select pawl.release('app.t')$$, '42501', 'must be owner of table app.t', 'a pawl_admin does not release what is not his');
 select throws_ok($$select pawl.upgrade('app.t')$$, '42501', 'must be owner of table app.t', 'nor upgrade');
-select throws_ok($$delete from pawl.binding where relation = 'app.t'::regclass$$, '42501', 'must be owner of table app.t', 'not by hand either');
-select throws_ok($$delete from pawl.machine where machine = 'm'$$, null, 'version 1 of machine "m" cannot be deleted', 'a machine in a log stays');
-select throws_ok($$insert into pawl.machine_transition (machine, version, ordinal, from_state, to_state) values ('m', 1, 99, 'b', 'b')$$, 'PW006', null, 'a version in use gets no arrow');
+select throws_ok($$delete from pawl.binding where relation = 'app.t'::regclass$$, '42501', 'permission denied for table binding', 'not by hand either');
+select throws_ok($$delete from pawl.machine where machine = 'm'$$, '42501', 'permission denied for table machine', 'nor a machine');
+select throws_ok($$select pawl.drop_machine('m')$$, '2BP01', 'version 1 of machine "m" cannot be deleted', 'one that is in a log is not dropped');
+select throws_ok($$insert into pawl.machine_transition (machine, version, ordinal, from_state, to_state) values ('m', 1, 99, 'b', 'b')$$, '42501', 'permission denied for table machine_transition', 'a version gets no transition by hand');
 select lives_ok($$select pawl.release('app.makers')$$, 'his own he releases');
 reset role;
 
@@ -147,7 +148,7 @@ select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pa
 select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and prosecdef and has_function_privilege('pawl_test_user', oid, 'execute')$$,
                 'nor any SECURITY DEFINER function');
 select set_eq($$select proname from pg_proc where pronamespace = 'pawl'::regnamespace and proname !~ '^_' and prorettype <> 'trigger'::regtype and has_function_privilege('pawl_test_user', oid, 'execute')$$,
-              array['abandon', 'audit_of', 'available', 'backoff', 'channel', 'check', 'child_span', 'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many', 'heartbeat', 'history', 'keep_audit', 'keep_log', 'pause', 'prune_audit', 'prune_log', 'reap', 'resume', 'set_context', 'state_at', 'states', 'tend_logs', 'transitions', 'uuid_v7'], 'what PUBLIC may call');
+              array['abandon', 'audit_of', 'available', 'backoff', 'channel', 'check', 'child_span', 'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log', 'pause', 'prune_audit', 'prune_log', 'reap', 'resume', 'set_context', 'state_at', 'states', 'tend_logs', 'transitions', 'uuid_v7'], 'what PUBLIC may call');
 select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's' and proname not in ('_raise', '_count_refusal', 'uuid_v7')$$, 'what writes is not parallel safe');
 select ok(not has_schema_privilege('pawl_test_user', 'pawl', 'create'), 'nobody creates in schema pawl');
 -- Into pawl.paused and pawl.log_upkeep everybody may INSERT, and a trigger judges: only that lets the owner of a table pause it, or say how long its log is kept, without a right to LOCK.

@@ -157,6 +157,35 @@ TEST(Reader, ReadsSeveralStatementsOnALine) {
     EXPECT_EQ(state(d, "c").parent, "Q");
 }
 
+TEST(Reader, ACompositeMayBeginOnALaterLine) {
+    const Diagram d = draw("state P\n{\n a --> b\n}\nstate Q %% why\n\n# a comment\n  {\n c\n}\nstate \"long\" as R\n{ d }\nstate \"s t\"\n{ e }\nstate T:::tag\n{ f }\nP --> Q");
+    for (const auto& [child, parent] : {std::pair{"a", "P"}, {"c", "Q"}, {"d", "R"}, {"e", "s t"}, {"f", "T"}}) EXPECT_EQ(state(d, child).parent, parent);
+    EXPECT_EQ(state(d, "R").description, "long");
+    EXPECT_EQ(state(d, "T").tags, Strings{"tag"});
+    EXPECT_TRUE(d.remarks.empty());
+    EXPECT_EQ(d.arrows[0].where.line, 4);
+    EXPECT_EQ(core::write_mermaid(read_mermaid(core::write_mermaid(d))), core::write_mermaid(d));
+    EXPECT_EQ(draw("state P\n\n%% x\na --> P").remarks.size(), 0u);
+}
+
+TEST(Reader, ReadsADiagramInAFence) {
+    const std::string text = "---\ntitle: t\n---\nstateDiagram-v2\n  [*] --> A\n  A --> B : go\n";
+    const std::string canonical = core::write_mermaid(read_mermaid(text));
+    for (const std::string& page :
+         {"```mermaid\n" + text + "```\n", "```mermaid\n" + text + "```", "~~~ Mermaid title=x\n" + text + "~~~~\n\n \n", "\n\n  ````mermaid\n" + text + "  ````\n",
+          "```\n" + text + "```", "```{mermaid}\n" + text, "::: mermaid\n" + text + ":::\n", "\xEF\xBB\xBF```mermaid\n" + text + "```"}) {
+        for (const std::string end : {"\n", "\r\n", "\r"}) {
+            std::string given;
+            for (const char c : page) c == '\n' ? given += end : given += c;
+            const Diagram d = read_mermaid(given);
+            EXPECT_EQ(core::write_mermaid(d), canonical) << given;
+            EXPECT_EQ(d.title, "t") << given;
+        }
+    }
+    EXPECT_EQ(read_mermaid("\n```mermaid\nstateDiagram-v2\n  A --> B\n```").arrows[0].where.line, 4);
+    EXPECT_EQ(read_mermaid("```mermaid\nstateDiagram-v2\n  A --> B\n```").arrows[0].where.column, 3);
+}
+
 TEST(Reader, LargeTextsTakeLinearTime) {
     std::string wide;
     while (wide.size() < 10'000'000) {
@@ -167,6 +196,9 @@ TEST(Reader, LargeTextsTakeLinearTime) {
     std::string open;
     while (open.size() < 10'000'000) open += "%%{ never closed\n";
     EXPECT_TRUE(draw(open).states.empty());
+    std::string declared;
+    while (declared.size() < 10'000'000) declared += "state x\n\n%% no brace\n";
+    EXPECT_TRUE(draw(declared).states.empty());
     const std::string brackets = "A --> B : " + std::string(5'000'000, '(');
     EXPECT_EQ(draw(brackets).arrows[0].label.event.size(), 5'000'000u);
 }

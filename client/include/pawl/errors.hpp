@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <pawl/transient.hpp>
+
 namespace pawl {
 
 // Every error of this library. what() is the server's message with its DETAIL and HINT.
@@ -25,7 +27,10 @@ public:
     using Error::Error;
 };
 
-// Two transactions stood in each other's way (40001, 40P01): the same transaction, done again, succeeds.
+// Whether what failed with this SQLSTATE may succeed when it is done again, with nothing mended; pawl.is_transient says the same in SQL.
+using core::is_transient;
+
+// Two transactions stood in each other's way (class 40, 40001 and 40P01 most of all): the same transaction, done again, succeeds.
 class TryAgain : public Error {
 public:
     using Error::Error;

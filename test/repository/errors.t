@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# PostgreSQL's errors are never swallowed: only the bridge between C++ and PostgreSQL catches one, and it raises it again.
+cd "$(dirname "$0")/../.." || exit 1
+count=0
+# none <what> <found>: passes when nothing was found.
+none() {
+    count=$((count + 1))
+    if [ -z "$2" ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; sed 's/^/# /' <<<"$2"; fi
+}
+
+sources() { find "${1:-src}" \( -name '*.cpp' -o -name '*.hpp' \) ! -path '*/src/core/*' ! -path 'src/core/*' ! -name 'bridge.[ch]pp' | sort; }
+
+# swallowing_catches <file ...>: where a block after PG_CATCH() ends without PG_RE_THROW().
+swallowing_catches() {
+    awk '/PG_CATCH\(\)/ { at = FILENAME ":" FNR; inside = 1; rethrown = 0 }
+         inside && /PG_RE_THROW\(\)/ { rethrown = 1 }
+         inside && /PG_END_TRY\(\)/ { if (!rethrown) print at; inside = 0 }' "$@"
+}
+
+# shellcheck disable=SC2046
+{
+    none "no code outside the bridge catches an exception but pawl's own" "$(grep -nE '\bcatch[[:space:]]*\(' $(sources) | grep -vE 'catch \(const (pg::Failure|core::Error)&')"
+    none "no code outside the bridge runs the catching half of it" "$(grep -nE 'run_caught|FlushErrorState|CopyErrorData|PG_exception_stack' $(sources))"
+    none "what PG_CATCH catches is raised again" "$(swallowing_catches $(sources))"
+    none "a subtransaction that goes on after an error is the only exception, and there is none yet" "$(grep -n 'BeginInternalSubTransaction' $(sources))"
+}
+
+# The checks see what they look for.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+printf 'PG_TRY();\nPG_CATCH();\n{\n}\nPG_END_TRY();\n' >"$folder/bad.cpp"
+none "a catch that swallows is seen" "$([ "$(swallowing_catches "$folder/bad.cpp")" = "$folder/bad.cpp:2" ] || echo "not seen")"
+
+# plpgsql: an EXCEPTION clause is a subtransaction and does not catch a cancel, unless it says so; then it asks at once whose cancel it is.
+unasked_cancels() {
+    awk 'tolower($0) ~ /when.*(query_canceled|sqlstate .57014.).*then/ { at = FILENAME ":" FNR; left = 4 }
+         left > 0 && (/_ends_duty\(SQLSTATE\)/ || /RAISE;/) { left = 0 }
+         left > 0 && --left == 0 { print at }' "$@"
+}
+# shellcheck disable=SC2046
+none "no SQL function catches a cancel without asking whether it ends the call" "$(unasked_cancels $(find sql -name '*.sql' ! -path 'sql/upgrades/*'))"
+
+echo "1..$count"
