@@ -98,7 +98,7 @@ BEGIN
         PERFORM pawl._raise('22023', format('table %s has no queues', bound.relation), 'Its lifecycle names no queue column.',
             'leave the queue out to mean the whole table');
     END IF;
-    EXECUTE (SELECT format('SELECT $1::%s::text', format_type(a.atttypid, a.atttypmod)) FROM pg_attribute a
+    EXECUTE (SELECT format('SELECT pawl._text(%s)', pawl._read_value('$1', a.atttypid, a.atttypmod)) FROM pg_attribute a
               WHERE a.attrelid = bound.relation AND a.attname = bound.queue_column)
        INTO answer USING queue;
     RETURN answer;

@@ -37,6 +37,8 @@ ALTER TABLE pawl.binding
     ADD COLUMN extension name,
     ADD COLUMN events_since timestamptz,
     ADD COLUMN trace_columns name[] NOT NULL DEFAULT '{}',
+    ADD COLUMN locked_after regclass,
+    ADD COLUMN log_fence boolean NOT NULL DEFAULT false,
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (
@@ -190,6 +192,8 @@ DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
 DROP FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name);
 DROP FUNCTION pawl._take_log(pawl.binding, name);
 DROP FUNCTION pawl._same_key(text, name[], text, name[]);
+DROP FUNCTION pawl._verify_ends(pawl.binding);
+DROP FUNCTION pawl._verify_log(pawl.binding);
 
 -- @parts
 
