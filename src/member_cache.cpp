@@ -511,7 +511,7 @@ void check_binding(Oid relid, const char* column) {
     }
     pg::call([&] {
         MemoryContextDelete(context);
-        relation_close(relation, NoLock);
+        relation_close(relation, AccessShareLock);
     });
 }
 

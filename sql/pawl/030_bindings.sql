@@ -246,7 +246,9 @@ DECLARE
 BEGIN
     PERFORM pawl._check_binding(relation, state_column);
     RETURN NULL;
-EXCEPTION WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;  -- guards are in a schema that the caller may not use, which says nothing of the binding
+WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
     RETURN concat_ws(': ', message, nullif(explanation, ''));
 END
