@@ -150,8 +150,8 @@ PAWL_FUNCTION(pawl_store_binding) {
     const Key key = pg::call([&] {
         Row row = row_argument(fcinfo, 0);
         require_owner(oid_of(row, "relation"));
-        for (const char* log : {"history", "history_view"})
-            if (OidIsValid(oid_of(row, log))) require_owner(oid_of(row, log));
+        for (const char* other : {"history", "history_view", "locked_after"})
+            if (OidIsValid(oid_of(row, other))) require_owner(oid_of(row, other));
         set(row, "extension", static_cast<Datum>(0), true);  // the table's trigger knows
         sign(row, "enforced_by", "enforced_at");
         run_with_row("INSERT INTO pawl.binding SELECT ($1).*", row);
@@ -161,7 +161,7 @@ PAWL_FUNCTION(pawl_store_binding) {
     return static_cast<Datum>(0);
 }
 
-// pawl._change_binding(pawl.binding): what pawl.upgrade, pawl.set_events and pawl.set_trace change of a binding.
+// pawl._change_binding(pawl.binding): what pawl.upgrade and the functions pawl.set_... change of a binding.
 PAWL_FUNCTION(pawl_change_binding) {
     struct Key {
         Oid relation;
@@ -170,7 +170,9 @@ PAWL_FUNCTION(pawl_change_binding) {
     const Key key = pg::call([&] {
         Row row = row_argument(fcinfo, 0);
         require_owner(oid_of(row, "relation"));
-        run_with_row("UPDATE pawl.binding b SET version = n.version, events = n.events, events_since = n.events_since, trace_columns = n.trace_columns "
+        if (OidIsValid(oid_of(row, "locked_after"))) require_owner(oid_of(row, "locked_after"));
+        run_with_row("UPDATE pawl.binding b SET version = n.version, events = n.events, events_since = n.events_since, trace_columns = n.trace_columns, "
+                     "locked_after = n.locked_after, log_fence = n.log_fence "
                      "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
                      row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};

@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "log_columns.hpp"
 #include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
@@ -38,6 +39,8 @@ struct StoredBinding {
     bool wake;
     char** trace;
     int ntrace;
+    Oid locked_after;
+    bool log_fence;
     Managed* managed;
     StoredBinding* next;
 };
@@ -62,6 +65,8 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
+    if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
+    binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -274,6 +279,8 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.events = binding.events;
     if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
     if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
+    attachment.locked_after = binding.locked_after;
+    attachment.log_fence = binding.log_fence;
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) {
         resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
@@ -290,6 +297,21 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
         attachment.to_root = convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), attachment.root_descriptor);
         table_close(root, AccessShareLock);
     }
+}
+
+// As its first entry would look at it.
+void check_log(const StoredBinding& binding, const Attachment& attachment) {
+    if (!OidIsValid(attachment.log.table)) return;
+    Relation log = try_relation_open(attachment.log.table, AccessShareLock);
+    if (log == nullptr) report_binding(binding, psprintf("Its log, with OID %u, does not exist.", attachment.log.table));
+    check_log_table(log);
+    const LogColumns columns = find_columns(log, attachment.log);
+    const Oid primary_key = pg::primary_key_index(log);
+    if (!OidIsValid(primary_key)) report_binding(binding, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
+    Relation index = index_open(primary_key, AccessShareLock);
+    check_log_key(log, index, columns, attachment.keys, attachment.nkeys);
+    relation_close(index, AccessShareLock);
+    relation_close(log, AccessShareLock);
 }
 
 void resolve_call(const Attachment& attachment, const char* qualified_name, bool guard, Call& call) {
@@ -483,6 +505,7 @@ void check_binding(Oid relid, const char* column) {
             attachment->machine = machine;
             attach(relation, *binding, *attachment);
             resolve_calls(*attachment);
+            check_log(*binding, *attachment);
             MemoryContextSwitchTo(caller);
         });
     }
@@ -490,6 +513,12 @@ void check_binding(Oid relid, const char* column) {
         MemoryContextDelete(context);
         relation_close(relation, NoLock);
     });
+}
+
+bool is_known(Oid relid) noexcept {
+    bool found = false;
+    if (members != nullptr) hash_search(members, &relid, HASH_FIND, &found);
+    return found;
 }
 
 Attachment* find_attachment(Member* member, const char* column) {

@@ -62,6 +62,9 @@ void with_open_records(Oid role, Oid first, Oid second, Work work, void* argumen
 PAWL_FUNCTION(pawl_record_guard) {
     if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() must be fired BEFORE a statement or row", {},
+                          "Triggers with it are made by pawl.audit.");
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
     // a dump brings an extension's records to where their guards stand already
     const bool loaded = restoring && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);

@@ -2,6 +2,7 @@
 #include "row_query.hpp"
 
 #include "generated.hpp"
+#include "lock_order.hpp"
 #include "pg/spi.hpp"
 
 namespace pawl {
@@ -91,6 +92,7 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
     char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias, key_condition(attachment, row_alias, 1),
                            lock ? " FOR NO KEY UPDATE" : "");
     if (lock) {
+        lock_before_row(target, key);
         SPIPlanPtr& plan = plan_of(target, Plan::find);
         if (plan == nullptr) plan = prepare_to_keep(query, attachment.nkeys, key_types(attachment, false, 0));
         run(plan, values, SPI_OK_SELECT);
@@ -108,6 +110,7 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
     const Attachment& attachment = *target.attachment;
     memset(found, 0, sizeof(FoundRow) * n);
     for (int i = 0; i < n; ++i) found[i].same_as = -1;
+    lock_before_keys(target, key_columns);
     SPIPlanPtr& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
         plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",

@@ -12,6 +12,7 @@
 #include "console.hpp"
 #include "feed.hpp"
 #include "links.hpp"
+#include "json_text.hpp"
 #include "listen.hpp"
 #include "refusals.hpp"
 #include "request.hpp"
@@ -195,12 +196,12 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
     if (request.route.type == "application/json")
         answer(response, request.route.status, request.route.operation == "session" || request.route.operation == "overview" ? with_daemon(*outcome.json) : *outcome.json, request.route.type);
     else
-        answer(response, request.route.status, nlohmann::json::parse(*outcome.json).get<std::string>(), request.route.type);
+        answer(response, request.route.status, parse_json(*outcome.json).get<std::string>(), request.route.type);
 }
 
 // What the daemon itself has seen belongs beside what the database knows.
 std::string Api::Impl::with_daemon(const std::string& json) {
-    auto body = nlohmann::json::parse(json);
+    auto body = parse_json(json);
     std::string why;
     const bool good = condition.ready(why);
     const Pool::Use use = pool.use();

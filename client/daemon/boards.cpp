@@ -33,9 +33,10 @@ void Board::run() {
     while (!stopping_) {
         try {
             conductor_.run();
-        } catch (const Error& problem) {
+        } catch (const std::exception& problem) {
+            const auto* error = dynamic_cast<const Error*>(&problem);
             metrics_.failed("board " + name_);
-            log_.error("board failed", {{"board", name_}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+            log_.error("board failed", {{"board", name_}, {"sqlstate", error ? error->sqlstate() : ""}, {"problem", problem.what()}});
             wake_up_.wait(-1, reconnect_.idle());
         }
     }

@@ -164,7 +164,7 @@ void Lane::run() {
             const bool more = round();
             if (!stopping_) count_gauges();
             if (!more && !stopping_) wait();
-        } catch (const Error& problem) {
+        } catch (const std::exception& problem) {
             // whatever it is, a new session is the way out
             lost(problem.what());
             if (!stopping_) wake_up_.wait(-1, reconnect_.idle());

@@ -5,6 +5,13 @@
 
 namespace pawl {
 
+const char* value_of(const PGresult* result, int row, int column) {
+    if (row < 0 || row >= PQntuples(result)) throw UnexpectedAnswer("", "the server's answer has no row " + std::to_string(row + 1));
+    if (column >= PQnfields(result)) throw UnexpectedAnswer("", "the server's answer has " + std::to_string(PQnfields(result)) + " columns, too few");
+    if (PQgetisnull(result, row, column)) throw UnexpectedAnswer("", "the server's answer has a null in column \"" + std::string(PQfname(result, column)) + "\"");
+    return PQgetvalue(result, row, column);
+}
+
 LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
     PQsetClientEncoding(connection_.get(), "UTF8");

@@ -35,6 +35,18 @@ void rethrow() {
         throw ConnectionLost("08007", caught.what());
     } catch (const pqxx::failure& caught) {
         throw Error("", caught.what());
+    } catch (const pqxx::argument_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::conversion_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::range_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::usage_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::internal_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const nlohmann::json::exception& caught) {
+        throw UnexpectedAnswer("", caught.what());
     }
 }
 

@@ -195,6 +195,7 @@ BEGIN
     bound.events := events;
     bound.wake := wake;
     bound.trace_columns := '{}';
+    bound.log_fence := false;
     PERFORM pawl._check_work(bound);
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));

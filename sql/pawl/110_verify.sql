@@ -53,7 +53,8 @@ BEGIN
                             WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'you may not read its log'
                             WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows from you'
                             WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
-                            WHEN NOT pawl._same_owner(bound.relation, VARIADIC array_remove(ARRAY[bound.history], NULL)) THEN 'its log belongs to another role' END;
+                            WHEN NOT pawl._same_owner(bound.relation, VARIADIC array_remove(ARRAY[bound.history], NULL)) THEN 'its log belongs to another role'
+                            ELSE pawl._binding_problem(bound.relation, bound.state_column) END;
             IF problem IS NOT NULL THEN
                 relation := bound.relation;
                 state_column := bound.state_column;
@@ -203,4 +204,4 @@ AS $function$
     SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
 $function$;
 COMMENT ON FUNCTION pawl.verify(regclass) IS
-'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';
+'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read, or where the catalog is damaged. No rows: nothing is wrong. All of it is one snapshot';

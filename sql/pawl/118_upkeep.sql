@@ -24,10 +24,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.log_upkeep');
     detail constant text := 'What is removed from the record is gone.';
     refusal constant text := 'must be owner of table %s, or a member of pawl_admin';
 BEGIN
-    IF current_setting('is_superuser') = 'on' THEN  -- a restore may fill this table before pawl.binding
+    IF pawl._has_role('pawl_restore') THEN  -- a superuser, too; a restore may fill this table before pawl.binding
         RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
     END IF;
     PERFORM pawl._hear(OLD.log, '{pawl_admin}', refusal, detail);
@@ -51,6 +53,9 @@ CREATE FUNCTION pawl._upkeep_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.log_upkeep');
 BEGIN
     PERFORM pawl._wait_turn(TG_RELID, NEW.log);
     DELETE FROM pawl.log_upkeep u WHERE u.log = NEW.log;

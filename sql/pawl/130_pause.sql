@@ -8,10 +8,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.paused');
     detail constant text := 'That is for its owner, pawl_operator and pawl_admin.';
     refusal constant text := 'permission denied to pause or resume table %s';
 BEGIN
-    IF current_setting('is_superuser') = 'on' THEN  -- a restore may fill this table before pawl.binding
+    IF pawl._has_role('pawl_restore') THEN  -- a superuser, too; a restore may fill this table before pawl.binding
         RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
     END IF;
     PERFORM pawl._hear(OLD.relation, '{pawl_operator,pawl_admin}', refusal, detail);
@@ -38,6 +40,8 @@ CREATE FUNCTION pawl._paused_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.paused');
 BEGIN
     PERFORM pawl._wait_turn(TG_RELID, NEW.relation);
     DELETE FROM pawl.paused p
@@ -58,6 +62,9 @@ CREATE FUNCTION pawl._binding_gone() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.binding');
 BEGIN
     IF TG_OP = 'DELETE' THEN
         DELETE FROM pawl.paused p WHERE p.relation = OLD.relation AND p.state_column = OLD.state_column;

@@ -57,6 +57,9 @@ CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.validations');
 BEGIN
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
     SELECT n.operation, count(*), 0, count(*) FILTER (WHERE n.state = 'Failed') FROM new_validations n GROUP BY n.operation;
@@ -75,6 +78,9 @@ CREATE FUNCTION pawl_bulk._immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_bulk.validations', 'pawl_bulk.retry_history', 'pawl_bulk.signals', 'pawl_bulk.events');
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
         PERFORM pawl._raise('PW006', format('%s of %s.%s is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),

@@ -5,6 +5,9 @@ CREATE FUNCTION pawl_bulk._record_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     CASE NEW.state
         WHEN 'Pending' THEN
@@ -103,6 +106,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
     blocks boolean;
     refused record;

@@ -11,6 +11,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     now_at timestamptz;
     refused bigint;
 BEGIN
@@ -75,6 +77,8 @@ SET work_mem = '64MB'
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     refused record;
 BEGIN
     IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending') OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
@@ -123,6 +127,8 @@ SET work_mem = '64MB'
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     actor constant text := coalesce(current_setting('pawl.processor', true), '');
     one constant uuid := (SELECT n.operation FROM new_records n LIMIT 1);
     other pawl_bulk.work;
@@ -219,6 +225,9 @@ CREATE FUNCTION pawl_bulk._record_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
         PERFORM pawl._raise('55000', 'records are deleted with their operation only', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));

@@ -229,6 +229,8 @@ CREATE FUNCTION pawl_bulk._input_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.input');
 BEGIN
     PERFORM pawl._raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
     RETURN NULL;

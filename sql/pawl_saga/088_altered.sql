@@ -39,6 +39,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     base pawl_saga.definitions;
     trouble text;
 BEGIN
@@ -74,6 +76,8 @@ CREATE FUNCTION pawl_saga._alter_atoms() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
 BEGIN
     UPDATE pawl_saga.tasks t SET dropped = true, due_at = 'infinity', wait_until = NULL
      WHERE t.flow_uuid = NEW.flow_uuid AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND n.node = t.node);

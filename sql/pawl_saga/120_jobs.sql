@@ -42,6 +42,8 @@ CREATE FUNCTION pawl_saga._job_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
     NEW.modified_at := clock_timestamp();
     IF NEW.state <> 'CLAIMED' THEN
