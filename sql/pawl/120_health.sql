@@ -94,7 +94,7 @@ BEGIN
         CASE WHEN newest <> bound.version THEN format('version %s of machine "%s" is enforced, the newest is %s', bound.version, bound.machine, newest) END,
         CASE WHEN newest <> bound.version THEN format('select pawl.upgrade(%L, %L)', bound.relation, bound.state_column) END;
 
-    SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
+    SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version, bound.calls) g;
     RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'guards or effects that cannot be called: ' || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) ...', substr(wrong[1], strpos(wrong[1], ' ') + 1), bound.relation, bound.relation) END;
