@@ -42,6 +42,10 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
+    -- it can become one after its lifecycle was attached
+    RETURN QUERY SELECT 'distributed', 'error', format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
+                        format('select undistribute_table(%L)', d)
+                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
 
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
     RETURN QUERY SELECT 'state_column', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
