@@ -221,6 +221,7 @@ BEGIN
         END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
+    bound.calls := pawl._resolve_calls(relation, machine, wanted, NULL);
     PERFORM pawl._store_binding(bound);  -- which says when: later than what was written for it
     PERFORM pawl._install(relation);
     PERFORM pawl._make_indexes(bound);
@@ -417,6 +418,7 @@ BEGIN
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;
 
+    bound.calls := pawl._resolve_calls(bound.relation, bound.machine, newest, bound.calls);
     PERFORM pawl._change_binding(bound);
     PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN
