@@ -16,9 +16,20 @@ struct Open {
 
 Open open = {InvalidOid, InvalidOid};
 
+bool is_open(Oid relation) { return OidIsValid(relation) && (relation == open.first || relation == open.second); }
+
 }  // namespace
 
-bool record_is_open(Oid relation) noexcept { return OidIsValid(relation) && (relation == open.first || relation == open.second); }
+bool redacting = false;
+
+bool record_is_open(Oid relation) {
+    if (is_open(relation)) return true;
+    if ((!OidIsValid(open.first) && !OidIsValid(open.second)) || !get_rel_relispartition(relation)) return false;
+    ListCell* cell;
+    foreach (cell, get_partition_ancestors(relation))
+        if (is_open(lfirst_oid(cell))) return true;
+    return false;
+}
 
 Oid owner_of(Oid relation) {
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));

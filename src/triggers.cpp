@@ -207,9 +207,10 @@ PAWL_FUNCTION(pawl_log_guard) {
     TriggerData* trigger = trigger_data(fcinfo, "log_guard");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "log_guard",
                    "BEFORE UPDATE, DELETE OR TRUNCATE");
-    // pawl.prune_log
-    if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) && record_is_open(RelationGetRelid(trigger->tg_relation)))
-        return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? trigger->tg_trigtuple : nullptr);
+    // pawl.prune_log, and pawl.redact, which updates
+    const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+    if (updates == redacting && record_is_open(RelationGetRelid(trigger->tg_relation)))
+        return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr : updates ? trigger->tg_newtuple : trigger->tg_trigtuple);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
                                                                          : "TRUNCATE";

@@ -200,7 +200,7 @@ BEGIN
     BEGIN
         RETURN QUERY SELECT r.* FROM pawl_saga._report_all(good, worker) r;
     EXCEPTION WHEN OTHERS THEN
-        IF SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
+        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
             RAISE;
         END IF;
         -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
@@ -208,7 +208,7 @@ BEGIN
             BEGIN
                 RETURN QUERY SELECT r.* FROM pawl_saga._report_all(one.results, worker) r;
             EXCEPTION WHEN OTHERS THEN
-                IF SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+                IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
