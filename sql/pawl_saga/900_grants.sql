@@ -4,6 +4,7 @@ GRANT USAGE ON SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_
 GRANT SELECT ON ALL TABLES IN SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT INSERT, UPDATE ON pawl_saga.flows, pawl_saga.runs, pawl_saga.tasks, pawl_saga.retries, pawl_saga.junctions, pawl_saga.attempts, pawl_saga.jobs, pawl_saga.signals
     TO pawl_admin, pawl_operator;
+GRANT INSERT, UPDATE, DELETE ON pawl_saga.set_aside TO pawl_admin, pawl_operator;
 -- a worker moves flows, tasks and jobs, and says what came of them; what they consist of, and what follows from their moves, is not its to write
 GRANT INSERT (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id, traceparent, tracestate), UPDATE (state) ON pawl_saga.flows TO pawl_worker;
 GRANT UPDATE (state, worker, lease_until, result, failure, revert_result, revert_failure, progress, progress_details) ON pawl_saga.tasks TO pawl_worker;
@@ -24,7 +25,7 @@ REVOKE EXECUTE ON FUNCTION pawl_saga._add_atoms(uuid, uuid), pawl_saga._alter_at
     pawl_saga._note_failure(uuid, integer, text, jsonb), pawl_saga._own_definition(uuid, pawl_saga.definitions), pawl_saga._pass_back(uuid[], integer[]), pawl_saga._pass_on(uuid[], integer[]),
     pawl_saga._recount(uuid), pawl_saga._reset_atoms(uuid), pawl_saga._restart(uuid, integer), pawl_saga._settle(uuid), pawl_saga._signal_came(), pawl_saga._try(uuid, integer),
     pawl_saga._turn(uuid, integer, text), pawl_saga._turn_added(uuid, integer[]), pawl_saga._vote(uuid, integer), pawl_saga._values_left(uuid, integer) FROM pawl_admin, pawl_operator, pawl_worker, pawl_reader;
-REVOKE EXECUTE ON FUNCTION pawl_saga._fill_flow(uuid), pawl_saga._report(jsonb, text), pawl_saga._report_all(jsonb, text), pawl_saga._settle_orphans(text, text) FROM pawl_reader;
+REVOKE EXECUTE ON FUNCTION pawl_saga._fill_flow(uuid), pawl_saga._report(jsonb, text), pawl_saga._set_aside(uuid, text, text, text), pawl_saga._report_all(jsonb, text), pawl_saga._settle_orphans(text, text) FROM pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_saga.define(jsonb) FROM pawl_operator, pawl_worker, pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_saga.reset(uuid, text), pawl_saga.revert(uuid, text), pawl_saga.resolve(uuid, text, text), pawl_saga.retry_revert(uuid, text, text), pawl_saga.time_out_tasks(integer),
     pawl_saga.alter_flow(uuid, uuid) FROM pawl_worker, pawl_reader;
