@@ -1,5 +1,6 @@
 // May throw and may ereport: pawl.fire_due, which fires the timers that have run down.
 #include "bookmark.hpp"
+#include "lock_order.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -14,9 +15,9 @@ Batch pick_range(const Target& target, const Bookmark* behind, int level, int mo
     Parameters parameters = {};
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     parameters.add(INT8OID, Int64GetDatum(most));
-    appendStringInfo(&clauses, "WHERE %s OPERATOR(pg_catalog.<=) $1", column_name(due));
+    appendStringInfo(&clauses, "%s WHERE %s OPERATOR(pg_catalog.<=) $1", lock_first(*target.attachment), column_name(due));
     if (behind != nullptr) append_behind(&clauses, *target.attachment, *behind, level, parameters);
-    appendStringInfo(&clauses, " ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED", column_name(due), order_by_key(*target.attachment));
+    appendStringInfo(&clauses, " ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE OF %s SKIP LOCKED", column_name(due), order_by_key(*target.attachment), row_alias);
     return pick_rows(target, clauses.data, parameters, Order::of_timers);
 }
 

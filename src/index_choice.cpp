@@ -54,7 +54,7 @@ bool fits(const IndexOptInfo* index, const Columns& columns) {
 
 void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
     if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
-    if (chosen == nullptr || info->indexlist == NIL) return;
+    if (chosen == nullptr || info->indexlist == NIL || relation == chosen->locked_after) return;
     const Columns columns = columns_in(relation);
     if (columns.missing) return;
     List* ours = NIL;

@@ -347,6 +347,27 @@ Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
     return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
 }
 
+void push_number(JsonbParseState** state, const char* key, Numeric number) {
+    JsonbValue value = {};
+    value.type = jbvString;
+    value.val.string.val = const_cast<char*>(key);
+    value.val.string.len = static_cast<int>(strlen(key));
+    pushJsonbValue(state, WJB_KEY, &value);
+    value.type = jbvNumeric;
+    value.val.numeric = number;
+    pushJsonbValue(state, WJB_VALUE, &value);
+}
+
+// What no caller can say otherwise: the token that the row has after the state change, and the transaction that made it.
+Jsonb* with_fence(Jsonb* metadata, int64 fence) {
+    if (metadata != nullptr && !JB_ROOT_IS_OBJECT(metadata)) return metadata;
+    JsonbParseState* state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+    if (fence >= 0) push_number(&state, "fence", int64_to_numeric(fence));
+    push_number(&state, "transaction_id", int64_to_numeric(static_cast<int64>(U64FromFullTransactionId(GetTopFullTransactionId()))));
+    return with_remark(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+}
+
 std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
     bool null = true;
     const Datum value = attribute == InvalidAttrNumber ? 0 : slot_getattr(row, attribute, &null);
@@ -384,7 +405,9 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
     if (attachment.traceparent != InvalidAttrNumber && who.trace == nullptr) hop->metadata = with_trace(trace_in(attachment, row), hop->metadata);
     if (verdict.processor != nullptr && verdict.processor != hop->processor) hop->processor = copied(const_cast<text*>(verdict.processor));
     if (verdict.remark != nullptr) hop->metadata = with_remark(hop->metadata, verdict.remark);
-    hop->at = GetCurrentTimestamp();
+    if (verdict.facts != nullptr && (hop->metadata == nullptr || JB_ROOT_IS_OBJECT(hop->metadata))) hop->metadata = with_remark(hop->metadata, verdict.facts);
+    if (attachment.log_fence) hop->metadata = with_fence(hop->metadata, verdict.fence);
+    hop->at = verdict.at != 0 ? verdict.at : GetCurrentTimestamp();
     for (int i = 0; i < attachment.nkeys; ++i) hop->key[i] = copied_key(attachment.keys[i], row);
     return hop;
 }

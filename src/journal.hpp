@@ -41,6 +41,9 @@ struct Verdict {
     bool waits = false;     // for a due time: nobody can claim the row yet
     std::uint8_t roles = 0;  // see counted_roles
     SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened, if not in the one that is current
+    TimestampTz at = 0;     // when it happened; 0: now
+    Jsonb* facts = nullptr;  // what the result of the row says of itself; null: nothing
+    int64 fence = -1;       // the fencing token that the row then has; negative: none
 };
 
 // Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.

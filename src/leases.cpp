@@ -1,6 +1,7 @@
 // May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it back.
 #include "pg/sqlstate.hpp"
 #include "holders.hpp"
+#include "lock_order.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -36,12 +37,17 @@ Batch ending_before(const Target& target, const Batch& held, TimestampTz until) 
     return some;
 }
 
-// All rows of a processor, in the order of their keys, in which everybody locks who waits for locks.
+// All rows of a processor, in the order of their keys, in which all lock that wait for locks. A row that it claims meanwhile, and whose
+// other row was not locked before, is skipped if that one is locked by another transaction.
 Batch pick_owned(const Target& target, text* processor) {
     const Managed& managed = *target.attachment->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner_value(managed, processor));
-    return pick_rows(target, psprintf("WHERE %s ORDER BY %s FOR NO KEY UPDATE", column_equals(managed.owner, 1), order_by_key(*target.attachment)),
+    const char* held = column_equals(managed.owner, 1);
+    lock_before_rows(target, held, parameters);
+    return pick_rows(target,
+                     psprintf("%s WHERE %s ORDER BY %s FOR NO KEY UPDATE OF %s", lock_first(*target.attachment), held, order_by_key(*target.attachment),
+                              row_alias),
                      parameters, Order::sorted);
 }
 
@@ -76,8 +82,8 @@ Batch pick_lapsed(const Target& target, const Holder& holder, int most, int skip
     parameters.add(INT8OID, Int64GetDatum(most));
     parameters.add(INT8OID, Int64GetDatum(skip));
     return pick_rows(target,
-                     psprintf("WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE SKIP LOCKED", held, lease,
-                              column_name(managed.owner), lease),
+                     psprintf("%s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE OF %s SKIP LOCKED",
+                              lock_first(*target.attachment), held, lease, column_name(managed.owner), lease, row_alias),
                      parameters, Order::of_leases);
 }
 

@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "log_columns.hpp"
 #include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
@@ -38,6 +39,11 @@ struct StoredBinding {
     bool wake;
     char** trace;
     int ntrace;
+    char** results;
+    int nresults;
+    Oid locked_after;
+    bool log_fence;
+    Signatures calls;
     Managed* managed;
     StoredBinding* next;
 };
@@ -62,6 +68,11 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
+    if (row.has("result_columns")) binding->results = row.strings("result_columns", &binding->nresults);
+    if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
+    binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
+    if (row.has("calls")) binding->calls.items = row.strings("calls", &binding->calls.n);
+    binding->calls.known = binding->calls.items != nullptr;
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -274,6 +285,13 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.events = binding.events;
     if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
     if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
+    attachment.results = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(binding.nresults, 1)));
+    for (int i = 0; i < binding.nresults; ++i) {
+        const AttrNumber column = attribute_of(relation, binding.results[i]);
+        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID) attachment.results[attachment.nresults++] = column;
+    }
+    attachment.locked_after = binding.locked_after;
+    attachment.log_fence = binding.log_fence;
     attachment.managed = binding.managed;
     if (attachment.managed != nullptr) {
         resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
@@ -292,14 +310,30 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     }
 }
 
-void resolve_call(const Attachment& attachment, const char* qualified_name, bool guard, Call& call) {
+// As its first entry would look at it.
+void check_log(const StoredBinding& binding, const Attachment& attachment) {
+    if (!OidIsValid(attachment.log.table)) return;
+    Relation log = try_relation_open(attachment.log.table, AccessShareLock);
+    if (log == nullptr) report_binding(binding, psprintf("Its log, with OID %u, does not exist.", attachment.log.table));
+    check_log_table(log);
+    const LogColumns columns = find_columns(log, attachment.log);
+    const Oid primary_key = pg::primary_key_index(log);
+    if (!OidIsValid(primary_key)) report_binding(binding, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
+    Relation index = index_open(primary_key, AccessShareLock);
+    check_log_key(log, index, columns, attachment.keys, attachment.nkeys);
+    relation_close(index, AccessShareLock);
+    relation_close(log, AccessShareLock);
+}
+
+void resolve_call(const Attachment& attachment, const Signatures& signatures, const char* qualified_name, bool guard, Call& call) {
     const Oid row = attachment.root_descriptor->tdtypeid;
-    const Oid function = find_row_function(qualified_name, row, guard);
+    const Oid function = find_row_function(qualified_name, row, guard, signatures);
     if (!OidIsValid(function))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
                         errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
                         errdetail("Machine \"%s\" names it as %s.", attachment.machine->name,
-                                  guard ? "a guard, which returns boolean" : "an effect")));
+                                  guard ? "a guard, which returns boolean" : "an effect"),
+                        signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() tells which one is missing.") : 0));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);
     // A polymorphic function reads the types of its arguments from the expression that calls it.
@@ -308,7 +342,7 @@ void resolve_call(const Attachment& attachment, const char* qualified_name, bool
     fmgr_info_set_expr(reinterpret_cast<Node*>(expression), &call.function);
 }
 
-void resolve_calls(Attachment& attachment) {
+void resolve_calls(Attachment& attachment, const Signatures& signatures) {
     const auto& arrows = attachment.machine->machine->arrows();
     attachment.calls = static_cast<ArrowCalls*>(palloc0(sizeof(ArrowCalls) * Max(arrows.size(), 1)));
     for (std::size_t i = 0; i < arrows.size(); ++i) {
@@ -317,8 +351,8 @@ void resolve_calls(Attachment& attachment) {
         calls.neffects = static_cast<int>(arrows[i].effects.size());
         calls.guards = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.nguards, 1)));
         calls.effects = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.neffects, 1)));
-        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, arrows[i].guards[j].c_str(), true, calls.guards[j]);
-        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, arrows[i].effects[j].c_str(), false, calls.effects[j]);
+        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, signatures, arrows[i].guards[j].c_str(), true, calls.guards[j]);
+        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, signatures, arrows[i].effects[j].c_str(), false, calls.effects[j]);
         attachment.has_effects |= calls.neffects > 0;
         attachment.has_guards |= calls.nguards > 0;
     }
@@ -373,7 +407,7 @@ Member* build_member(Relation relation) {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
             member->keeps_columns |= member->attachments[i].managed != nullptr;
-            resolve_calls(member->attachments[i]);
+            resolve_calls(member->attachments[i], binding->calls);
             member->has_effects |= member->attachments[i].has_effects;
             member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
             MemoryContextSwitchTo(caller);
@@ -482,14 +516,21 @@ void check_binding(Oid relid, const char* column) {
             auto* attachment = static_cast<Attachment*>(palloc0(sizeof(Attachment)));
             attachment->machine = machine;
             attach(relation, *binding, *attachment);
-            resolve_calls(*attachment);
+            resolve_calls(*attachment, binding->calls);
+            check_log(*binding, *attachment);
             MemoryContextSwitchTo(caller);
         });
     }
     pg::call([&] {
         MemoryContextDelete(context);
-        relation_close(relation, NoLock);
+        relation_close(relation, AccessShareLock);
     });
+}
+
+bool is_known(Oid relid) noexcept {
+    bool found = false;
+    if (members != nullptr) hash_search(members, &relid, HASH_FIND, &found);
+    return found;
 }
 
 Attachment* find_attachment(Member* member, const char* column) {

@@ -60,6 +60,10 @@ struct Attachment {
     bool events;      // transitions go to the outbox
     AttrNumber traceparent;  // the column with the row's trace; 0: none
     AttrNumber tracestate;
+    Oid locked_after;  // the table whose rows are locked before those of this one; invalid: none
+    int nresults;      // columns with the result of a row, or its error
+    AttrNumber* results;
+    bool log_fence;    // metadata of log entries says the fencing token and the transaction
     bool wake;        // rows that become claimable wake who sleeps
     bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake
     Managed* managed;  // null: no columns are kept
@@ -97,7 +101,10 @@ struct Member {
 // The member for a relation. Throws when no lifecycle is attached to it or to an ancestor.
 Member* find_member(Relation relation);
 
-// Reads one binding of a table, its machine and its functions, as find_member does, and keeps nothing. Throws what find_member
+// Whether find_member has the answer already.
+bool is_known(Oid relid) noexcept;
+
+// Reads one binding of a table, its machine, its functions and the columns of its log, as find_member does, and keeps nothing. Throws what find_member
 // would: XX001 where the catalog is damaged.
 void check_binding(Oid relid, const char* column);
 

@@ -115,7 +115,8 @@ Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Ac
     Standing standing = {};
     standing.managed = &managed;
     standing.actor = actor;
-    standing.now = actor.at != 0 ? actor.at : GetCurrentTimestamp();
+    standing.moved = GetCurrentTimestamp();
+    standing.now = actor.at != 0 ? actor.at : standing.moved;
     bool null;
     standing.owner = column_of(row, managed.owner, &null);
     standing.has_owner = !null;

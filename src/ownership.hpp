@@ -22,7 +22,8 @@ enum class Bar : std::uint8_t { none, nobody, unowned, stranger, lapsed, old_tok
 struct Standing {
     const Managed* managed;
     Actor actor;
-    TimestampTz now;  // the server's clock, read under the row's lock
+    TimestampTz now;    // the server's clock, read under the lock of all rows of the call: what decides whether a lease has expired
+    TimestampTz moved;  // the same, read for this row: what its new timer counts from
     Datum owner;
     bool has_owner;
     bool has_lease;

@@ -27,6 +27,7 @@ struct DecidedMove {
     int arrow;
     text* processor;
     Jsonb* remark;
+    TimestampTz at;
 };
 
 HTAB* pending = nullptr;            // in the transaction's memory
@@ -60,11 +61,12 @@ void drop_effects(const PendingKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
 }
 
-void remember_move(const PendingKey& key, int arrow, const text* processor, const Jsonb* remark) {
+void remember_move(const PendingKey& key, int arrow, const text* processor, const Jsonb* remark, TimestampTz at) {
     if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedMove));
     auto* move = static_cast<DecidedMove*>(hash_search(decided, &key, HASH_ENTER, nullptr));
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     move->arrow = arrow;
+    move->at = at;
     move->processor = processor == nullptr ? nullptr : make_text(view(processor));
     move->remark = remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
     MemoryContextSwitchTo(caller);
@@ -72,7 +74,7 @@ void remember_move(const PendingKey& key, int arrow, const text* processor, cons
 
 // What was decided for this version of the row; its arrow is no_arrow when nothing was.
 DecidedMove take_move(const PendingKey& key) {
-    DecidedMove move = {key, no_arrow, nullptr, nullptr};
+    DecidedMove move = {key, no_arrow, nullptr, nullptr, 0};
     if (decided == nullptr) return move;
     if (auto* found = static_cast<DecidedMove*>(hash_search(decided, &key, HASH_FIND, nullptr))) {
         move = *found;
@@ -193,6 +195,49 @@ Jsonb* lost_ownership(const Standing& standing) {
     return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
+const JsonbValue* member_of(JsonbContainer* object, const char* key, JsonbValue* found) {
+    return JsonContainerIsObject(object) ? getKeyJsonValueFromContainer(object, key, static_cast<int>(strlen(key)), found) : nullptr;
+}
+
+void push_fact(JsonbParseState** state, const char* key, const JsonbValue* fact) {
+    if (fact == nullptr) return;
+    JsonbValue name = {};
+    name.type = jbvString;
+    name.val.string.val = const_cast<char*>(key);
+    name.val.string.len = static_cast<int>(strlen(key));
+    pushJsonbValue(state, WJB_KEY, &name);
+    pushJsonbValue(state, WJB_VALUE, const_cast<JsonbValue*>(fact));
+}
+
+// What a result says of itself: whether it is a success, and how long it took; null: nothing.
+Jsonb* facts_of(Jsonb* result) {
+    JsonbValue success, time, nested;
+    const JsonbValue* told = member_of(&result->root, "success", &success);
+    const JsonbValue* took = nullptr;
+    if (member_of(&result->root, "metadata", &nested) != nullptr && nested.type == jbvBinary)
+        took = member_of(nested.val.binary.data, "execution_time_ms", &time);
+    if (took == nullptr || took->type == jbvNull) took = member_of(&result->root, "execution_time_ms", &time);
+    if (told == nullptr && took == nullptr) return nullptr;
+    JsonbParseState* state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+    push_fact(&state, "success", told);
+    push_fact(&state, "execution_time_ms", took);
+    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
+}
+
+// Of the result that a statement gives the row. They go to the log, where the audit reads and checks them.
+Jsonb* facts_of_result(const Attachment& attachment, const Statement& statement) {
+    for (int i = 0; i < attachment.nresults; ++i) {
+        const AttrNumber column = attachment.results[i];
+        bool null = true;
+        Datum value = 0;
+        if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber, statement.updated)) value = slot_getattr(statement.after, column, &null);
+        if (null) continue;
+        if (Jsonb* facts = facts_of(DatumGetJsonbP(value))) return facts;
+    }
+    return nullptr;
+}
+
 struct States {
     core::StateId from, to;
     text* from_text;
@@ -201,12 +246,13 @@ struct States {
 
 // The arrow of a move in a BEFORE trigger, with its managed columns kept; who makes it, and a remark for the record.
 int decide_move(Attachment& attachment, const Row& before, const Row& after, const States& states, Intent* intent, Upkeep* upkeep,
-                Actor* actor, Jsonb** remark) {
+                Actor* actor, Jsonb** remark, TimestampTz* at) {
     const Statement statement = statement_of(*upkeep, before, after);
     *actor = acting(intent, said_by(*attachment.managed, statement));
     const Standing standing = standing_of(attachment, before.slot, *actor);
     const int arrow = find_arrow(attachment, attachment, before, states.from, states.to, states.from_text, states.to_text, intent,
                                  versions_of(before, attachment, after, attachment), &standing);
+    *at = standing.moved;
     *remark = takes_away(attachment, standing, arrow) ? lost_ownership(standing) : nullptr;
     keep_move(attachment, standing, arrow, statement, intent, &upkeep->changes);
     return arrow;
@@ -253,13 +299,14 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     } else if (from == core::no_state) {  // came in while nobody looked: no arrow leaves a state that the machine does not have
         refuse_transition(before_of, before.slot, verdict.from, verdict.to, nullptr);
     } else if (keeps) {
-        arrow = decide_move(attachment, before, after, {from, to, verdict.from, verdict.to}, intent, upkeep, &actor, &verdict.remark);
+        arrow = decide_move(attachment, before, after, {from, to, verdict.from, verdict.to}, intent, upkeep, &actor, &verdict.remark, &verdict.at);
         verdict.processor = actor.name;
     } else {
         const DecidedMove move = take_move(key);
         arrow = move.arrow;
         verdict.processor = move.processor;
         verdict.remark = move.remark;
+        verdict.at = move.at;
         if (arrow == no_arrow && keeps_columns(attachment)) report_rewritten(before_of, before.slot);
         if (arrow == no_arrow)
             arrow = find_arrow(attachment, before_of, before, from, to, verdict.from, verdict.to, intent,
@@ -272,6 +319,8 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
         verdict.roles = counted_roles(attachment, arrow, verdict.remark != nullptr);
     }
     verdict.waits = attachment.wake && waits_for_time(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
+    if (keeps && attachment.nresults > 0) verdict.facts = facts_of_result(attachment, statement_of(*upkeep, before, after));
+    if (attachment.log_fence) verdict.fence = token_after(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
     record_hop(attachment, after.slot, verdict, intent);
     return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
 }
@@ -310,9 +359,10 @@ void keep_before_judging(Member* member, const Row& before, const Row& after, Up
         } else if (from != core::no_state) {
             Actor actor;
             Jsonb* remark;
+            TimestampTz at;
             const States states{from, to, attachment.machine->state_text[from], state_as_text(attachment, new_value, new_null)};
-            const int arrow = decide_move(attachment, before, after, states, intent, upkeep, &actor, &remark);
-            remember_move(pending_key(member, i, before.tuple), arrow, actor.name, remark);
+            const int arrow = decide_move(attachment, before, after, states, intent, upkeep, &actor, &remark, &at);
+            remember_move(pending_key(member, i, before.tuple), arrow, actor.name, remark, at);
         }
     }
 }
@@ -338,10 +388,10 @@ void judge_insert(Member* member, const Row& row) {
         const int arrow = find_arrow(attachment, attachment, row, core::no_state, to, nullptr, to_text, nullptr, versions, nullptr);
         if (keeps_columns(attachment)) check_first(attachment, to, row.slot);
         // A row of this key may have been deleted earlier in the same statement's triggers, hence may_wait.
-        record_hop(attachment, row.slot,
-                   {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr,
-                    InvalidTransactionId, attachment.wake && waits_for_time(attachment, row.slot, nullptr)},
-                   nullptr);
+        Verdict verdict = {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr,
+                           InvalidTransactionId, attachment.wake && waits_for_time(attachment, row.slot, nullptr)};
+        if (attachment.log_fence) verdict.fence = token_after(attachment, row.slot, nullptr);
+        record_hop(attachment, row.slot, verdict, nullptr);
         run_effects(attachment, arrow, versions);
     }
 }

@@ -167,14 +167,14 @@ void keep_due(const Attachment& attachment, const Standing& standing, int arrow,
     // A statement that writes back what it has read, as those do that write whole rows, says nothing about the timer.
     if (differs(statement, managed.due)) {
         const Value given = value_in(statement.after, managed.due);
-        if (!given.null) put_due(managed, to, given.datum, standing.now, changes);
+        if (!given.null) put_due(managed, to, given.datum, standing.moved, changes);
     } else if ((managed.roles[arrow] & arrow_retries) != 0) {
         const Value own = value_in(statement.before, managed.backoff_policy);
         const core::BackoffPolicy policy = own.null ? managed.backoff : read_backoff(DatumGetJsonbP(own.datum));
         const core::Delay delay = next_delay(policy, standing.attempts, asked_delay());
-        put_due(managed, to, TimestampTzGetDatum(standing.now + delay.count()), standing.now, changes);
+        put_due(managed, to, TimestampTzGetDatum(standing.moved + delay.count()), standing.moved, changes);
     } else if (const Interval* after = managed.shortest_after[to]) {
-        put(changes, managed.due, later(standing.now, after));
+        put(changes, managed.due, later(standing.moved, after));
     } else {
         put_null(changes, managed.due);
     }
@@ -305,6 +305,15 @@ void check_first(const Attachment& attachment, core::StateId state, TupleTableSl
                         errdetail("%s begins there with a value in column \"%s\".", describe_subject(attachment, row), NameStr(column->name)),
                         errhint("Insert it without, then take it with pawl.claim.")));
     }
+}
+
+int64 token_after(const Attachment& attachment, TupleTableSlot* row, const ColumnChanges* changes) {
+    if (attachment.managed == nullptr || !attachment.managed->token.kept()) return -1;
+    const ManagedColumn& token = attachment.managed->token;
+    for (int i = changes == nullptr ? 0 : changes->n; i > 0; --i)
+        if (changes->columns[i - 1] == token.attribute) return changes->nulls[i - 1] ? -1 : managed_number(token, changes->values[i - 1]);
+    const Value value = value_in(row, token);
+    return value.null ? -1 : managed_number(token, value.datum);
 }
 
 bool waits_for_time(const Attachment& attachment, TupleTableSlot* row, const ColumnChanges* changes) {

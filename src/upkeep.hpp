@@ -41,6 +41,9 @@ void keep_first(const Attachment& attachment, core::StateId state, TupleTableSlo
 // Refuses an owner in a state that nobody can own, and none in a state that somebody must.
 void check_first(const Attachment& attachment, core::StateId state, TupleTableSlot* row);
 
+// The fencing token that a row will have, with these changes (may be null) made to it; negative: none.
+int64 token_after(const Attachment& attachment, TupleTableSlot* row, const ColumnChanges* changes);
+
 // Whether a row will have a due time, with these changes (may be null) made to it: until then nobody may claim it.
 bool waits_for_time(const Attachment& attachment, TupleTableSlot* row, const ColumnChanges* changes);
 

@@ -195,6 +195,8 @@ BEGIN
     bound.events := events;
     bound.wake := wake;
     bound.trace_columns := '{}';
+    bound.log_fence := false;
+    bound.result_columns := '{}';
     PERFORM pawl._check_work(bound);
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
@@ -219,6 +221,7 @@ BEGIN
         END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
+    bound.calls := pawl._resolve_calls(relation, machine, wanted, NULL);
     PERFORM pawl._store_binding(bound);  -- which says when: later than what was written for it
     PERFORM pawl._install(relation);
     PERFORM pawl._make_indexes(bound);
@@ -374,7 +377,7 @@ BEGIN
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
         -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
-           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE s.%I::text = %L)', bound.relation, bound.state_column, pair.old_state),
+           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation, bound.state_column, pair.old_state),
                                   bound.state_column, old_states) IS NULL THEN
             PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.old_state),
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(old_states)));
@@ -407,7 +410,7 @@ BEGIN
 
     bound.version := newest;
     PERFORM pawl._check_work(bound);
-    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, s.%I::text))', bound.relation, coalesce(remap, '{}'),
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl._text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
@@ -415,6 +418,7 @@ BEGIN
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;
 
+    bound.calls := pawl._resolve_calls(bound.relation, bound.machine, newest, bound.calls);
     PERFORM pawl._change_binding(bound);
     PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN

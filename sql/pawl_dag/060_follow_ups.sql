@@ -32,6 +32,23 @@ CREATE FUNCTION pawl_dag._orchestrating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_orchestrating';
 COMMENT ON FUNCTION pawl_dag._orchestrating() IS 'internal: an orchestrator is at work and sees to what follows from his statements';
 
+-- Steps are locked after their tasks, and in the order of their keys: so no two sessions wait for each other.
+CREATE FUNCTION pawl_dag._lock_steps(tasks uuid[], states text[], steps uuid[] DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $function$
+BEGIN
+    PERFORM FROM pawl_dag.steps s
+      WHERE s.task_uuid = ANY (tasks) AND (states IS NULL OR s.state = ANY (states)) AND (steps IS NULL OR s.step_uuid = ANY (steps))
+      ORDER BY s.task_uuid, s.step_uuid FOR NO KEY UPDATE;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._lock_steps(uuid[], text[], uuid[]) IS 'internal: locks the steps of tasks that are in one of the states (null: any), or these of them, in the order of their keys; the tasks are locked by the caller';
+
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -39,23 +56,31 @@ SET enable_seqscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     -- what workers do keeps a step in flight
     IF NOT EXISTS (SELECT FROM new_steps n
                     WHERE n.state NOT IN ('in_progress', 'enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
         RETURN NULL;
     END IF;
-    -- the task first, then its steps, as the orchestrator does; whoever draws edges or adds steps waits here
+    -- The lock order of the pack: see docs/dag.md, Locks. Sessions that draw edges or add steps wait here.
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT n.task_uuid FROM new_steps n) ORDER BY t.task_uuid FOR NO KEY UPDATE;
     -- a parent is satisfied, or is no longer; that this makes some ready is counted when this trigger fires for them
-    UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
-      FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
-              FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
-                    UNION ALL
-                    SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
-              JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
-             GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
-     WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
+    IF EXISTS (SELECT FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+               UNION ALL SELECT FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') THEN
+        PERFORM pawl_dag._lock_steps((SELECT array_agg(DISTINCT n.task_uuid) FROM new_steps n), NULL,
+            (SELECT coalesce(array_agg(DISTINCT e.child_uuid), '{}') FROM new_steps n JOIN pawl_dag.edges e ON e.task_uuid = n.task_uuid AND e.parent_uuid = n.step_uuid));
+        UPDATE pawl_dag.steps c SET unsatisfied_parents = c.unsatisfied_parents - w.satisfied
+          FROM (SELECT e.task_uuid, e.child_uuid, sum(m.d)::integer AS satisfied
+                  FROM (SELECT n.task_uuid, n.step_uuid, 1 AS d FROM new_steps n WHERE pawl_dag._kind(n.state, n.unsatisfied_parents, n.optional) = 'satisfied'
+                        UNION ALL
+                        SELECT o.task_uuid, o.step_uuid, -1 FROM old_steps o WHERE pawl_dag._kind(o.state, o.unsatisfied_parents, o.optional) = 'satisfied') m
+                  JOIN pawl_dag.edges e ON e.task_uuid = m.task_uuid AND e.parent_uuid = m.step_uuid
+                 GROUP BY e.task_uuid, e.child_uuid HAVING sum(m.d) <> 0 ORDER BY e.task_uuid, e.child_uuid) w
+         WHERE c.task_uuid = w.task_uuid AND c.step_uuid = w.child_uuid;
+    END IF;
     UPDATE pawl_dag.tasks t
        SET steps_blocked = t.steps_blocked + d.blocked, steps_ready = t.steps_ready + d.ready, steps_in_flight = t.steps_in_flight + d.in_flight,
            steps_waiting = t.steps_waiting + d.waiting, steps_failed = t.steps_failed + d.failed,
@@ -106,6 +131,8 @@ CREATE FUNCTION pawl_dag._step_renamed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t SET evaluate = true WHERE t.task_uuid = NEW.task_uuid;
@@ -122,6 +149,9 @@ CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT OR DELETE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     -- plans that are made while the tables are empty are kept, and are none for anything else
     IF NOT EXISTS (SELECT FROM changed_steps) THEN
@@ -130,7 +160,7 @@ BEGIN
     -- two who add steps to one task count one after the other
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
-    IF TG_OP = 'INSERT' AND coalesce(current_setting('pawl.restoring', true), '') NOT IN ('on', 'true', '1') THEN
+    IF TG_OP = 'INSERT' AND NOT pawl._restoring() THEN
         PERFORM pawl_dag._one_name_each(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
     END IF;
     UPDATE pawl_dag.tasks t
@@ -167,6 +197,8 @@ CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state IS DISTINCT FROM NEW.state THEN
         -- whoever moves a task by hand leaves the rest to the orchestrator
@@ -208,6 +240,8 @@ CREATE FUNCTION pawl_dag._step_leased() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     NEW.lease_until := least(NEW.lease_until, NEW.last_attempted_at + NEW.timeout);
     RETURN NEW;
@@ -226,6 +260,8 @@ SET pawl.event = ''
 SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM set_config('pawl.processor', NEW.worker_uuid::text, true);
     UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;

@@ -33,6 +33,12 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_dag._task_snapshot(uuid) IS 'internal: a task, its steps, its context and its last ten transitions';
 
+-- The states of steps that end with their task.
+CREATE FUNCTION pawl_dag._unsettled_states() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+RETURN '{pending,enqueued,in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration,waiting_for_retry}'::text[];
+COMMENT ON FUNCTION pawl_dag._unsettled_states() IS 'internal: the states of steps that are cancelled or resolved with their task';
+
 -- Steps in error get their attempts back; enqueued ones can be claimed again.
 CREATE FUNCTION pawl_dag._reset_steps(task uuid) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -43,6 +49,7 @@ AS $function$
 DECLARE
     reset bigint;
 BEGIN
+    PERFORM pawl_dag._lock_steps(ARRAY[task], '{error}');
     UPDATE pawl_dag.steps s SET state = 'pending' WHERE s.task_uuid = task AND s.state = 'error' AND NOT s.optional;
     GET DIAGNOSTICS reset = ROW_COUNT;
     PERFORM set_config('pawl.event', '', true);
@@ -52,6 +59,19 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._reset_steps(uuid) IS 'internal: resets the failed steps of a task and gives its enqueued ones back to the workers';
 
+-- A worker that orchestrates blocks tasks, and may not write dead letters by hand: so this has the rights to, and looks whether there is one.
+CREATE FUNCTION pawl_dag._bury(task uuid, original_state text, metadata jsonb) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
+    SELECT t.task_uuid, _bury.original_state, CASE WHEN _bury.original_state = 'evaluating_results' AND t.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
+           pawl_dag._task_snapshot(t.task_uuid), _bury.metadata
+      FROM pawl_dag.tasks t WHERE t.task_uuid = _bury.task AND t.state = 'blocked_by_failures'
+    ON CONFLICT DO NOTHING
+$function$;
+COMMENT ON FUNCTION pawl_dag._bury(uuid, text, jsonb) IS 'internal: records a blocked task among the dead letters, if it is not there';
+
 -- What follows for the steps when their task ends or begins anew, and the record of those that need somebody.
 CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -59,6 +79,8 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state = 'blocked_by_failures' THEN
         UPDATE pawl_dag.dlq d
@@ -69,6 +91,7 @@ BEGIN
     END IF;
     CASE
         WHEN NEW.state IN ('cancelled', 'resolved_manually') THEN
+            PERFORM pawl_dag._lock_steps(ARRAY[NEW.task_uuid], pawl_dag._unsettled_states());
             UPDATE pawl_dag.steps s SET state = NEW.state
              WHERE s.task_uuid = NEW.task_uuid AND s.state NOT IN ('complete', 'error', 'cancelled', 'resolved_manually');
         WHEN NEW.state = 'error' THEN
@@ -79,10 +102,7 @@ BEGIN
         WHEN NEW.state = 'blocked_by_failures'
              AND (OLD.state = 'evaluating_results' AND NEW.steps_failed > 0
                   OR (SELECT coalesce((x.configuration #>> '{lifecycle,auto_dlq_on_timeout}')::boolean, true) FROM pawl_dag.templates x WHERE x.template_uuid = NEW.template_uuid) IS NOT FALSE) THEN
-            INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
-            VALUES (NEW.task_uuid, OLD.state, CASE WHEN OLD.state = 'evaluating_results' AND NEW.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
-                    pawl_dag._task_snapshot(NEW.task_uuid), nullif(current_setting('pawl.metadata', true), '')::jsonb)
-            ON CONFLICT DO NOTHING;
+            PERFORM pawl_dag._bury(NEW.task_uuid, OLD.state, nullif(current_setting('pawl.metadata', true), '')::jsonb);
         ELSE NULL;
     END CASE;
     RETURN NULL;
@@ -99,6 +119,9 @@ CREATE FUNCTION pawl_dag._operators_only() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
         PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
@@ -135,6 +158,7 @@ BEGIN
         PERFORM pawl._raise('P0002', format('there is no task %s', unknown));
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (tasks) ORDER BY t.task_uuid FOR NO KEY UPDATE;
+    PERFORM pawl_dag._lock_steps(tasks, CASE event WHEN 'Reset' THEN '{error}' WHEN 'GiveUp' THEN '{enqueued}' ELSE pawl_dag._unsettled_states() END);
     PERFORM set_config('pawl.event', event, true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_dag.tasks t SET state = to_state WHERE t.task_uuid = ANY (tasks) AND t.state <> to_state;
     GET DIAGNOSTICS moved = ROW_COUNT;
@@ -292,6 +316,7 @@ BEGIN
         PERFORM pawl._raise('55000', format('%s steps would be stranded', cardinality(behind)),
             format('They wait for step %s of task %s, and a cancelled step satisfies nobody.', step, task), 'descendants => ''cancel''');
     END IF;
+    PERFORM pawl_dag._lock_steps(ARRAY[task], NULL, behind || step);
     PERFORM set_config('pawl.event', 'Cancel', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_dag.steps s SET state = 'cancelled' WHERE s.task_uuid = task AND s.step_uuid = ANY (behind || step) AND s.state <> 'cancelled';
     GET DIAGNOSTICS cancelled = ROW_COUNT;

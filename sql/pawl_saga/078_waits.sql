@@ -78,6 +78,8 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.signals');
     waiting integer[];
 BEGIN
     -- whoever makes a task ready holds this lock: he sees the signal, or the task is seen here

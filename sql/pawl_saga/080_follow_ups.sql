@@ -19,6 +19,9 @@ CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     NEW.timeout_at := NULL;
     NEW.wait_until := NULL;
@@ -68,6 +71,8 @@ CREATE FUNCTION pawl_saga._task_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
@@ -97,6 +102,9 @@ CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     IF OLD.lease_until <= clock_timestamp() THEN
         NEW.losses := OLD.losses + 1;
@@ -119,6 +127,8 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
     moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[]; moved_failures jsonb[];
     passed_flows uuid[]; passed_nodes integer[];
     undone_flows uuid[]; undone_nodes integer[];

@@ -4,6 +4,9 @@ CREATE FUNCTION pawl_saga._flow_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
 BEGIN
     NEW.entered_at := clock_timestamp();
     IF NEW.state = 'RUNNING' AND OLD.state IN ('PENDING', 'SUCCESS', 'FAILURE', 'SUSPENDED') THEN
@@ -147,6 +150,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
 BEGIN
     IF NEW.state = 'RUNNING' THEN

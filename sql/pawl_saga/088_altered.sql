@@ -39,6 +39,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     base pawl_saga.definitions;
     trouble text;
 BEGIN
@@ -110,6 +112,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     had integer[] := ARRAY(SELECT a.node FROM pawl_saga.atoms a WHERE a.flow_uuid = NEW.flow_uuid AND NOT a.dropped);
 BEGIN
     UPDATE pawl_saga.tasks t SET dropped = true, due_at = 'infinity', wait_until = NULL

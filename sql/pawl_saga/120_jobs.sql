@@ -42,6 +42,8 @@ CREATE FUNCTION pawl_saga._job_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
     NEW.modified_at := clock_timestamp();
     IF NEW.state <> 'CLAIMED' THEN
@@ -64,6 +66,8 @@ CREATE FUNCTION pawl_saga._job_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
     IF NOT pg_has_role('pawl_operator', 'MEMBER') THEN
         PERFORM pawl._raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner changes it.', OLD.state), 'select pawl_saga.claim_job(...)');
