@@ -67,7 +67,7 @@ PAWL_FUNCTION(pawl_record_guard) {
                           "Triggers with it are made by pawl.audit.");
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
     // a dump brings an extension's records to where their guards stand already
-    const bool loaded = restoring && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+    const bool loaded = is_restoring() && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
     if (loaded || record_is_open(RelationGetRelid(trigger->tg_relation))) return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);
     const char* operation = TRIGGER_FIRED_BY_INSERT(trigger->tg_event)   ? "INSERT"
                             : TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "UPDATE"
