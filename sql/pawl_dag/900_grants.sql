@@ -28,7 +28,7 @@ REVOKE EXECUTE ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer
     pawl_dag.start_task(text, jsonb, text, text, integer, text, uuid, uuid),
     pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) FROM pawl_reader;
 REVOKE EXECUTE ON FUNCTION pawl_dag.run_sql_steps(integer) FROM pawl_worker;
-REVOKE EXECUTE ON FUNCTION pawl_dag._bury(uuid, text, jsonb) FROM pawl_reader;
+REVOKE EXECUTE ON FUNCTION pawl_dag._bury(uuid, text, jsonb), pawl_dag._trouble(uuid, text, text), pawl_dag._out_of_trouble() FROM pawl_reader;
 REVOKE ALL ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) FROM PUBLIC;
 GRANT EXECUTE ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) TO pawl_admin, pawl_operator;
 -- One turn of the orchestrator leaves the follow-ups of its statements to itself: nobody takes it but by pawl_dag._take_turn.
