@@ -47,17 +47,21 @@ $(shlib): objects.list $(TOP)/extension/exports.map
 	@cp $< $@
 
 # An update to the version that is being made takes its functions, triggers, comments and grants from the parts of that version.
-../extension/%.sql: $(TOP)/sql/upgrades/%.sql $(wildcard $(TOP)/sql/*/*.sql) $(TOP)/extension/update.awk $(TOP)/extension/module.mk
+../extension/%.sql: $(TOP)/sql/upgrades/%.sql $(wildcard $(TOP)/sql/*/*.sql $(TOP)/sql/*/privileges) $(TOP)/extension/update.awk \
+		$(TOP)/extension/privileges.awk $(TOP)/extension/module.mk
 	@mkdir -p $(@D)
-	@name='$*'; for part in $(TOP)/sql/"$${name%%--*}"/*.sql; do awk -f $(TOP)/extension/update.awk "$$part"; done >$@.parts
+	@name='$*'; name=$${name%%--*}; for part in $(TOP)/sql/"$$name"/*.sql; do awk -f $(TOP)/extension/update.awk "$$part"; done >$@.parts
+	@name='$*'; name=$${name%%--*}; awk -v extension="$$name" -f $(TOP)/extension/privileges.awk $(TOP)/sql/"$$name"/privileges >>$@.parts
 	@sed -e '/^-- @parts$$/{r $@.parts' -e 'd}' $< >$@ && rm $@.parts
 
-# sql/<extension>/*.sql in the order of their numbers, behind a line that stops whoever sources the script in psql.
+# sql/<extension>/*.sql in the order of their numbers, behind a line that stops whoever sources the script in psql, and the GRANTs of
+# sql/<extension>/privileges.
 define install_script
-../extension/$(1)--$(call version,$(1)).sql: $(wildcard $(TOP)/sql/$(1)/*.sql $(TOP)/sql/$(1)/*.mmd) $(TOP)/sql/$(1) $(TOP)/extension/module.mk $(TOP)/extension/join.awk $(TOP)/extension/$(1).control
+../extension/$(1)--$(call version,$(1)).sql: $(wildcard $(TOP)/sql/$(1)/*.sql $(TOP)/sql/$(1)/*.mmd) $(TOP)/sql/$(1)/privileges $(TOP)/sql/$(1) $(TOP)/extension/module.mk $(TOP)/extension/join.awk $(TOP)/extension/privileges.awk $(TOP)/extension/$(1).control
 	@mkdir -p $$(@D)
 	@echo "  join     $$(@F)"
-	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; awk -f $(TOP)/extension/join.awk $(sort $(wildcard $(TOP)/sql/$(1)/*.sql)) /dev/null; } >$$@
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; awk -f $(TOP)/extension/join.awk $(sort $(wildcard $(TOP)/sql/$(1)/*.sql)) /dev/null; \
+		awk -v extension=$(1) -f $(TOP)/extension/privileges.awk $(TOP)/sql/$(1)/privileges; } >$$@.new && mv $$@.new $$@
 endef
 $(foreach e,$(EXTENSIONS),$(eval $(call install_script,$(e))))
 

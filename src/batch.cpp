@@ -157,7 +157,7 @@ char* state_condition(const Attachment& attachment, ArrowRole role, const text* 
 }
 
 char* column_equals(const ManagedColumn& column, int parameter) {
-    return psprintf("%s %s $%d", column_name(column), equality(column.type), parameter);
+    return same_values(column.type, column_name(column), psprintf("$%d", parameter));
 }
 
 char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
@@ -188,7 +188,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
     auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
     const Attachment& attachment = *target.attachment;
-    const char* assignment = psprintf("%s = $1::%s%s", quote_identifier(NameStr(attachment.column)), state_type_name(target),
+    const char* assignment = psprintf("%s = %s%s", quote_identifier(NameStr(attachment.column)), state_value(target, "$1"),
                                       returning == Returning::rows ? name_owner(target) : "");
     int64 moved = 0;
     for (int first = 0; first < batch.n; ++first) {
@@ -200,7 +200,7 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
             done[i] |= chosen[i];
         }
         Parameters parameters = {};
-        parameters.add(TEXTOID, PointerGetDatum(attachment.machine->state_text[steps[first].to]));
+        parameters.add(state_parameter_type(attachment), state_parameter(attachment, attachment.machine->state_text[steps[first].to]));
         intent.event = const_cast<text*>(steps[first].event);
         moved += update_rows(target, batch, chosen, n, assignment, parameters, returning == Returning::rows ? steps : nullptr);
     }

@@ -211,10 +211,12 @@ void append_behind(StringInfo out, const Attachment& attachment, const Bookmark&
     for (int i = 0; i <= last; ++i) {
         const FormData_pg_attribute* column = column_of(attachment, columns[i]);
         parameters.add(column->atttypid, bookmark.row[i]);
-        const char* comparison = i < last ? equality(column->atttypid)
-                                 : columns[i].descending ? less_than(column->atttypid)
-                                                         : greater_than(column->atttypid);
-        appendStringInfo(out, " AND %s.%s %s $%d", row_alias, quote_identifier(columns[i].name), comparison, parameters.n);
+        const char* name = quote_identifier(columns[i].name);
+        const char* of_row = psprintf("%s.%s", row_alias, name);
+        const char* parameter = psprintf("$%d", parameters.n);
+        appendStringInfo(out, " AND %s", i < last ? same_values(column->atttypid, of_row, parameter)
+                                         : columns[i].descending ? greater_value(column->atttypid, parameter, of_row)
+                                                                 : greater_value(column->atttypid, of_row, parameter));
     }
 }
 

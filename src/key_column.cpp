@@ -77,9 +77,17 @@ uint32 hash_key_value(const KeyColumn& key, Datum value) {
 
 char* equality(Oid type) { return operator_text(equality_of(type)->eq_opr); }
 
-char* greater_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr); }
+char* same_values(Oid type, const char* one, const char* other) {
+    if (getBaseType(type) >= FirstNormalObjectId) return psprintf("pawl._same(%s, %s)", one, other);
+    return psprintf("%s %s %s", one, equality(type), other);
+}
 
-char* less_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr); }
+char* greater_value(Oid type, const char* one, const char* other) {
+    if (getBaseType(type) >= FirstNormalObjectId) return psprintf("pawl._above(%s, %s)", one, other);
+    return psprintf("%s %s %s", one, greater_than(type), other);
+}
+
+char* greater_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr); }
 
 bool has_one_text(Oid type) {
     switch (getBaseType(type)) {

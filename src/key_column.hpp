@@ -24,7 +24,11 @@ uint32 hash_key_value(const KeyColumn& key, Datum value);
 // The equality of a type, OPERATOR(schema.=): what stands in the caller's search_path has no say.
 char* equality(Oid type);
 char* greater_than(Oid type);
-char* less_than(Oid type);
+
+// Conditions of a statement: one = other, one > other. An operator of a user's type is not named: casts that its owner makes would
+// have a say in which one is meant.
+char* same_values(Oid type, const char* one, const char* other);
+char* greater_value(Oid type, const char* one, const char* other);
 
 // Whether values of this type look the same in every session.
 bool has_one_text(Oid type);

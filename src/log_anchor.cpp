@@ -53,7 +53,7 @@ Tail find_anchor(Oid log, const Hop& hop) {
     if (OidIsValid(primary_key)) {
         Relation index = index_open(primary_key, AccessShareLock);
         const int nkeys = hop.attachment->nkeys;
-        check_log_key(anchors, index, hop.attachment->keys, nkeys, 0);
+        check_subject_key(anchors, index, hop.attachment->keys, nkeys, 0);
         ScanKeyData keys[INDEX_MAX_KEYS];
         prepare_key_scan(index, nkeys, keys);
         for (int i = 0; i < nkeys; ++i) keys[i].sk_argument = hop.key[i];

@@ -47,7 +47,7 @@ LogColumns find_columns(Relation log, const LogLayout& layout) {
     return columns;
 }
 
-void check_log_key(Relation log, Relation primary_key, const KeyColumn* keys, int nkeys, int more) {
+void check_subject_key(Relation log, Relation primary_key, const KeyColumn* keys, int nkeys, int more) {
     if (primary_key->rd_index->indnkeyatts != nkeys + more)
         report_damage(shown(log), psprintf("Its primary key has %d columns, not %d.", primary_key->rd_index->indnkeyatts, nkeys + more));
     for (int i = 0; i < nkeys; ++i) {
@@ -56,6 +56,11 @@ void check_log_key(Relation log, Relation primary_key, const KeyColumn* keys, in
             report_damage(shown(log), psprintf("Its key column \"%s\" is of type %s, and \"%s\" of the table of type %s.", NameStr(column->attname),
                                                format_type_be(column->atttypid), NameStr(keys[i].name), format_type_be(keys[i].type)));
     }
+}
+
+void check_log_key(Relation log, Relation primary_key, const LogColumns& columns, const KeyColumn* keys, int nkeys) {
+    check_subject_key(log, primary_key, keys, nkeys, 1);
+    if (primary_key->rd_index->indkey.values[nkeys] != columns.sort_key) report_damage(shown(log), "Its primary key does not end with sort_key.");
 }
 
 void check_log_table(Relation log) {

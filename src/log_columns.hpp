@@ -17,8 +17,10 @@ AttrNumber typed_column(Relation log, const char* name, Oid type);
 // 42703, XX001: the log is not the one that pawl.enforce made, or the binding names another table.
 LogColumns find_columns(Relation log, const LogLayout& layout);
 
-// Whether the primary key of a log (or what remembers where one was cut) begins with columns of the types of the table's key; XX001.
-void check_log_key(Relation log, Relation primary_key, const KeyColumn* keys, int nkeys, int more);
+// That the primary key of what is kept of subjects begins with columns of the types of the table's key, `more` columns before its
+// end; and that of a log ends with sort_key. XX001.
+void check_subject_key(Relation kept, Relation primary_key, const KeyColumn* keys, int nkeys, int more);
+void check_log_key(Relation log, Relation primary_key, const LogColumns& columns, const KeyColumn* keys, int nkeys);
 
 // That a relation can be a log at all, or can be looked for anchors; XX001.
 void check_log_table(Relation log);

@@ -80,9 +80,7 @@ void begin_tails(TailSearch* search, Relation log, const LogLayout& layout, cons
     search->nkeys = nkeys;
     search->context = context;
     search->index = index_open(index, RowExclusiveLock);
-    check_log_key(log, search->index, layout.keys, nkeys, 1);
-    if (search->index->rd_index->indkey.values[nkeys] != columns.sort_key)
-        report_damage(psprintf("log table \"%s\"", RelationGetRelationName(log)), "Its primary key does not end with sort_key.");
+    check_log_key(log, search->index, columns, layout.keys, nkeys);
     prepare_key_scan(search->index, nkeys, search->keys);
     search->scan = pg::begin_index_scan(log, search->index, SnapshotSelf, nkeys);
     search->slot = table_slot_create(log, nullptr);

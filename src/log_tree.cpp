@@ -36,7 +36,7 @@ void find_key_columns(LogTree* tree, Relation log) {
                         errdetail("pawl.enforce made one on the subject's key and sort_key."), errhint("SELECT * FROM pawl.health();")));
     Relation index = index_open(primary_key, AccessShareLock);
     tree->key_columns = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * tree->nkeys));
-    check_log_key(log, index, tree->layout.keys, tree->nkeys, 1);
+    check_subject_key(log, index, tree->layout.keys, tree->nkeys, 1);
     for (int i = 0; i < tree->nkeys; ++i) tree->key_columns[i] = index->rd_index->indkey.values[i];
     index_close(index, NoLock);
 }

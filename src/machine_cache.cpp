@@ -90,22 +90,27 @@ std::string string_of(const char* value) { return value == nullptr ? std::string
 
 std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
 
-[[noreturn]] void damaged(const std::string& problem) {
-    throw pg::Failure(ERRCODE_DATA_CORRUPTED, {}, problem, {});  // find_machine says of which machine
-}
-
-std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+    auto damaged = [&](const std::string& problem) {
+        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
+                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
+                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
+    };
     auto machine = std::make_unique<core::Machine>();
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
     std::sort(states.items, states.items + states.n, by_ordinal);
     std::sort(arrows.items, arrows.items + arrows.n, by_ordinal);
 
+    // A state that is named before the composite it lies in has the lower ordinal.
     auto id_of = [&](const char* name) {
-        // Parents stand before their children, and arrows come after all states.
-        const auto& known = machine->states();
-        for (std::size_t i = 0; i < known.size(); ++i)
-            if (known[i].name == name) return static_cast<core::StateId>(i);
+        for (int i = 0; name != nullptr && i < states.n; ++i)
+            if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
         return core::no_state;
+    };
+    auto depth_of = [&](const char* parent) {
+        int depth = 0;
+        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth) at = id_of(states.items[at].parent);
+        return depth;
     };
     std::set<std::string_view> names;
     for (int i = 0; i < states.n; ++i) {
@@ -118,9 +123,10 @@ std::unique_ptr<core::Machine> build(Rows<StateRow>& states, Rows<ArrowRow>& arr
         if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is there twice.");
         state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
         state.composite = kind == "composite";
-        state.parent = row.parent == nullptr ? core::no_state : id_of(row.parent);
-        if (row.parent != nullptr && (state.parent == core::no_state || !machine->states()[state.parent].composite))
-            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite before it.");
+        state.parent = id_of(row.parent);
+        if (row.parent != nullptr && (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
+            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
+        if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
         if ((row.initial || row.terminal) && kind != "state")
             damaged("State \"" + state.name + "\" is initial or terminal, and no row can be in it.");
         state.initial = row.initial;
@@ -193,14 +199,7 @@ BoundMachine* find_machine(const char* name, int version) {
         throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
                           {}, "SELECT machine, version FROM pawl.machine;");
 
-    std::unique_ptr<core::Machine> machine;
-    try {
-        machine = build(states, arrows);
-    } catch (const pg::Failure& failure) {
-        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", failure.detail,
-                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
-                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
-    }
+    std::unique_ptr<core::Machine> machine = build(name, version, states, arrows);
     BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
     machine.release();  // the memory context deletes it from now on
     bound->next = machines;

@@ -3,6 +3,7 @@
 
 #include "catalog.hpp"
 #include "generated.hpp"
+#include "log_columns.hpp"
 #include "plans.hpp"
 #include "pg/bridge.hpp"
 #include "resolve.hpp"
@@ -306,6 +307,21 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     }
 }
 
+// As its first entry would look at it.
+void check_log(const StoredBinding& binding, const Attachment& attachment) {
+    if (!OidIsValid(attachment.log.table)) return;
+    Relation log = try_relation_open(attachment.log.table, AccessShareLock);
+    if (log == nullptr) report_binding(binding, psprintf("Its log, with OID %u, does not exist.", attachment.log.table));
+    check_log_table(log);
+    const LogColumns columns = find_columns(log, attachment.log);
+    const Oid primary_key = pg::primary_key_index(log);
+    if (!OidIsValid(primary_key)) report_binding(binding, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
+    Relation index = index_open(primary_key, AccessShareLock);
+    check_log_key(log, index, columns, attachment.keys, attachment.nkeys);
+    relation_close(index, AccessShareLock);
+    relation_close(log, AccessShareLock);
+}
+
 void resolve_call(const Attachment& attachment, const char* qualified_name, bool guard, Call& call) {
     const Oid row = attachment.root_descriptor->tdtypeid;
     const Oid function = find_row_function(qualified_name, row, guard);
@@ -497,13 +513,20 @@ void check_binding(Oid relid, const char* column) {
             attachment->machine = machine;
             attach(relation, *binding, *attachment);
             resolve_calls(*attachment);
+            check_log(*binding, *attachment);
             MemoryContextSwitchTo(caller);
         });
     }
     pg::call([&] {
         MemoryContextDelete(context);
-        relation_close(relation, NoLock);
+        relation_close(relation, AccessShareLock);
     });
+}
+
+bool is_known(Oid relid) noexcept {
+    bool found = false;
+    if (members != nullptr) hash_search(members, &relid, HASH_FIND, &found);
+    return found;
 }
 
 Attachment* find_attachment(Member* member, const char* column) {

@@ -101,7 +101,10 @@ struct Member {
 // The member for a relation. Throws when no lifecycle is attached to it or to an ancestor.
 Member* find_member(Relation relation);
 
-// Reads one binding of a table, its machine and its functions, as find_member does, and keeps nothing. Throws what find_member
+// Whether find_member has the answer already.
+bool is_known(Oid relid) noexcept;
+
+// Reads one binding of a table, its machine, its functions and the columns of its log, as find_member does, and keeps nothing. Throws what find_member
 // would: XX001 where the catalog is damaged.
 void check_binding(Oid relid, const char* column);
 

@@ -62,9 +62,12 @@ void with_open_records(Oid role, Oid first, Oid second, Work work, void* argumen
 PAWL_FUNCTION(pawl_record_guard) {
     if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() must be fired BEFORE a statement or row", {},
+                          "Triggers with it are made by pawl.audit.");
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
     // a dump brings an extension's records to where their guards stand already
-    const bool loaded = restoring && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+    const bool loaded = is_restoring() && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
     if (loaded || record_is_open(RelationGetRelid(trigger->tg_relation))) return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);
     const char* operation = TRIGGER_FIRED_BY_INSERT(trigger->tg_event)   ? "INSERT"
                             : TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "UPDATE"

@@ -58,8 +58,9 @@ char* key_join(const Attachment& attachment) {
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s.%s %s k.k%d", i > 0 ? " AND " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)),
-                         equality(attachment.keys[i].type), i);
+        appendStringInfo(&condition, "%s%s", i > 0 ? " AND " : "",
+                         same_values(attachment.keys[i].type, psprintf("%s.%s", row_alias, quote_identifier(NameStr(attachment.keys[i].name))),
+                                     psprintf("k.k%d", i)));
     return condition.data;
 }
 
@@ -143,13 +144,13 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
     SPIPlanPtr& plan = plan_of(target, Plan::move);
     if (plan == nullptr) {
         Oid* types = key_types(attachment, false, 1);
-        types[0] = TEXTOID;
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = $1::%s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
-                                state_type_name(target), key_condition(attachment, row_alias, 2)),
+        types[0] = state_parameter_type(attachment);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
+                                state_value(target, "$1"), key_condition(attachment, row_alias, 2)),
                        attachment.nkeys + 1, types);
     }
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
-    values[0] = PointerGetDatum(state);
+    values[0] = state_parameter(attachment, state);
     memcpy(values + 1, key, sizeof(Datum) * attachment.nkeys);
     return run(plan, values, SPI_OK_UPDATE);
 }
@@ -159,14 +160,14 @@ void move_rows(const Target& target, const Datum* key_columns, text* state, bool
     SPIPlanPtr& plan = plan_of(target, Plan::move_many);
     if (plan == nullptr) {
         Oid* types = key_types(attachment, true, 1);
-        types[0] = TEXTOID;
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = $1::%s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
-                                quote_identifier(NameStr(attachment.column)), state_type_name(target), unnested_keys(attachment, 2),
+        types[0] = state_parameter_type(attachment);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
+                                quote_identifier(NameStr(attachment.column)), state_value(target, "$1"), unnested_keys(attachment, 2),
                                 key_join(attachment)),
                        attachment.nkeys + 1, types);
     }
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
-    values[0] = PointerGetDatum(state);
+    values[0] = state_parameter(attachment, state);
     memcpy(values + 1, key_columns, sizeof(Datum) * attachment.nkeys);
     run(plan, values, SPI_OK_UPDATE_RETURNING);
     for (uint64 i = 0; i < SPI_processed; ++i) {

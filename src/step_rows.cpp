@@ -2,8 +2,11 @@
 #include "pg/arguments.hpp"
 
 extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 }
 
@@ -16,6 +19,15 @@ bool is_text(HeapTuple row, TupleDesc descriptor, const char* column, std::strin
     bool null;
     const Datum value = SPI_getbinval(row, descriptor, SPI_fnumber(descriptor, column), &null);
     return !null && pg::view(DatumGetTextPP(value)) == expected;
+}
+
+// The schema is the extension's, so that nothing else is called pawl_dag.steps. Ereports.
+bool is_steps(Relation relation) {
+    const Oid schema = get_namespace_oid("pawl_dag", true);
+    if (!OidIsValid(schema)) return false;
+    const Oid steps = get_relname_relid("steps", schema);
+    return RelationGetRelid(relation) == steps ||
+           (relation->rd_rel->relispartition && list_member_oid(get_partition_ancestors(RelationGetRelid(relation)), steps));
 }
 
 struct Changes {
@@ -55,6 +67,10 @@ PAWL_FUNCTION(pawl_dag_step_entered) {
     if (trigger == nullptr || !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
         !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "step_entered is a trigger BEFORE UPDATE FOR EACH ROW");
+    if (!pg::call([&] { return is_steps(trigger->tg_relation); }))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          "this trigger function is not made for table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
+                          "It is fired by pawl_dag.steps only.", "Drop the trigger.");
     return pg::call([&] { return PointerGetDatum(entered(*trigger)); });
 }
 

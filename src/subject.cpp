@@ -199,14 +199,30 @@ char* key_condition(const Attachment& attachment, const char* alias, int first_p
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s.%s %s $%d", i > 0 ? " AND " : "", alias, quote_identifier(NameStr(attachment.keys[i].name)),
-                         equality(attachment.keys[i].type), first_parameter + i);
+        appendStringInfo(&condition, "%s%s", i > 0 ? " AND " : "",
+                         same_values(attachment.keys[i].type, psprintf("%s.%s", alias, quote_identifier(NameStr(attachment.keys[i].name))),
+                                     psprintf("$%d", first_parameter + i)));
     return condition.data;
 }
 
 char* state_type_name(const Target& target) {
     const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(target.relation), target.attachment->state - 1);
     return format_type_be_qualified(column->atttypid);
+}
+
+char* state_value(const Target& target, const char* expression) {
+    const Attachment& attachment = *target.attachment;
+    if (attachment.is_enum) return pstrdup(expression);
+    return psprintf("(%s)::%s", expression, state_type_name(target));
+}
+
+Oid state_parameter_type(const Attachment& attachment) { return attachment.is_enum ? attachment.state_type : TEXTOID; }
+
+Datum state_parameter(const Attachment& attachment, text* state) {
+    if (!attachment.is_enum) return PointerGetDatum(state);
+    Oid input, parameter;
+    getTypeInputInfo(attachment.state_type, &input, &parameter);
+    return OidInputFunctionCall(input, text_to_cstring(state), parameter, -1);
 }
 
 }  // namespace pawl

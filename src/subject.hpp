@@ -38,4 +38,10 @@ char* key_condition(const Attachment& attachment, const char* alias, int first_p
 // The type of the state column as it is written in a cast.
 char* state_type_name(const Target& target);
 
+// A state as a parameter of a statement (an enum as itself, any other as text, so that no cast of a user's is in between), and the
+// expression that makes a value of the column of it.
+Oid state_parameter_type(const Attachment& attachment);
+Datum state_parameter(const Attachment& attachment, text* state);
+char* state_value(const Target& target, const char* expression);
+
 }  // namespace pawl

@@ -1,5 +1,6 @@
 // May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
 #include "pg/sqlstate.hpp"
+#include "catalog.hpp"
 #include "context.hpp"
 #include "generated.hpp"
 #include "log_writer.hpp"
@@ -130,7 +131,7 @@ PAWL_FUNCTION(pawl_judge) {
     TriggerData* trigger = trigger_data(fcinfo, "judge");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
                    "judge", "BEFORE UPDATE FOR EACH ROW");
-    if (restoring) return PointerGetDatum(trigger->tg_newtuple);
+    if (is_restoring()) return PointerGetDatum(trigger->tg_newtuple);
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
@@ -154,7 +155,7 @@ PAWL_FUNCTION(pawl_begin) {
     TriggerData* trigger = trigger_data(fcinfo, "begin");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
                    "begin", "BEFORE INSERT FOR EACH ROW");
-    if (restoring) return PointerGetDatum(trigger->tg_trigtuple);
+    if (is_restoring()) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
@@ -165,7 +166,7 @@ PAWL_FUNCTION(pawl_begin) {
 PAWL_FUNCTION(pawl_settle) {
     TriggerData* trigger = trigger_data(fcinfo, "settle");
     require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle", "AFTER, FOR EACH ROW");
-    if (restoring) return PointerGetDatum(nullptr);
+    if (is_restoring()) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         settle_insert(member, trigger);
@@ -179,7 +180,7 @@ PAWL_FUNCTION(pawl_settle) {
 PAWL_FUNCTION(pawl_truncated) {
     TriggerData* trigger = trigger_data(fcinfo, "truncated");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated", "BEFORE TRUNCATE");
-    if (!restoring) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
+    if (!is_restoring()) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
 
@@ -187,12 +188,25 @@ PAWL_FUNCTION(pawl_deferred) { return BoolGetDatum(rows_deferred || effects_are_
 
 // Tells every backend that machines or bindings have changed.
 PAWL_FUNCTION(pawl_invalidate) {
-    CacheInvalidateRelcache(trigger_data(fcinfo, "invalidate")->tg_relation);
+    TriggerData* trigger = trigger_data(fcinfo, "invalidate");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event), "invalidate",
+                   "AFTER, FOR EACH STATEMENT");
+    const Oid table = RelationGetRelid(trigger->tg_relation);
+    const bool ours = pg::call([&] {
+        return table == catalog_table("machine") || table == catalog_table("binding") || table == catalog_table("audit_binding");
+    });
+    if (!ours)
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          "pawl.invalidate() is not made for table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
+                          "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.", "Drop the trigger.");
+    pg::call([&] { CacheInvalidateRelcache(trigger->tg_relation); });
     return PointerGetDatum(nullptr);
 }
 
 PAWL_FUNCTION(pawl_log_guard) {
     TriggerData* trigger = trigger_data(fcinfo, "log_guard");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "log_guard",
+                   "BEFORE UPDATE, DELETE OR TRUNCATE");
     // pawl.prune_log
     if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) && record_is_open(RelationGetRelid(trigger->tg_relation)))
         return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? trigger->tg_trigtuple : nullptr);

@@ -8,10 +8,13 @@ namespace {
 
 uint64 remap_rows(const Target& target, Jsonb* remap) {
     const char* column = quote_identifier(NameStr(target.attachment->column));
+    const char* new_state = psprintf("pg_catalog.jsonb_extract_path_text($1, pawl._text(%s))", column);
     char* query = psprintf(
-        "UPDATE %s SET %s = (pg_catalog.jsonb_extract_path_text($1, %s::pg_catalog.text))::%s "
-        "WHERE pg_catalog.jsonb_exists($1, %s::pg_catalog.text)",
-        target.table, column, column, state_type_name(target), column);
+        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl._text(%s))",
+        target.table, column,
+        target.attachment->is_enum ? psprintf("pawl._value(%s, NULL::%s)", new_state, format_type_be_qualified(target.attachment->state_type))
+                                   : state_value(target, new_state),
+        column);
     Oid type = JSONBOID;
     Datum value = JsonbPGetDatum(remap);
     SPI_connect();

@@ -1,6 +1,7 @@
 // May throw and may ereport. See work.hpp.
 #include "work.hpp"
 
+#include "member_cache.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl {
@@ -38,6 +39,21 @@ Lifecycle* lifecycles(const char* condition, int* n) {
     return found;
 }
 
+// Whether a lifecycle can be worked on. One that is damaged is told of by a warning, and keeps no other from being looked at. Asked of
+// each table once, and again when something about it has changed.
+bool is_sound(const Lifecycle& lifecycle) {
+    if (is_known(lifecycle.relation)) return true;
+    Oid types[] = {OIDOID, NAMEOID};
+    Datum values[] = {ObjectIdGetDatum(lifecycle.relation), NameGetDatum(&lifecycle.column)};
+    SPI_connect();
+    if (SPI_execute_with_args("SELECT pawl._is_sound($1, $2)", 2, types, values, nullptr, false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not check a binding")));
+    bool null;
+    const bool sound = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+    SPI_finish();
+    return sound;
+}
+
 }  // namespace
 
 Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
@@ -49,6 +65,7 @@ Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
         int n = 0;
         const Lifecycle* all = pg::call([&] { return lifecycles(condition, &n); });
         for (int i = 0; i < n; ++i) {
+            if (!pg::call([&] { return is_sound(all[i]); })) continue;
             const Tally one = duty(all[i].relation, NameStr(all[i].column), most);
             tally = {tally.done + one.done, Min(tally.next, one.next)};
         }

@@ -28,14 +28,14 @@ struct What {
 What what_to_send(LibpqSession& session, const Request& request) {
     if (request.route.operation == "bulk_file") {
         const auto said = session.run("SELECT command, file_name, type FROM pawl_api._file_command($1::jsonb)", {request.json()});
-        return {PQgetvalue(said.get(), 0, 0), PQgetvalue(said.get(), 0, 1), PQgetvalue(said.get(), 0, 2)};
+        return {value_of(said.get(), 0, 0), value_of(said.get(), 0, 1), value_of(said.get(), 0, 2)};
     }
     const auto said = session.run("SELECT pawl_api._export_command($1::jsonb)", {request.json()});
     const bool json = request.argument("format") == "json";
     std::string part = request.argument("state").empty() ? "" : "-" + request.argument("state");
     std::transform(part.begin(), part.end(), part.begin(), [](unsigned char c) { return std::tolower(c); });
     const std::string mode = request.argument("mode").empty() ? "report" : request.argument("mode");
-    return {PQgetvalue(said.get(), 0, 0), request.argument("id") + "-" + mode + part + (json ? ".json" : ".csv"), json ? "application/json" : "text/csv"};
+    return {value_of(said.get(), 0, 0), request.argument("id") + "-" + mode + part + (json ? ".json" : ".csv"), json ? "application/json" : "text/csv"};
 }
 
 }  // namespace

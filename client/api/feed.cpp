@@ -5,6 +5,8 @@
 
 #include <pawl/errors.hpp>
 
+#include "libpq.hpp"
+
 namespace pawl::api {
 namespace {
 
@@ -123,10 +125,10 @@ bool Feed::read(Session& session, const std::string& consumer) {
     std::vector<Batch::Event> events;
     std::size_t failures = 0;
     for (int i = 0; i + 1 < rows; ++i) {
-        failures += PQgetvalue(result.get(), i, 2)[0] == 't';
-        events.push_back({std::strtoull(PQgetvalue(result.get(), i, 0), nullptr, 10), static_cast<unsigned>(std::strtoul(PQgetvalue(result.get(), i, 1), nullptr, 10)), PQgetvalue(result.get(), i, 3)});
+        failures += value_of(result.get(), i, 2)[0] == 't';
+        events.push_back({std::strtoull(value_of(result.get(), i, 0), nullptr, 10), static_cast<unsigned>(std::strtoul(value_of(result.get(), i, 1), nullptr, 10)), value_of(result.get(), i, 3)});
     }
-    add(std::move(events), failures, PQgetvalue(result.get(), rows - 1, 4));
+    add(std::move(events), failures, value_of(result.get(), rows - 1, 4));
     return rows > batch_size;
 }
 
@@ -139,10 +141,10 @@ void Feed::run() {
             Session session(settings_, std::chrono::seconds(60));
             const Result opened = session.run("SELECT consumer, place FROM pawl_api._open_feed()");
             if (PQresultStatus(opened.get()) != PGRES_TUPLES_OK) throw Error("", problem_of(opened.get()).detail);
-            const std::string consumer = PQgetvalue(opened.get(), 0, 0);
+            const std::string consumer = value_of(opened.get(), 0, 0);
             if (consumer.empty()) throw Error("", "64 daemons read the events already");
             lock.lock();
-            if (start_.empty()) start_ = PQgetvalue(opened.get(), 0, 1);
+            if (start_.empty()) start_ = value_of(opened.get(), 0, 1);
             lock.unlock();
             for (;;) {
                 const bool more = read(session, consumer);

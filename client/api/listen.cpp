@@ -1,6 +1,7 @@
 // May throw (out of memory).
 #include "listen.hpp"
 
+#include "libpq.hpp"
 #include "streamed.hpp"
 
 namespace pawl::api {
@@ -40,7 +41,7 @@ public:
         return pool_.lend([&](Session& session) -> std::optional<Problem> {
             const Result result(PQexecParams(session.raw(), "SELECT visible FROM pawl_api._listen($1, $2, $3)", 3, nullptr, values, lengths, formats, 0), PQclear);
             if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) return problem_of(result.get());
-            relations = relations_of(PQgetvalue(result.get(), 0, 0));
+            relations = relations_of(value_of(result.get(), 0, 0));
             asked_ = Clock::now();
             return std::nullopt;
         });
@@ -54,11 +55,11 @@ public:
             const Result result = session.run("SELECT txid, relation, event, seen, gap FROM pawl_api._read_since($1, $2::integer)", {position, std::to_string(most_resumed)});
             if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) return problem_of(result.get());
             const int last = PQntuples(result.get()) - 1;
-            if (PQgetvalue(result.get(), last, 4)[0] == 't') text += "event: gap\ndata: {\"detail\": \"events behind this position are gone, or too many\"}\n\n";
+            if (value_of(result.get(), last, 4)[0] == 't') text += "event: gap\ndata: {\"detail\": \"events behind this position are gone, or too many\"}\n\n";
             for (int i = 0; i < last; ++i)
-                if (relations.contains(static_cast<unsigned>(std::strtoul(PQgetvalue(result.get(), i, 1), nullptr, 10))))
-                    text += std::string("event: transition\ndata: ") + PQgetvalue(result.get(), i, 2) + "\n\n";
-            seen = snapshot_of(PQgetvalue(result.get(), last, 3));
+                if (relations.contains(static_cast<unsigned>(std::strtoul(value_of(result.get(), i, 1), nullptr, 10))))
+                    text += std::string("event: transition\ndata: ") + value_of(result.get(), i, 2) + "\n\n";
+            seen = snapshot_of(value_of(result.get(), last, 3));
             return std::nullopt;
         });
     }

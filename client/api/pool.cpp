@@ -106,7 +106,13 @@ std::optional<Problem> Pool::lend(const std::function<std::optional<Problem>(Ses
     Problem problem;
     std::unique_ptr<Session> session = take(problem);
     if (!session) return problem;
-    auto said = question(*session);
+    std::optional<Problem> said;
+    try {
+        said = question(*session);
+    } catch (...) {
+        give_back(nullptr);
+        throw;
+    }
     give_back(PQstatus(session->raw()) == CONNECTION_OK ? std::move(session) : nullptr);
     return said;
 }

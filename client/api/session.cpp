@@ -91,7 +91,7 @@ Outcome Session::call(const Caller& caller, const Call& call) {
         const ExecStatusType status = PQresultStatus(result.get());
         if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
             if (learns) prepared_.insert(learned[l]);
-            if (i == commands - 1 && PQntuples(result.get()) == 1 && !PQgetisnull(result.get(), 0, 0)) outcome.json = PQgetvalue(result.get(), 0, 0);
+            if (i == commands - 1 && PQntuples(result.get()) == 1 && !PQgetisnull(result.get(), 0, 0)) outcome.json = value_of(result.get(), 0, 0);
         } else if (status != PGRES_PIPELINE_ABORTED && !failed) {
             failed = true;
             outcome.problem = problem_of(result.get());

@@ -67,7 +67,7 @@ public:
         }
         if (request_.route.operation == "validate_bulk") {
             const auto said = session_->run("SELECT pawl_api._validate_upload($1::uuid)", {operation_});
-            const std::string json = PQgetvalue(said.get(), 0, 0);
+            const std::string json = value_of(said.get(), 0, 0);
             session_->run("ROLLBACK");
             return json;
         }
@@ -93,8 +93,8 @@ private:
         const bool keeps = request_.route.operation == "submit_bulk" && request_.http.has_header("Idempotency-Key");
         const auto made = session_->run("SELECT operation, created FROM pawl_api._begin_upload($1::jsonb, $2)",
                                         {fields_.dump(), keeps ? std::optional(request_.http.get_header_value("Idempotency-Key")) : std::nullopt});
-        operation_ = PQgetvalue(made.get(), 0, 0);
-        created_ = PQgetvalue(made.get(), 0, 1)[0] == 't';
+        operation_ = value_of(made.get(), 0, 0);
+        created_ = value_of(made.get(), 0, 1)[0] == 't';
         if (!created_) return;
         EVP_DigestInit_ex(digest_.get(), EVP_sha256(), nullptr);
         const std::string encoding = session_->server_encoding();

@@ -12,7 +12,7 @@
 
 namespace pawl::cli {
 
-pqxx::result operation_status(pqxx::connection& connection, const std::string& operation) {
+sql::Rows operation_status(pqxx::connection& connection, const std::string& operation) {
     const auto found = sql::run_alone(connection, "SELECT s.* FROM pawl_bulk.status s WHERE s.operation = $1::uuid", operation);
     if (found.empty()) throw Error("P0002", "there is no operation " + operation);
     return found;
@@ -191,8 +191,8 @@ void add_retry(Program& program, CLI::App& bulk) {
         const auto said = sql::run_alone(connection, "SELECT * FROM pawl_bulk.retry($1::uuid, $2::bigint[], $3::text[], $4::text[])", given->operation, sql::or_null(rows),
                                          sql::or_null(types), sql::or_null(steps));
         const auto value = as_json(said)[0];
-        print(program.output, value, value["submitted"].dump() + " rows run again, " + std::to_string(value["skipped"].size()) + " are left out");
-        return value["submitted"] > 0 ? fine : findings;
+        print(program.output, value, value.at("submitted").dump() + " rows run again, " + std::to_string(value.at("skipped").size()) + " are left out");
+        return value.at("submitted") > 0 ? fine : findings;
     });
 }
 

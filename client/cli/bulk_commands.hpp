@@ -10,7 +10,7 @@ namespace pawl::cli {
 void add_bulk_submit(Program& program, CLI::App& bulk);
 
 // Its row of pawl_bulk.status. Throws Error P0002: there is no such operation.
-pqxx::result operation_status(pqxx::connection& connection, const std::string& operation);
+sql::Rows operation_status(pqxx::connection& connection, const std::string& operation);
 void print_operation(const Program& program, pqxx::connection& connection, const std::string& operation);
 
 // Until it rests; 0 if it is Completed, else 1.

@@ -91,7 +91,7 @@ std::string percent_bar(std::uint64_t done, std::uint64_t total) {
     return "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(40 - full), '.') + "] " + std::to_string(percent) + "%";
 }
 
-std::string line_of(const pqxx::row& status, bool with_rate) {
+std::string line_of(const sql::Row& status, bool with_rate) {
     const std::string state = status["status"].as<std::string>();
     if (state == "Pending" || state == "Validating") return state + "  " + status["validated_rows"].as<std::string>() + " rows validated";
     std::string line = percent_bar(status["processed_rows"].as<std::uint64_t>(), status["total_rows"].as<std::uint64_t>()) + "  " +

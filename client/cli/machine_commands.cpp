@@ -15,7 +15,7 @@ struct Arguments {
 using Shared = std::shared_ptr<Arguments>;
 
 // A query whose rows are printed.
-int show(const Program& program, const pqxx::result& rows, bool rows_are_findings = false) {
+int show(const Program& program, const sql::Rows& rows, bool rows_are_findings = false) {
     print(program.output, rows);
     return rows_are_findings && !rows.empty() ? findings : fine;
 }

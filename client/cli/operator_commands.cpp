@@ -32,7 +32,7 @@ std::string step_of(pqxx::connection& connection, const Arguments& given) {
 }
 
 // What a function says: how many it moved, or whether it moved one.
-int end(const Program& program, const pqxx::result& said, const std::string& what) {
+int end(const Program& program, const sql::Rows& said, const std::string& what) {
     const int moved = said[0][0].as<int>();
     print(program.output, {{"moved", moved}}, moved > 0 ? what : "nothing to do: it is so already");
     return moved > 0 ? fine : findings;

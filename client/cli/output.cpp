@@ -6,10 +6,12 @@
 #include <map>
 #include <vector>
 
+#include "json_text.hpp"
+
 namespace pawl::cli {
 namespace {
 
-nlohmann::ordered_json value_of(const pqxx::field& field) {
+nlohmann::ordered_json value_of(const sql::Field& field) {
     enum : pqxx::oid { boolean = 16, bigint = 20, smallint = 21, integer = 23, json = 114, real = 700, double_precision = 701, numeric = 1700, jsonb = 3802 };
     if (field.is_null()) return nullptr;
     switch (field.type()) {
@@ -18,10 +20,10 @@ nlohmann::ordered_json value_of(const pqxx::field& field) {
         case smallint:
         case integer: return field.as<std::int64_t>();
         case json:
-        case jsonb:
+        case jsonb: return parse_ordered_json(field.c_str());
         case real:
         case double_precision:
-        case numeric: return nlohmann::ordered_json::parse(field.c_str(), nullptr, false);
+        case numeric: return field.as<std::string>().find_first_not_of("+-.0123456789eE") == std::string::npos ? parse_ordered_json(field.c_str()) : nlohmann::ordered_json(field.c_str());
         default: return field.as<std::string>();
     }
 }
@@ -42,17 +44,17 @@ void print_line(const std::vector<std::string>& cells, const std::vector<std::si
 
 }  // namespace
 
-nlohmann::ordered_json as_json(const pqxx::result& rows) {
+nlohmann::ordered_json as_json(const sql::Rows& rows) {
     auto all = nlohmann::ordered_json::array();
     for (const auto& row : rows) {
         auto one = nlohmann::ordered_json::object();
-        for (const auto& field : row) one[field.name()] = value_of(field);
+        for (int i = 0; i < row.size(); ++i) one[row[i].name()] = value_of(row[i]);
         all.push_back(std::move(one));
     }
     return all;
 }
 
-void print(const Output& output, const pqxx::result& rows) {
+void print(const Output& output, const sql::Rows& rows) {
     if (output.json) {
         std::cout << as_json(rows).dump(2) << '\n';
         return;
@@ -61,7 +63,7 @@ void print(const Output& output, const pqxx::result& rows) {
     for (int i = 0; i < static_cast<int>(rows.columns()); ++i) lines[0].emplace_back(rows.column_name(i));
     for (const auto& row : rows) {
         lines.emplace_back();
-        for (const auto& field : row) lines.back().emplace_back(field.is_null() ? "" : field.c_str());
+        for (int i = 0; i < row.size(); ++i) lines.back().emplace_back(row[i].text_or_empty());
     }
     std::vector<std::size_t> widths(lines[0].size());
     for (const auto& line : lines)

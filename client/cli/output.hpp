@@ -4,7 +4,8 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
-#include <pqxx/pqxx>
+
+#include "rows.hpp"
 
 namespace pawl::cli {
 
@@ -14,9 +15,9 @@ struct Output {
 };
 
 // An array of objects; columns that hold JSON, numbers or booleans come as such.
-nlohmann::ordered_json as_json(const pqxx::result& rows);
+nlohmann::ordered_json as_json(const sql::Rows& rows);
 
-void print(const Output& output, const pqxx::result& rows);
+void print(const Output& output, const sql::Rows& rows);
 void print(const Output& output, const nlohmann::ordered_json& value, const std::string& text);
 
 // A flowchart in Mermaid: {"name", "state", "parents": [...]} a step.

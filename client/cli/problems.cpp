@@ -4,6 +4,8 @@
 #include <regex>
 #include <sstream>
 
+#include "json_text.hpp"
+
 namespace pawl::cli {
 namespace {
 
@@ -45,6 +47,7 @@ std::string refusal(const Error& problem) {
 
 nlohmann::json json_of(const std::string& given, const std::string& text) {
     try {
+        if (const std::string excess = excess_in(text); !excess.empty()) throw std::invalid_argument(given + ": " + excess);
         return nlohmann::json::parse(text);
     } catch (const nlohmann::json::parse_error& problem) {
         throw std::invalid_argument(given + " is no JSON: " + std::regex_replace(problem.what(), std::regex("^\\[[^\\]]*\\] parse error "), ""));

@@ -38,7 +38,7 @@ constexpr const char* timeline_statement =
 
 std::string message_of(const ordered_json& failure) {
     if (!failure.is_object() || !failure.contains("message")) return {};
-    const std::string message = failure["message"].is_string() ? failure["message"].get<std::string>() : failure["message"].dump();
+    const std::string message = failure.at("message").is_string() ? failure.at("message").get<std::string>() : failure.at("message").dump();
     return message.substr(0, message.find('\n'));
 }
 
@@ -47,31 +47,31 @@ std::string note_of(const ordered_json& atom) {
     const auto add = [&](const std::string& part) {
         if (!part.empty()) note += (note.empty() ? "" : ", ") + part;
     };
-    if (!atom["attempt"].is_null()) add("attempt " + atom["attempt"].dump() + (atom["attempts"].is_null() ? "" : " of " + atom["attempts"].get<std::string>()));
-    if (!atom["again_in_seconds"].is_null()) add("again in " + atom["again_in_seconds"].dump() + " s");
-    if (atom["state"] == "RUNNING" && !atom["progress"].is_null()) add(std::to_string(static_cast<int>(atom["progress"].get<double>() * 100)) + " %");
-    if (atom["intention"] == "REVERT" && (atom["state"] == "SUCCESS" || atom["state"] == "RUNNING")) add("to be reverted");
-    add(message_of(atom["failure"]));
-    if (const std::string why = message_of(atom["revert_failure"]); !why.empty()) add("not undone: " + why);
+    if (!atom.at("attempt").is_null()) add("attempt " + atom.at("attempt").dump() + (atom.at("attempts").is_null() ? "" : " of " + atom.at("attempts").get<std::string>()));
+    if (!atom.at("again_in_seconds").is_null()) add("again in " + atom.at("again_in_seconds").dump() + " s");
+    if (atom.at("state") == "RUNNING" && !atom.at("progress").is_null()) add(std::to_string(static_cast<int>(atom.at("progress").get<double>() * 100)) + " %");
+    if (atom.at("intention") == "REVERT" && (atom.at("state") == "SUCCESS" || atom.at("state") == "RUNNING")) add("to be reverted");
+    add(message_of(atom.at("failure")));
+    if (const std::string why = message_of(atom.at("revert_failure")); !why.empty()) add("not undone: " + why);
     return note;
 }
 
 using Atoms = std::map<std::string, ordered_json>;
 
 std::string line_of(const ordered_json& atom, bool colours) {
-    const std::string state = atom["state"].get<std::string>(), note = note_of(atom);
-    return coloured(state, std::string(sign_of(state)) + " " + atom["name"].get<std::string>(), colours) + "  " + state + (note.empty() ? "" : "  " + note);
+    const std::string state = atom.at("state").get<std::string>(), note = note_of(atom);
+    return coloured(state, std::string(sign_of(state)) + " " + atom.at("name").get<std::string>(), colours) + "  " + state + (note.empty() ? "" : "  " + note);
 }
 
 void draw_item(std::string& drawing, const ordered_json& item, const Atoms& atoms, const std::string& indent, bool colours) {
     std::vector<std::pair<std::string, const ordered_json*>> lines;
-    if (item.contains("retry") && item["retry"].is_object())
-        if (const auto retry = atoms.find(item["retry"]["name"].get<std::string>()); retry != atoms.end()) lines.emplace_back(line_of(retry->second, colours), nullptr);
+    if (item.contains("retry") && item.at("retry").is_object())
+        if (const auto retry = atoms.find(item.at("retry").at("name").get<std::string>()); retry != atoms.end()) lines.emplace_back(line_of(retry->second, colours), nullptr);
     if (item.contains("children"))
-        for (const auto& child : item["children"]) {
+        for (const auto& child : item.at("children")) {
             if (child.contains("flow"))
-                lines.emplace_back(child["name"].get<std::string>() + "  (" + child["flow"].get<std::string>() + ")", &child);
-            else if (const auto task = atoms.find(child["task"].get<std::string>()); task != atoms.end())
+                lines.emplace_back(child.at("name").get<std::string>() + "  (" + child.at("flow").get<std::string>() + ")", &child);
+            else if (const auto task = atoms.find(child.at("task").get<std::string>()); task != atoms.end())
                 lines.emplace_back(line_of(task->second, colours), nullptr);
         }
     for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -107,9 +107,9 @@ FlowStatus status_of(pqxx::connection& connection, const std::string& flow) {
 }
 
 std::string line_of_move(const ordered_json& move, bool colours) {
-    const std::string to = move["to_state"].get<std::string>(), who = move["who"].get<std::string>();
-    return move["time"].get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + who, colours) + "  " + move["from_state"].get<std::string>() + " → " + to +
-           (move["reason"].is_null() ? "" : "  (" + move["reason"].get<std::string>() + ")");
+    const std::string to = move.at("to_state").get<std::string>(), who = move.at("who").get<std::string>();
+    return move.at("time").get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + who, colours) + "  " + move.at("from_state").get<std::string>() + " → " + to +
+           (move.at("reason").is_null() ? "" : "  (" + move.at("reason").get<std::string>() + ")");
 }
 
 void add_of_flow(Program& program, CLI::App& saga, const char* name, const char* meaning, int (*body)(const Program&, pqxx::connection&, const std::string&)) {
@@ -177,23 +177,23 @@ std::string draw_flow(const ordered_json& flow, bool colours) {
     Atoms atoms;
     int tasks = 0;
     std::map<std::string, int> states;
-    for (const auto& atom : flow["atoms"]) {
-        atoms.emplace(atom["name"].get<std::string>(), atom);
-        if (atom["kind"] != "task") continue;
+    for (const auto& atom : flow.at("atoms")) {
+        atoms.emplace(atom.at("name").get<std::string>(), atom);
+        if (atom.at("kind") != "task") continue;
         ++tasks;
-        ++states[atom["state"].get<std::string>()];
+        ++states[atom.at("state").get<std::string>()];
     }
-    const std::string state = flow["state"].get<std::string>();
-    std::string drawing = flow["name"].get<std::string>() + "  " + coloured(state, state, colours) + "  " + std::to_string(tasks) + (tasks == 1 ? " task" : " tasks");
+    const std::string state = flow.at("state").get<std::string>();
+    std::string drawing = flow.at("name").get<std::string>() + "  " + coloured(state, state, colours) + "  " + std::to_string(tasks) + (tasks == 1 ? " task" : " tasks");
     for (const auto& [of, count] : states) drawing += ", " + std::to_string(count) + " " + of;
     drawing += "\n";
-    const auto& structure = flow["structure"];
+    const auto& structure = flow.at("structure");
     if (structure.contains("flow"))
         draw_item(drawing, structure, atoms, "", colours);
     else
-        drawing += "└─ " + line_of(flow["atoms"][0], colours) + "\n";
-    if (const std::string why = message_of(flow["problem"]); !why.empty())
-        drawing += why + (flow["problem"].contains("reason") && flow["problem"]["reason"].is_string() ? ": " + flow["problem"]["reason"].get<std::string>() : "") + "\n";
+        drawing += "└─ " + line_of(flow.at("atoms").at(0), colours) + "\n";
+    if (const std::string why = message_of(flow.at("problem")); !why.empty())
+        drawing += why + (flow.at("problem").contains("reason") && flow.at("problem").at("reason").is_string() ? ": " + flow.at("problem").at("reason").get<std::string>() : "") + "\n";
     return drawing;
 }
 
@@ -207,7 +207,7 @@ int follow_flow(const Program& program, pqxx::connection& connection, const std:
         std::string lines;
         if (!program.output.json)
             for (const auto& move : as_json(sql::run_alone(connection, timeline_statement, flow, "")))
-                if (seen.insert(move["id"].get<std::string>()).second) lines += line_of_move(move, program.output.colours) + "\n";
+                if (seen.insert(move.at("id").get<std::string>()).second) lines += line_of_move(move, program.output.colours) + "\n";
         if (!program.output.json && program.output.colours)
             std::cout << "\r\033[K" << lines << progress_bar(status.settled, status.tasks, 40) << "  " << status.state << (rests ? "\n" : "") << std::flush;
         else if (!program.output.json)

@@ -29,9 +29,9 @@ TaskStatus status_of(pqxx::connection& connection, const std::string& task) {
 
 std::string note_of(const nlohmann::ordered_json& step) {
     std::string note;
-    if (step["attempts"] > 1) note = "attempt " + step["attempts"].dump() + " of " + step["max_attempts"].dump();
-    if (step["error"].is_object() && step["error"].contains("message"))
-        note += (note.empty() ? "" : ", ") + step["error"]["message"].get<std::string>();
+    if (step.at("attempts") > 1) note = "attempt " + step.at("attempts").dump() + " of " + step.at("max_attempts").dump();
+    if (step.at("error").is_object() && step.at("error").contains("message"))
+        note += (note.empty() ? "" : ", ") + step.at("error").at("message").get<std::string>();
     return note;
 }
 
@@ -39,7 +39,7 @@ int show_task(const Program& program, pqxx::connection& connection, const std::s
     const TaskStatus status = status_of(connection, task);
     const auto steps = as_json(sql::run_alone(connection, steps_statement, task));
     std::vector<TreeStep> tree;
-    for (const auto& step : steps) tree.push_back({step["name"], step["state"], step["parents"].get<std::vector<std::string>>(), note_of(step)});
+    for (const auto& step : steps) tree.push_back({step.at("name"), step.at("state"), step.at("parents").get<std::vector<std::string>>(), note_of(step)});
     std::string text = status.name + "  " + coloured(status.state, status.state, program.output.colours) + "  " +
                        std::to_string(status.satisfied) + " of " + std::to_string(status.steps) + " steps\n" +
                        draw_tree(tree, program.output.colours);
@@ -138,11 +138,11 @@ void add_import(Program& program) {
         pqxx::work transaction(connection);
         const std::string id = define_template(transaction, definition);
         sql::commit(transaction);
-        const auto steps = definition["steps"].size();
+        const auto steps = definition.at("steps").size();
         print(program.output,
-              {{"template", id}, {"name", definition["name"]}, {"steps", steps}, {"recorded", definition["metadata"]},
-               {"critical_path_seconds", definition["metadata"]["critical_path_seconds"]}},
-              definition["name"].get<std::string>() + ": " + std::to_string(steps) + " steps, template " + id);
+              {{"template", id}, {"name", definition.at("name")}, {"steps", steps}, {"recorded", definition.at("metadata")},
+               {"critical_path_seconds", definition.at("metadata").at("critical_path_seconds")}},
+              definition.at("name").get<std::string>() + ": " + std::to_string(steps) + " steps, template " + id);
         return fine;
     });
 }

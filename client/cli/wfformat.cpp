@@ -21,8 +21,8 @@ std::string id_of(const json& task) { return member(task, task.is_object() && ta
 // Run times are recorded apart from the graph.
 std::map<std::string, json> executions(const json& workflow) {
     std::map<std::string, json> by_id;
-    if (!workflow.contains("execution") || !workflow["execution"].contains("tasks")) return by_id;
-    for (const json& task : workflow["execution"]["tasks"]) by_id[id_of(task)] = task;
+    if (!workflow.contains("execution") || !workflow.at("execution").contains("tasks")) return by_id;
+    for (const json& task : workflow.at("execution").at("tasks")) by_id[id_of(task)] = task;
     return by_id;
 }
 
@@ -56,7 +56,7 @@ json import_wfformat(const json& file, const ImportOptions& options) try {
         if (const auto found = recorded.find(id); found != recorded.end()) {
             told["seconds"] = found->second.value("runtimeInSeconds", 0.0);
             work += told["seconds"].get<double>();
-            if (found->second.contains("command") && found->second["command"].contains("program"))
+            if (found->second.contains("command") && found->second.at("command").contains("program"))
                 told["program"] = found->second["command"]["program"];
         }
         steps.push_back({{"name", id}, {"handler", options.handler}, {"handler_options", told}, {"dependencies", parents[id]}});
@@ -69,7 +69,7 @@ json import_wfformat(const json& file, const ImportOptions& options) try {
             {"steps", steps}};
     // what the run is measured against
     definition["metadata"] = {{"work_seconds", work}, {"critical_path_seconds", critical_path(definition)}};
-    if (workflow.contains("execution") && workflow["execution"].contains("makespanInSeconds"))
+    if (workflow.contains("execution") && workflow.at("execution").contains("makespanInSeconds"))
         definition["metadata"]["makespan_seconds"] = workflow["execution"]["makespanInSeconds"];
     return definition;
 } catch (const json::exception& problem) {

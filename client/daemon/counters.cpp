@@ -46,9 +46,9 @@ constexpr Family histograms[] = {
     {"completion latency", "pawl_completion_latency_seconds", "How long rows were in the owned state that they left by this event."},
 };
 
-Labels labels_of(const pqxx::field& pairs) {
+Labels labels_of(const sql::Field& pairs) {
     Labels labels;
-    const auto list = nlohmann::json::parse(pairs.c_str());
+    const auto list = pairs.json();
     for (std::size_t i = 0; i + 1 < list.size(); i += 2) labels.emplace_back(list[i].get<std::string>(), list[i + 1].get<std::string>());
     return labels;
 }
@@ -66,7 +66,7 @@ void read_counters(pqxx::connection& connection, Exposition& out) {
     out.family("pawl_counters_preloaded", "gauge", "1 where pawl is in shared_preload_libraries; elsewhere moves and refusals are not counted.");
     out.sample({}, counted ? 1 : 0);
     if (!counted) return;
-    const pqxx::result rows = sql::run_alone(connection, all_counters);
+    const sql::Rows rows = sql::run_alone(connection, all_counters);
     for (const Family& family : totals) {
         out.family(family.name, "counter", family.help);
         for (const auto& row : rows)
@@ -77,7 +77,7 @@ void read_counters(pqxx::connection& connection, Exposition& out) {
         out.family(family.name, "histogram", family.help);
         for (const auto& row : rows)
             if (row[0].as<std::string>() == family.kind)
-                out.histogram(labels_of(row[1]), bounds, nlohmann::json::parse(row[4].c_str()).get<std::vector<std::uint64_t>>(), row[3].as<double>());
+                out.histogram(labels_of(row[1]), bounds, row[4].json().get<std::vector<std::uint64_t>>(), row[3].as<double>());
     }
 }
 

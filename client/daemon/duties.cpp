@@ -1,6 +1,9 @@
 // May throw.
 #include "duties.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "sql.hpp"
 
 namespace pawl::daemon {
@@ -113,7 +116,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
 }
 
 std::string misfit_of(pqxx::connection& connection) {
-    const pqxx::result found = sql::run_alone(connection,
+    const sql::Rows found = sql::run_alone(connection,
         "SELECT coalesce(string_agg(format('%s %s', x.extname, x.extversion), ', ' ORDER BY x.extname)"
         "         FILTER (WHERE x.extversion <> $1), ''), bool_or(x.extname = 'pawl') FROM pg_extension x WHERE x.extname ~ '^pawl($|_)'", version);
     if (found[0][1].is_null()) return "the extension pawl is not installed";
@@ -122,14 +125,15 @@ std::string misfit_of(pqxx::connection& connection) {
 }
 
 Report run_duty(pqxx::connection& connection, const Duty& duty, int batch) {
-    const pqxx::result rows = duty.plain       ? sql::run_alone(connection, duty.statement)
+    const sql::Rows rows = duty.plain       ? sql::run_alone(connection, duty.statement)
                               : duty.oid.empty() ? sql::run_alone(connection, duty.statement, batch)
                                                  : sql::run_alone(connection, duty.statement, batch, duty.oid, duty.state_column);
     Report report;
     if (rows.empty() || rows.columns() == 0) return report;
-    if (!rows[0][0].is_null()) report.done = static_cast<std::int64_t>(rows[0][0].as<double>());
-    if (!duty.plain && rows.columns() > 1 && !rows[0][1].is_null())
-        report.next = std::chrono::milliseconds(static_cast<std::int64_t>(std::max(rows[0][1].as<double>(), 0.0)) + 1);
+    // a duty of a user's own may return anything
+    const auto bounded = [&](int column) { return static_cast<std::int64_t>(std::min(std::fmax(rows[0][column].as<double>(), 0.0), 1e12)); };
+    if (!rows[0][0].is_null()) report.done = bounded(0);
+    if (!duty.plain && rows.columns() > 1 && !rows[0][1].is_null()) report.next = std::chrono::milliseconds(bounded(1) + 1);
     return report;
 }
 

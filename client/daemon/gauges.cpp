@@ -43,13 +43,13 @@ constexpr const char* of_workflows =
     " UNION ALL SELECT 'pawl_dag_dead_letters', 'Tasks that wait for a decision.', '[]', count(*)"
     "  FROM (SELECT FROM pawl_dag.dlq d WHERE d.resolution_status = 'pending' LIMIT 10000) d";
 
-void append(Exposition& out, std::string& family, const pqxx::result& rows) {
+void append(Exposition& out, std::string& family, const sql::Rows& rows) {
     for (const auto& row : rows) {
         const auto metric = row[0].as<std::string>();
         if (metric != family) out.family(metric, "gauge", row[1].as<std::string>());
         family = metric;
         Labels labels;
-        const auto pairs = nlohmann::json::parse(row[2].c_str());
+        const auto pairs = row[2].json();
         for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) labels.emplace_back(pairs[i].get<std::string>(), pairs[i + 1].get<std::string>());
         out.sample(labels, row[3].as<double>());
     }

@@ -20,8 +20,8 @@ constexpr const char* read_statement =
     "  FROM pawl.read_claimable($1, $2::integer) WITH ORDINALITY r(relation, state_column, key, queue, txid, at, n)"
     "  JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY r.n";
 
-Message message_of(const pqxx::row& row) {
-    Message message{{.relation = row[0].as<std::string>()}, nlohmann::json::parse(row[2].c_str()).get<RowKey>()};
+Message message_of(const sql::Row& row) {
+    Message message{{.relation = row[0].as<std::string>()}, row[2].json().get<RowKey>()};
     if (!row[1].is_null()) message.channel.queue = row[1].as<std::string>();
     return message;
 }
@@ -75,7 +75,6 @@ void Publisher::connect_again() {
         connection_ = connect({.target = settings_.database, .application_name = "pawld publisher", .role = settings_.role});
         sleeper_ = Sleeper();
         find_consumer();
-        database_again_.found();
         metrics_.connected(lane);
         log_.info("connected", {{"lane", lane}});
     }
@@ -123,7 +122,9 @@ void Publisher::run() {
         metrics_.turned(lane, false);
         try {
             connect_again();
-            if (publish())
+            const bool more = publish();
+            database_again_.found();
+            if (more)
                 pace_.found();
             else
                 rest();

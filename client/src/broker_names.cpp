@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json_text.hpp"
+
 namespace pawl {
 namespace {
 
@@ -49,6 +51,7 @@ std::string body_of(const Message& message) {
 }
 
 std::optional<RowKey> key_in(const std::string& body, const Channel& channel) {
+    if (!excess_in(body).empty()) return std::nullopt;
     const auto json = nlohmann::json::parse(body, nullptr, false);
     if (!json.is_object() || !json.contains("relation") || json["relation"] != channel.relation || !json.contains("key") || !json["key"].is_array() ||
         json["key"].empty())

@@ -69,8 +69,8 @@ BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const st
          request.created_by, std::to_string(request.priority), request.version ? std::optional(std::to_string(*request.version)) : std::nullopt,
          request.notifications.is_null() ? std::nullopt : std::optional(request.notifications.dump())});
     BulkSubmitted submitted;
-    submitted.operation = PQgetvalue(made.get(), 0, 0);
-    submitted.created = PQgetvalue(made.get(), 0, 1)[0] == 't';
+    submitted.operation = value_of(made.get(), 0, 0);
+    submitted.created = value_of(made.get(), 0, 1)[0] == 't';
     return submitted;
 }
 
@@ -104,14 +104,14 @@ bool was_committed(const ConnectionSettings& settings, const std::string& transa
     LibpqSession session(settings);
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
         const auto said = session.run("SELECT coalesce(pg_catalog.pg_xact_status($1::pg_catalog.xid8), 'aborted')", {transaction});
-        const std::string status = PQgetvalue(said.get(), 0, 0);
+        const std::string status = value_of(said.get(), 0, 0);
         if (status != "in progress") return status == "committed";
     }
 }
 
 void commit(LibpqSession& session, const ConnectionSettings& settings) {
     const auto said = session.run("SELECT pg_catalog.pg_current_xact_id_if_assigned()");
-    const std::string transaction = PQgetvalue(said.get(), 0, 0);
+    const std::string transaction = PQgetisnull(said.get(), 0, 0) ? "" : value_of(said.get(), 0, 0);
     try {
         session.run("COMMIT");
     } catch (const ConnectionLost&) {

@@ -43,13 +43,13 @@ struct Standing {
     bool suspended() const { return flow_state == "SUSPENDED" || flow_state == "SUSPENDING"; }
 };
 
-Standing standing_of(const pqxx::row& row) {
-    const auto text = [&](const char* column) { return row[column].is_null() ? std::string() : row[column].as<std::string>(); };
+Standing standing_of(const sql::Row& row) {
+    const auto text = [&](const char* column) { return row[column].text_or_empty(); };
     return {{.job = text("job_uuid"),
              .name = text("name"),
              .definition = text("flow"),
-             .inputs = json::parse(row["inputs"].c_str()),
-             .details = json::parse(row["details"].c_str()),
+             .inputs = row["inputs"].json(),
+             .details = row["details"].json(),
              .flow = text("flow_uuid"),
              .token = row["fence"].as<std::int64_t>(),
              .attempt = row["attempts"].as<int>()},
@@ -148,7 +148,7 @@ void Conductor::Impl::beat(std::stop_token stop) {
         try {
             if (!own) own = connect(settings.connection);
             sql::run_alone(*own, "SELECT pawl.heartbeat('pawl_saga.jobs', $1, $2::interval)", processor, lease);
-        } catch (const Error& problem) {
+        } catch (const std::exception& problem) {
             say(std::string("no heartbeat: ") + problem.what());
             own.reset();
         }
@@ -213,7 +213,7 @@ void Conductor::Impl::begin(pqxx::work& transaction, Standing& taken, JobEvent& 
 bool Conductor::Impl::claim_one() {
     return sql::translated([&] {
         pqxx::work transaction(*connection);
-        const pqxx::result claimed = sql::run(transaction, claim_statement, processor, lease, settings.board);
+        const sql::Rows claimed = sql::run(transaction, claim_statement, processor, lease, settings.board);
         if (claimed.empty()) return false;
         Standing taken = standing_of(claimed[0]);
         JobEvent event = JobEvent::began;
@@ -245,7 +245,7 @@ void Conductor::Impl::give_back() {
         sql::run_alone(*connection, "SELECT pawl.abandon('pawl_saga.jobs', $1, 'abandon')", processor);
         for (const auto& [id, job] : hand) tell(job, JobEvent::given_back);
         hand.clear();
-    } catch (const Error& problem) {
+    } catch (const std::exception& problem) {
         say(std::string("nothing is given back, the leases will run out: ") + problem.what());
     }
 }

@@ -34,7 +34,7 @@ void Heart::beat(std::stop_token stop) {
             }
             hand_.keep_only(known, source_->beat(*connection));
             alive = began;
-        } catch (const Error& problem) {
+        } catch (const std::exception& problem) {
             say_(std::string("no heartbeat: ") + problem.what());
             connection.reset();
             // nobody could extend them, so by now they are others'; what was claimed since has a lease of its own

@@ -3,7 +3,16 @@
 
 #include <pawl/errors.hpp>
 
+#include "secrets.hpp"
+
 namespace pawl {
+
+const char* value_of(const PGresult* result, int row, int column) {
+    if (row < 0 || row >= PQntuples(result)) throw UnexpectedAnswer("", "the server's answer has no row " + std::to_string(row + 1));
+    if (column >= PQnfields(result)) throw UnexpectedAnswer("", "the server's answer has " + std::to_string(PQnfields(result)) + " columns, too few");
+    if (PQgetisnull(result, row, column)) throw UnexpectedAnswer("", "the server's answer has a null in column \"" + std::string(PQfname(result, column)) + "\"");
+    return PQgetvalue(result, row, column);
+}
 
 LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
@@ -11,7 +20,7 @@ LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQc
     if (!settings.role.empty()) run("SELECT set_config('role', $1, false)", {settings.role});
 }
 
-void LibpqSession::lost() { throw ConnectionLost("08006", PQerrorMessage(connection_.get())); }
+void LibpqSession::lost() { throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get()))); }
 
 LibpqSession::Result LibpqSession::checked(PGresult* given) {
     Result result(given, PQclear);

@@ -17,6 +17,9 @@ namespace pawl {
 // The settings as a libpq string.
 std::string libpq_string(const ConnectionSettings& settings);
 
+// A value of a result. Throws UnexpectedAnswer where there is no such row or column, or a null.
+const char* value_of(const PGresult* result, int row, int column);
+
 class LibpqSession {
 public:
     using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* queues_statement = "SELECT q.queue_name FROM pgmq.list_queues() q";
 
-std::set<std::string> names_in(const pqxx::result& rows) {
+std::set<std::string> names_in(const sql::Rows& rows) {
     std::set<std::string> names;
     for (const auto& row : rows) names.insert(row[0].as<std::string>());
     return names;

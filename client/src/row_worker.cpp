@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "json_text.hpp"
 #include "pace.hpp"
 #include "passing.hpp"
 #include "signal_event.hpp"
@@ -28,7 +29,7 @@ std::string random_name() {
     return name;
 }
 
-std::vector<Row> rows_of(const pqxx::result& claimed) {
+std::vector<Row> rows_of(const sql::Rows& claimed) {
     std::vector<Row> rows;
     rows.reserve(claimed.size());
     for (const auto& one : claimed) {
@@ -43,10 +44,14 @@ std::vector<Row> rows_of(const pqxx::result& claimed) {
         row.tries = one["tries"].as<int>();
         row.idempotency_key = one["idempotency_key"].as<std::string>();
         row.id = one["row_id"].is_null() ? "" : one["row_id"].as<std::string>();
-        row.data = one["data"].is_null() ? nlohmann::json() : nlohmann::json::parse(one["data"].c_str());
-        row.metadata = nlohmann::json::parse(one["metadata"].c_str());
+        try {
+            if (!one["data"].is_null()) row.data = one["data"].json();
+            row.metadata = one["metadata"].json();
+        } catch (const UnexpectedAnswer& problem) {
+            row.fail(problem.what());
+        }
         if (!one["traceparent"].is_null())
-            row.trace = Trace{one["traceparent"].as<std::string>(), one["tracestate"].is_null() ? "" : one["tracestate"].as<std::string>()}.child();
+            row.trace = Trace{one["traceparent"].as<std::string>(), one["tracestate"].text_or_empty()}.child();
         rows.push_back(std::move(row));
     }
     return rows;
@@ -99,8 +104,9 @@ void RowWorker::Impl::stop() noexcept {
 // Rows of one step and kind together.
 void RowWorker::Impl::handle(std::vector<Row>& rows) const {
     std::map<std::pair<std::string, bool>, std::vector<Row>> steps;
-    for (Row& row : rows) steps[{row.step, row.check}].push_back(std::move(row));
-    rows.clear();
+    std::vector<Row> settled;  // what cannot be read has failed already
+    for (Row& row : rows) (row.outcome.empty() ? steps[{row.step, row.check}] : settled).push_back(std::move(row));
+    rows = std::move(settled);
     for (auto& [step, batch] : steps) {
         auto handler = handlers.find(step.first);
         if (handler == handlers.end()) handler = handlers.find("");
@@ -128,7 +134,7 @@ void RowWorker::Impl::report(pqxx::connection& connection, const std::string& na
     for (const Row& row : rows)
         results.push_back({{"operation", row.operation}, {"row_number", row.number}, {"step_index", row.step_index}, {"token", row.token},
                            {"result", row.outcome}, {"message", row.message}});
-    const std::string text = results.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = json_text(results);
     for (Pace pace(settings.shortest_poll, std::chrono::seconds(1));;) {
         try {
             const auto counted = sql::run_alone(connection, "SELECT count(*) FILTER (WHERE r.ok) FROM pawl_bulk.report($1::jsonb, $2) r", text, name)[0][0].as<std::uint64_t>();
@@ -219,7 +225,7 @@ void RowWorker::Impl::beat(std::stop_token stop) {
             if (stop.stop_requested()) return;
             if (!connection) connection = connect(settings.connection);
             for (const std::string& name : names) sql::run_alone(*connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)", name, lease);
-        } catch (const Error& problem_now) {
+        } catch (const std::exception& problem_now) {
             say(std::string("no heartbeat: ") + problem_now.what());
             connection.reset();
         }

@@ -20,9 +20,9 @@ constexpr const char* recover_statement =
 
 std::string key_of(const std::string& flow, int node) { return flow + " " + std::to_string(node); }
 
-json value_of(const pqxx::field& field) { return field.is_null() ? json() : json::parse(field.c_str()); }
+json value_of(const sql::Field& field) { return field.is_null() ? json() : field.json(); }
 
-std::vector<Job> jobs(const pqxx::result& rows) {
+std::vector<Job> jobs(const sql::Rows& rows) {
     std::vector<Job> made;
     for (const auto& row : rows) {
         Job job;
@@ -32,11 +32,16 @@ std::vector<Job> jobs(const pqxx::result& rows) {
         job.name = row["name"].as<std::string>();
         job.handler = row["handler"].as<std::string>();
         job.token = row["fence"].as<std::int64_t>();
-        job.context = value_of(row["arguments"]);
-        job.inputs = {{"result", value_of(row["result"])}, {"failure", value_of(row["failure"])}, {"failures", value_of(row["failures"])}};
+        job.inputs = {{"result", nullptr}, {"failure", nullptr}, {"failures", nullptr}};
+        try {
+            job.context = value_of(row["arguments"]);
+            for (const char* name : {"result", "failure", "failures"}) job.inputs[name] = value_of(row[name]);
+        } catch (const UnexpectedAnswer& problem) {
+            job.problem = problem.what();
+        }
         job.options = {{"node", node}, {"action", row["action"].as<std::string>()}};
         if (!row["traceparent"].is_null())
-            job.trace = Trace{row["traceparent"].as<std::string>(), row["tracestate"].is_null() ? "" : row["tracestate"].as<std::string>()}.child();
+            job.trace = Trace{row["traceparent"].as<std::string>(), row["tracestate"].text_or_empty()}.child();
         made.push_back(std::move(job));
     }
     return made;

@@ -88,7 +88,7 @@ private:
     void send(std::unique_ptr<pqxx::connection>& connection, const Words& words) const {
         try {
             if (!connection) connection = connect(settings_.connection);
-        } catch (const Error&) {
+        } catch (const std::exception&) {
             return;
         }
         for (const auto& [task, word] : words) {
@@ -99,7 +99,7 @@ private:
             } catch (const ConnectionLost&) {
                 connection.reset();
                 return;
-            } catch (const Error&) {
+            } catch (const std::exception&) {
                 // finished, or another's by now
             }
         }

@@ -1,6 +1,8 @@
 // May throw. Errors of libpqxx as ours.
 #include "sql.hpp"
 
+#include "secrets.hpp"
+
 namespace pawl {
 
 void throw_error(const std::string& sqlstate, const std::string& message) {
@@ -30,11 +32,23 @@ void rethrow() {
     } catch (const pqxx::sql_error& caught) {
         throw_error(caught.sqlstate(), caught.what());
     } catch (const pqxx::broken_connection& caught) {
-        throw ConnectionLost("08006", caught.what());
+        throw ConnectionLost("08006", without_passwords(caught.what()));
     } catch (const pqxx::in_doubt_error& caught) {
         throw ConnectionLost("08007", caught.what());
     } catch (const pqxx::failure& caught) {
         throw Error("", caught.what());
+    } catch (const pqxx::argument_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::conversion_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::range_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::usage_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const pqxx::internal_error& caught) {
+        throw UnexpectedAnswer("", caught.what());
+    } catch (const nlohmann::json::exception& caught) {
+        throw UnexpectedAnswer("", caught.what());
     }
 }
 

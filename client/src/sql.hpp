@@ -10,6 +10,8 @@
 
 #include <pawl/errors.hpp>
 
+#include "rows.hpp"
+
 namespace pawl::sql {
 
 // Throws our error for the one of libpqxx that is being handled.
@@ -30,8 +32,8 @@ auto translated(Call&& call) {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // each is deprecated in one version and the only way in another
 // One statement with parameters $1, $2, ...; a null is a null `const char*`.
 template <typename... Arguments>
-pqxx::result run(pqxx::transaction_base& transaction, const std::string& statement, const Arguments&... arguments) {
-    return translated([&] { return transaction.exec_params(statement, arguments...); });
+Rows run(pqxx::transaction_base& transaction, const std::string& statement, const Arguments&... arguments) {
+    return translated([&]() -> Rows { return transaction.exec_params(statement, arguments...); });
 }
 
 // libpqxx 6 reconnects unasked, and the session's settings are gone.
@@ -44,7 +46,7 @@ inline void never_reconnect([[maybe_unused]] pqxx::connection& connection) {
 
 // One statement, committed at once.
 template <typename... Arguments>
-pqxx::result run_alone(pqxx::connection& connection, const std::string& statement, const Arguments&... arguments) {
+Rows run_alone(pqxx::connection& connection, const std::string& statement, const Arguments&... arguments) {
     return translated([&] {
         pqxx::nontransaction transaction(connection);
         return run(transaction, statement, arguments...);

@@ -41,7 +41,7 @@ json said_of(const Finished& one) {
     return said;
 }
 
-std::vector<Job> jobs(const pqxx::result& rows) {
+std::vector<Job> jobs(const sql::Rows& rows) {
     std::vector<Job> made;
     for (const auto& row : rows) {
         Job job;
@@ -49,15 +49,21 @@ std::vector<Job> jobs(const pqxx::result& rows) {
         job.key = row[1].as<std::string>();
         job.name = row[2].as<std::string>();
         job.handler = row[3].as<std::string>();
-        job.options = json::parse(row[4].c_str());
         job.token = row[5].as<std::int64_t>();
         job.attempt = row[6].as<int>();
-        job.context = json::parse(row[7].c_str());
-        job.inputs = json::object();
-        const json parents = json::parse(row[8].c_str());
-        for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
+        try {
+            job.options = row[4].json();
+            job.context = row[7].json();
+            job.inputs = json::object();
+            const json parents = row[8].json();
+            for (const auto& parent : parents.items()) job.inputs[parent.key()] = parent.value().at("result");
+        } catch (const UnexpectedAnswer& problem) {
+            job.problem = problem.what();
+        } catch (const json::exception& problem) {
+            job.problem = problem.what();
+        }
         job.correlation_id = row[9].as<std::string>();
-        if (!row[10].is_null()) job.trace = Trace{row[10].as<std::string>(), row[11].is_null() ? "" : row[11].as<std::string>()}.child();
+        if (!row[10].is_null()) job.trace = Trace{row[10].as<std::string>(), row[11].text_or_empty()}.child();
         made.push_back(std::move(job));
     }
     return made;
@@ -126,7 +132,5 @@ private:
 std::unique_ptr<WorkSource> make_step_source(const WorkerSettings& settings, const std::string& processor) {
     return std::make_unique<StepSource>(settings, processor);
 }
-
-std::string json_text(const nlohmann::json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace pawl

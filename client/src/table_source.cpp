@@ -16,7 +16,7 @@ public:
           lease_(std::to_string(settings.lease.count()) + " ms") {}
 
     void prepare(pqxx::connection& connection) override {
-        const pqxx::result found = sql::run_alone(
+        const sql::Rows found = sql::run_alone(
             connection,
             "SELECT $1::regclass::text, b.key_columns[1], cardinality(b.key_columns), b.owner_column, b.token_column, b.attempts_column,"
             "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), quote_ident(b.token_column), b.queue_column IS NOT NULL,"
@@ -41,20 +41,20 @@ public:
 
     std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
         return jobs(sql::run_alone(connection,
-                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim(null::" + quoted_table_ +
+                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM pawl.claim(null::" + quoted_table_ +
                                        ", $1, $2, $3::interval, $4::integer, $5) c",
                                    sql::or_null(table_.claim_event), processor_, lease_, batch, has_queue_ ? queue_.c_str() : nullptr));
     }
 
     std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
         return jobs(sql::run_alone(connection,
-                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM pawl.claim_keys(null::" + quoted_table_ +
+                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM pawl.claim_keys(null::" + quoted_table_ +
                                        ", $1::text[], $2, $3, $4::interval, $5) c",
                                    sql::keys_array(keys), sql::or_null(table_.claim_event), processor_, lease_, has_queue_ ? queue_.c_str() : nullptr));
     }
 
     std::vector<Job> recover(pqxx::connection& connection) override {
-        return jobs(sql::run_alone(connection, "SELECT to_jsonb(c), c." + quoted_key_ + "::text FROM " + quoted_table_ + " c WHERE c." +
+        return jobs(sql::run_alone(connection, "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " + quoted_table_ + " c WHERE c." +
                                                    quoted_owner_ + "::text = $1" +
                                                    (quoted_lease_.empty() ? "" : " AND c." + quoted_lease_ + " > clock_timestamp()"),
                                    processor_));
@@ -76,7 +76,7 @@ public:
                                                   "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
                                                   " tokens => $5::bigint[], metadata => $6::jsonb) f",
                                                   table_.relation, sql::text_array(keys), event_of(outcome), processor_,
-                                                  sql::text_array(tokens), notes.is_object() && !notes.empty() ? notes.dump() : "{}"))
+                                                  sql::text_array(tokens), notes.is_object() && !notes.empty() ? json_text(notes) : "{}"))
                 if (row[1].as<bool>()) counted.insert(row[0].as<std::string>());
         }
         if (in_doubt && counted.size() < results.size()) note_counted(connection, results, counted);
@@ -117,15 +117,21 @@ private:
                 counted.insert(one.work->job.key);
     }
 
-    std::vector<Job> jobs(const pqxx::result& rows) const {
+    std::vector<Job> jobs(const sql::Rows& rows) const {
         std::vector<Job> made;
         for (const auto& row : rows) {
             Job job;
             job.handler = table_.handler;
-            job.context = json::parse(row[0].c_str());
             job.key = job.name = row[1].as<std::string>();
-            job.token = job.context.at(token_).get<std::int64_t>();
-            job.attempt = attempts_.empty() ? 1 : job.context.at(attempts_).get<int>();
+            job.token = row[2].as<std::int64_t>();
+            try {
+                job.context = row[0].json();
+            } catch (const UnexpectedAnswer& problem) {
+                job.problem = problem.what();
+                made.push_back(std::move(job));
+                continue;
+            }
+            job.attempt = attempts_.empty() ? 1 : job.context.value(attempts_, 1);
             if (table_.traceparent_column)
                 if (const auto parent = job.context.find(*table_.traceparent_column); parent != job.context.end() && parent->is_string())
                     job.trace = Trace{parent->get<std::string>(), ""}.child();

@@ -11,6 +11,7 @@
 
 #include "broker.hpp"
 #include "hand.hpp"
+#include "json_text.hpp"
 #include "sql.hpp"
 
 namespace pawl {
@@ -63,18 +64,15 @@ std::unique_ptr<WorkSource> make_saga_source(const WorkerSettings& settings, con
 
 // One statement in a transaction that belongs to the trace, if there is one. (Defined here, as it takes any arguments.)
 template <typename... Arguments>
-pqxx::result run_traced(pqxx::connection& connection, const Trace& trace, const std::string& statement, const Arguments&... arguments) {
+sql::Rows run_traced(pqxx::connection& connection, const Trace& trace, const std::string& statement, const Arguments&... arguments) {
     if (trace.empty()) return sql::run_alone(connection, statement, arguments...);
     return sql::translated([&] {
         pqxx::work transaction(connection);
         set_trace(transaction, trace);
-        pqxx::result result = sql::run(transaction, statement, arguments...);
+        sql::Rows result = sql::run(transaction, statement, arguments...);
         sql::commit(transaction);
         return result;
     });
 }
-
-// As text that is JSON whatever the handler put into it.
-std::string json_text(const nlohmann::json& value);
 
 }  // namespace pawl

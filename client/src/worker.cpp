@@ -93,10 +93,13 @@ Finished Worker::Impl::run_one(WorkPtr work) const {
     try {
         auto handler = handlers.find(work->job.handler);
         if (handler == handlers.end()) handler = handlers.find("");
-        if (handler != handlers.end())
+        if (!work->job.problem.empty())
+            failed(Outcome::permanent_failure, work->job.problem);
+        else if (handler != handlers.end())
             finished.value = handler->second(work->job);
         else
             failed(Outcome::failure, "worker has no handler \"" + work->job.handler + "\"");
+        if (const std::string excess = excess_of(finished.value); !excess.empty()) failed(Outcome::permanent_failure, "the result cannot be reported: " + excess);
     } catch (const PermanentFailure& caught) {
         failed(Outcome::permanent_failure, caught.what());
     } catch (const Failure& caught) {

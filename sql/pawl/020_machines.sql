@@ -86,6 +86,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine', 'pawl.machine_state', 'pawl.machine_transition');
     bound regclass;
     log regclass;
 BEGIN
@@ -133,6 +135,8 @@ CREATE FUNCTION pawl._machine_gone() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine');
 BEGIN
     DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
     DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
@@ -150,6 +154,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine_state', 'pawl.machine_transition');
     bound record;
 BEGIN
     IF pawl._has_role('pawl_restore') THEN

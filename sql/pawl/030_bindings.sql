@@ -127,6 +127,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.binding');
     foreign_table regclass;
 BEGIN
     -- A log that was attached may since have been given to somebody else, out of the reach of the table's owner.
@@ -235,3 +237,39 @@ CREATE FUNCTION pawl._check_binding(relation regclass, state_column name) RETURN
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_binding';
 COMMENT ON FUNCTION pawl._check_binding(regclass, name) IS
 'internal: reads a binding and its machine as a session does before it writes rows; XX001: they are damaged, and DETAIL says which row; other errors: what it needs is missing';
+
+CREATE FUNCTION pawl._binding_problem(relation regclass, state_column name) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    message text;
+    explanation text;
+BEGIN
+    PERFORM pawl._check_binding(relation, state_column);
+    RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;  -- guards are in a schema that the caller may not use, which says nothing of the binding
+WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
+    RETURN concat_ws(': ', message, nullif(explanation, ''));
+END
+$function$;
+COMMENT ON FUNCTION pawl._binding_problem(regclass, name) IS
+'internal: what is damaged in the rows that the catalog has of a lifecycle, or what they name and is not there; null when it can be worked on';
+
+CREATE FUNCTION pawl._is_sound(relation regclass, state_column name) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    problem text := pawl._binding_problem(relation, state_column);
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE WARNING USING ERRCODE = 'XX001', MESSAGE = format('the lifecycle on column "%s" of table %s is passed over', state_column, relation),
+            DETAIL = problem, HINT = 'select * from pawl.health()';
+    END IF;
+    RETURN problem IS NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl._is_sound(regclass, name) IS 'internal: whether a lifecycle can be worked on; where it cannot, a warning says why';

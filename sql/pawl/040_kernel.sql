@@ -1,5 +1,17 @@
 -- The functions written in C++.
 
+-- A trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads anything of a row: EXECUTE is enough to hang it on any
+-- table, whose types and casts are then its owner's.
+CREATE FUNCTION pawl._fired_by(moments text, relation oid, at text, operation text, level text, VARIADIC tables regclass[]) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fired_by';
+COMMENT ON FUNCTION pawl._fired_by(text, oid, text, text, text, regclass[]) IS
+'internal: true when a trigger function is fired by one of these tables, or a partition of it, at one of these moments (comma-separated); 39P01 otherwise';
+
+CREATE FUNCTION pawl._restoring() RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_restoring';
+COMMENT ON FUNCTION pawl._restoring() IS
+'internal: whether the setting pawl.restoring is on, as a superuser or a role with SET on it has set it; it loads the library, which discards what another role has set';
+
 CREATE FUNCTION pawl.define(machine text, diagram text, unbound text DEFAULT 'refuse') RETURNS integer
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_define';
 COMMENT ON FUNCTION pawl.define(text, text, text) IS

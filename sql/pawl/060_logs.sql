@@ -173,9 +173,8 @@ CREATE FUNCTION pawl._same_key(one text, names name[], other text, other_names n
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('%s.%I %s %s.%I', one, k.name, pawl._equality(a.atttypid), other, o.name), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('pawl._same(%s.%I, %s.%I)', one, k.name, other, o.name), ' AND ' ORDER BY k.n)
       FROM unnest(names) WITH ORDINALITY k(name, n) JOIN unnest(other_names) WITH ORDINALITY o(name, n) ON o.n = k.n
-      JOIN pg_attribute a ON a.attrelid = relation AND a.attname = k.name
 $function$;
 COMMENT ON FUNCTION pawl._same_key(text, name[], text, name[], regclass) IS
 'internal: a condition that two rows have the same key; the relation is that of the first names';
@@ -232,7 +231,9 @@ BEGIN
     ELSE
         -- sort_key has no gaps: the newest row is the one without a next
         EXECUTE format('CREATE VIEW %I.%I WITH (security_invoker = true) AS SELECT l.*, NOT EXISTS (SELECT FROM %s n WHERE %s AND n.sort_key = l.sort_key + 1) AS most_recent FROM %s l',
-                       schema_name, log_view, log, pawl._same_key('n', log_keys, 'l', log_keys, log), log);
+                       schema_name, log_view, log,
+                       (SELECT string_agg(format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid)), ' AND ' ORDER BY k.n)
+                          FROM unnest(log_keys) WITH ORDINALITY k(name, n) JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name), log);
         view := format('%I.%I', schema_name, log_view)::regclass;
         EXECUTE format('COMMENT ON VIEW %s IS %L', view, 'the moves of ' || relation || ', kept by pawl');
     END IF;
@@ -399,7 +400,7 @@ DECLARE
                           CASE WHEN bound.hash_chain THEN ', l.hash' END, bound.history, same);
     anchors regclass := pawl._anchors(bound.history);
     row_text record := pawl._log_row(bound, pawl._columns('r.', bound.key_columns), pawl._key_array('r', bound.key_columns),
-                                     'NULL', format('r.%I::text', bound.state_column), 'pawl.attach');
+                                     'NULL', format('pawl._text(r.%I)', bound.state_column), 'pawl.attach');
     used boolean;
     wrong bigint;
     example text;
@@ -413,7 +414,7 @@ BEGIN
     used := used OR anchors IS NOT NULL;
     IF used THEN
         EXECUTE format('SELECT count(*), min(format($$row %%s is in "%%s", its log ends with "%%s"$$, %s, r.%I, o.to_state)) '
-                       'FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> r.%I::text',
+                       'FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> pawl._text(r.%I)',
                        pawl._key_label('r', bound.key_columns), bound.state_column, source, newest, bound.state_column)
            INTO wrong, example;
         IF wrong > 0 THEN

@@ -221,8 +221,8 @@ BEGIN
         SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END
                           || CASE WHEN g.state IS NOT NULL THEN format('in "%%s"', g.state)
                                   WHEN g.n = 1 THEN 'is null' ELSE 'are null' END, ', ' ORDER BY g.state COLLATE "C" NULLS LAST)
-          FROM (SELECT t.%1$I::text AS state, count(*) AS n FROM %2$s t
-                 WHERE t.%1$I IS NULL OR t.%1$I::text COLLATE "C" <> ALL ($1)
+          FROM (SELECT pawl._text(t.%1$I) AS state, count(*) AS n FROM %2$s t
+                 WHERE t.%1$I IS NULL OR pawl._text(t.%1$I) COLLATE "C" <> ALL ($1)
                  GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, state_column, source)
        INTO counts USING states;
     RETURN counts;

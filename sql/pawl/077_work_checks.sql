@@ -250,8 +250,8 @@ BEGIN
     END IF;
     EXECUTE format($query$
         SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END || format('in "%%s"', g.state), ', ' ORDER BY g.state COLLATE "C")
-          FROM (SELECT t.%1$I::text AS state, count(*) AS n FROM %2$s t
-                 WHERE (%3$s) AND t.%1$I::text COLLATE "C" <> ALL ($1)
+          FROM (SELECT pawl._text(t.%1$I) AS state, count(*) AS n FROM %2$s t
+                 WHERE (%3$s) AND pawl._text(t.%1$I) COLLATE "C" <> ALL ($1)
                  GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, bound.state_column, source,
             array_to_string(ARRAY(SELECT format('t.%I IS NOT NULL', w.name) FROM pawl._work_columns(bound) w WHERE w.argument IN ('owner', 'lease')), ' OR '))
        INTO counts USING pawl._owned_states(bound.machine, bound.version);

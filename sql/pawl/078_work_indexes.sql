@@ -16,9 +16,20 @@ $function$;
 COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
 'internal: the condition of the claim index on the state: state IN (''ready'', ''waiting''), in drawing order; a domain over an enum is cast to the enum';
 
+-- The same for queries. A literal beside an enum is what its type's owner can cast: pawl._among is planned as what the index has.
+CREATE FUNCTION pawl._state_among(relation regclass, state_column name, states text[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT CASE WHEN f.is_enum THEN format('pawl._among(%I, %L)', state_column, states) ELSE pawl._state_in(relation, state_column, states) END
+      FROM pg_attribute a CROSS JOIN LATERAL pawl._type_facts(a.atttypid) f
+     WHERE a.attrelid = relation AND a.attname = state_column
+$function$;
+COMMENT ON FUNCTION pawl._state_among(regclass, name, text[]) IS 'internal: the condition of the claim index on the state, for queries';
+
 -- What a lifecycle needs, and how to make it.
 CREATE FUNCTION pawl._work_indexes(bound pawl.binding)
-RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, comment text)
+RETURNS TABLE (kind text, anchor name, columns name[], descending boolean[], predicate text, condition text, comment text)
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 3
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -33,19 +44,21 @@ AS $function$
     SELECT 'claim', bound.state_column, array_agg(i.name ORDER BY i.n), array_agg(coalesce(i.is_descending, false) ORDER BY i.n),
            pawl._state_in(bound.relation, bound.state_column, c.states)
            || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
+           pawl._state_among(bound.relation, bound.state_column, c.states)
+           || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
            format('kept by pawl for claims: rows in %s, in the order they are taken', array_to_string(c.states, ', '))
       FROM claim_item i, claimable c WHERE bound.claim_events <> '{}' GROUP BY c.states
     UNION ALL
     SELECT 'owned', bound.owner_column, bound.owner_column || array_remove(ARRAY[bound.lease_column], NULL), '{}',
-           format('%I IS NOT NULL', bound.owner_column), 'kept by pawl for leases: rows that have an owner'
+           format('%I IS NOT NULL', bound.owner_column), format('%I IS NOT NULL', bound.owner_column), 'kept by pawl for leases: rows that have an owner'
      WHERE bound.owner_column IS NOT NULL
     UNION ALL
     SELECT 'due', bound.due_column, bound.due_column || bound.key_columns, '{}',
-           format('%I IS NOT NULL', bound.due_column), 'kept by pawl for timers: rows that have a due time'
+           format('%I IS NOT NULL', bound.due_column), format('%I IS NOT NULL', bound.due_column), 'kept by pawl for timers: rows that have a due time'
      WHERE bound.due_column IS NOT NULL
 $function$;
 COMMENT ON FUNCTION pawl._work_indexes(pawl.binding) IS
-'internal: the indexes that claims, leases and timers of a lifecycle need; anchor is the column by which each is known again';
+'internal: the indexes that claims, leases and timers of a lifecycle need; anchor is the column by which each is known again, condition the predicate as queries have it';
 
 -- The index of a kind that a table has; null when there is none. Its first column, or for claims a column of its predicate, is
 -- the anchor.

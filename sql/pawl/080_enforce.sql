@@ -376,7 +376,7 @@ BEGIN
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
         -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
-           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE s.%I::text = %L)', bound.relation, bound.state_column, pair.old_state),
+           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation, bound.state_column, pair.old_state),
                                   bound.state_column, old_states) IS NULL THEN
             PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.old_state),
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(old_states)));
@@ -409,7 +409,7 @@ BEGIN
 
     bound.version := newest;
     PERFORM pawl._check_work(bound);
-    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, s.%I::text))', bound.relation, coalesce(remap, '{}'),
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl._text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',

@@ -35,11 +35,9 @@ CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('l.%I %s ($1)[%s]::%s', k.name, pawl._equality(a.atttypid), k.n,
-                             format_type(b.type, CASE WHEN b.type = a.atttypid THEN a.atttypmod ELSE -1 END)), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('pawl._same(l.%I, %s)', k.name, pawl._read_value(format('($1)[%s]', k.n), a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
       FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.history AND a.attname = k.name
-      CROSS JOIN LATERAL pawl._base_type(a.atttypid) b(type)
 $function$;
 COMMENT ON FUNCTION pawl._of_subject(pawl.binding) IS 'internal: a condition on the key of a log row';
 

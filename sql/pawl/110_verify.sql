@@ -51,7 +51,10 @@ BEGIN
                             WHEN NOT has_table_privilege(bound.relation, 'SELECT') THEN 'you may not read it'
                             WHEN bound.history IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.history) THEN 'its log does not exist'
                             WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'you may not read its log'
-                            WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows from you' END;
+                            WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows from you'
+                            WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
+                            WHEN NOT pawl._same_owner(bound.relation, VARIADIC array_remove(ARRAY[bound.history], NULL)) THEN 'its log belongs to another role'
+                            ELSE pawl._binding_problem(bound.relation, bound.state_column) END;
             IF problem IS NOT NULL THEN
                 relation := bound.relation;
                 state_column := bound.state_column;
@@ -61,22 +64,18 @@ BEGIN
                 CONTINUE;
             END IF;
         END IF;
-        RETURN QUERY EXECUTE format(
-            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || r.%2$I::text || ''"'', ''the state is null'') '
-            'FROM %3$s r WHERE r.%2$I IS NULL OR r.%2$I::text COLLATE "C" <> ALL ($3) ORDER BY 3',
-            pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation)
-            USING bound.relation, bound.state_column, pawl._atoms(bound.machine, bound.version);
+        RETURN QUERY SELECT v.* FROM pawl._as_owner(bound.relation, bound.state_column, 'verify')
+                         v(relation regclass, state_column name, key text, problem text, detail text);
         IF bound.history IS NOT NULL THEN
-            RETURN QUERY SELECT v.* FROM pawl._verify_ends(bound) v;
-            RETURN QUERY SELECT v.* FROM pawl._verify_log(bound) v;
-            RETURN QUERY SELECT v.* FROM pawl._verify_anchors(bound) v;
-            RETURN QUERY SELECT v.* FROM pawl._verify_audit(bound) v;
+            -- an audit that the caller may not read
+            RETURN QUERY SELECT v.* FROM pawl._verify_audit_rights(bound) v;
         END IF;
         IF bound.events THEN
             RETURN QUERY SELECT v.* FROM pawl._verify_events(bound) v;
         END IF;
         IF bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL THEN
-            RETURN QUERY SELECT v.* FROM pawl._verify_work(bound) v;
+            RETURN QUERY SELECT v.* FROM pawl._as_owner(bound.relation, bound.state_column, 'verify_work')
+                             v(relation regclass, state_column name, key text, problem text, detail text);
         END IF;
     END LOOP;
     IF root IS NULL THEN
@@ -86,17 +85,48 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify(regclass) IS 'internal: see pawl.verify';
 
--- Every row is where its log ends, and every log ends at a row.
-CREATE FUNCTION pawl._verify_ends(bound pawl.binding)
-RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+-- The statements by which pawl._as_owner verifies a table. verify: rows and log; verify_work: managed columns; log: all entries, for
+-- pawl._verify_events.
+CREATE FUNCTION pawl._verify_statements(bound pawl.binding, what text)
+RETURNS TABLE (statement text, types regtype[], parameters text[])
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 5
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    RETURN QUERY EXECUTE format($query$
+    IF what = 'verify' THEN
+        RETURN QUERY SELECT format(
+            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || pawl._text(r.%2$I) || ''"'', ''the state is null'') '
+            'FROM %3$s r WHERE r.%2$I IS NULL OR pawl._text(r.%2$I) COLLATE "C" <> ALL ($3) ORDER BY 3',
+            pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation),
+            '{regclass,name,text[]}'::regtype[],
+            ARRAY[bound.relation::oid::text, bound.state_column, pawl._atoms(bound.machine, bound.version)::text];
+        IF bound.history IS NOT NULL THEN
+            RETURN QUERY SELECT s.* FROM pawl._verify_ends(bound) s;
+            RETURN QUERY SELECT s.* FROM pawl._verify_log(bound) s;
+            RETURN QUERY SELECT s.* FROM pawl._verify_anchors(bound) s;
+            RETURN QUERY SELECT s.* FROM pawl._verify_audit(bound) s;
+        END IF;
+    ELSIF what = 'verify_work' THEN
+        RETURN QUERY SELECT s.* FROM pawl._verify_work(bound) s;
+    ELSIF what = 'log' AND bound.history IS NOT NULL THEN
+        RETURN QUERY SELECT format('SELECT l.id, %s, l.sort_key, l.from_state, l.to_state, l.event, l.created_at FROM %s l',
+                                   pawl._key_label('l', bound.log_key_columns), bound.history), '{}'::regtype[], '{}'::text[];
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._verify_statements(pawl.binding, text) IS 'internal: statements that read a table and its log for pawl.verify';
+
+-- Every row is where its log ends, and every log ends at a row.
+CREATE FUNCTION pawl._verify_ends(bound pawl.binding)
+RETURNS TABLE (statement text, types regtype[], parameters text[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN QUERY SELECT format($query$
         WITH newest AS %1$s,
-             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present, r.%4$I::text AS state,
-                             coalesce('"' || r.%4$I::text || '"', 'no state') AS state_shown,
+             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present, pawl._text(r.%4$I) AS state,
+                             coalesce('"' || pawl._text(r.%4$I) || '"', 'no state') AS state_shown,
                              n.sort_key, n.to_state
                         FROM (SELECT t.*, true AS present FROM %5$s t) r FULL JOIN newest n ON %6$s)
         SELECT $1, $2, e.key, p.problem, p.detail
@@ -109,22 +139,22 @@ BEGIN
                ) p(problem, holds, detail)
          WHERE p.holds ORDER BY e.key COLLATE "C"$query$,
         pawl._log_ends(bound), pawl._key_label('r', bound.key_columns), pawl._key_label('n', bound.log_key_columns), bound.state_column, bound.relation,
-        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history))
-        USING bound.relation, bound.state_column;
+        pawl._same_key('n', bound.log_key_columns, 'r', bound.key_columns, bound.history)),
+        '{regclass,name}'::regtype[], ARRAY[bound.relation::oid::text, bound.state_column];
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
 -- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each row begins where the one before ended, and each hop was allowed.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
-RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+RETURNS TABLE (statement text, types regtype[], parameters text[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     anchor record := pawl._anchor_join(bound);
 BEGIN
-    RETURN QUERY EXECUTE format($query$
+    RETURN QUERY SELECT format($query$
         WITH chain AS (
             SELECT l.*, coalesce(lag(l.sort_key) OVER w, %8$s.sort_key) AS last_sort_key,
                    CASE WHEN lag(l.sort_key) OVER w IS NULL THEN %8$s.to_state ELSE lag(l.to_state) OVER w END AS last_to_state,
@@ -161,8 +191,8 @@ BEGIN
              format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
                     'c.processor, c.actor, c.correlation_id, c.metadata, c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns))
              ELSE 'false' END,
-        anchor.alias, anchor.joined)
-        USING bound.machine, bound.relation, bound.state_column;
+        anchor.alias, anchor.joined),
+        '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_log(pawl.binding) IS 'internal: logs that are not a chain of allowed moves';
@@ -174,4 +204,4 @@ AS $function$
     SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
 $function$;
 COMMENT ON FUNCTION pawl.verify(regclass) IS
-'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read. No rows: nothing is wrong. All of it is one snapshot';
+'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read, or where the catalog is damaged. No rows: nothing is wrong. All of it is one snapshot';

@@ -19,8 +19,8 @@ COMMENT ON FUNCTION pawl._anchor_join(pawl.binding) IS 'internal: joins a log wi
 -- A log that was cut goes on after the cut, unless it went as a whole with its partition: pruning leaves the newest entry, or removes the
 -- anchor with it.
 CREATE FUNCTION pawl._verify_anchors(bound pawl.binding)
-RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+RETURNS TABLE (statement text, types regtype[], parameters text[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
@@ -29,19 +29,19 @@ BEGIN
     IF anchors IS NULL THEN
         RETURN;
     END IF;
-    RETURN QUERY EXECUTE format('SELECT $1, $2, %s, ''end_missing'', format(''the log was pruned up to sort_key %%s, and what came then is gone'', a.sort_key) '
+    RETURN QUERY SELECT format('SELECT $1, $2, %s, ''end_missing'', format(''the log was pruned up to sort_key %%s, and what came then is gone'', a.sort_key) '
                                 'FROM %s a WHERE NOT a.whole AND NOT EXISTS (SELECT FROM %s l WHERE %s) ORDER BY 3',
                                 pawl._key_label('a', pawl._anchor_keys(bound, anchors)), anchors, bound.history,
-                                pawl._same_key('l', bound.log_key_columns, 'a', pawl._anchor_keys(bound, anchors), bound.history))
-        USING bound.relation, bound.state_column;
+                                pawl._same_key('l', bound.log_key_columns, 'a', pawl._anchor_keys(bound, anchors), bound.history)),
+        '{regclass,name}'::regtype[], ARRAY[bound.relation::oid::text, bound.state_column];
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_anchors(pawl.binding) IS 'internal: pruned logs that do not go on';
 
 -- Every result has its row in the audit, and every row of the audit its result: in the log, or older than what was pruned of it.
 CREATE FUNCTION pawl._verify_audit(bound pawl.binding)
-RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
-LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 10
+RETURNS TABLE (statement text, types regtype[], parameters text[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
@@ -53,11 +53,10 @@ BEGIN
         RETURN;
     END IF;
     IF NOT has_table_privilege(a.audit, 'SELECT') OR row_security_active(a.audit) THEN
-        RETURN QUERY SELECT bound.relation, bound.state_column, NULL::text, 'not_checked', format('you may not read its audit %s', a.audit);
-        RETURN;
+        RETURN;  -- pawl._verify_audit_rights says so
     END IF;
     SELECT p.horizon INTO horizon FROM pawl.pruned_log p WHERE p.log = bound.history;
-    RETURN QUERY EXECUTE format($query$
+    RETURN QUERY SELECT format($query$
         WITH result AS (SELECT l.*, l.to_state COLLATE "C" = ANY (%4$L) AS is_success, %5$s AS given
                           FROM %2$s l WHERE l.to_state COLLATE "C" = ANY (%6$L) AND l.event IS DISTINCT FROM 'pawl.upgrade'),
         both_sides AS (
@@ -82,11 +81,22 @@ BEGIN
         a.audit, bound.history, NULL, a.success_states, pawl._given_time('l'), a.success_states || a.failure_states,
         pawl._key_label('n', bound.log_key_columns), pawl._key_label('a', a.key_columns),
         pawl._same_key('a', a.key_columns, 'n', bound.log_key_columns, a.audit),
-        pawl._same_key('l', bound.log_key_columns, 'a', a.key_columns, bound.history))
-        USING bound.relation, bound.state_column, pawl._pruned_before(bound.history), coalesce(horizon, '-infinity');
+        pawl._same_key('l', bound.log_key_columns, 'a', a.key_columns, bound.history)),
+        '{regclass,name,timestamptz,timestamptz}'::regtype[], ARRAY[bound.relation::oid::text, bound.state_column, pawl._pruned_before(bound.history)::text, coalesce(horizon, '-infinity')::text];
 END
 $function$;
 COMMENT ON FUNCTION pawl._verify_audit(pawl.binding) IS 'internal: audits that do not agree with their log';
+
+CREATE FUNCTION pawl._verify_audit_rights(bound pawl.binding)
+RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT bound.relation, bound.state_column, NULL::text, 'not_checked', format('you may not read its audit %s', b.audit)
+      FROM pawl.audit_binding b JOIN pg_class c ON c.oid = b.audit
+     WHERE b.log = bound.history AND (NOT has_table_privilege(b.audit, 'SELECT') OR row_security_active(b.audit))
+$function$;
+COMMENT ON FUNCTION pawl._verify_audit_rights(pawl.binding) IS 'internal: an audit that the current user may not read';
 
 CREATE FUNCTION pawl._health_records(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)

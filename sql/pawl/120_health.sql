@@ -161,6 +161,45 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._index_hint(pawl.binding, regclass, text, regclass, text, text) IS 'internal: how to make an index that a lifecycle lacks';
 
+-- Everything about one lifecycle. Where its rows in the catalog are so damaged that a check fails, that is the finding, and the other
+-- lifecycles are looked at nevertheless.
+CREATE FUNCTION pawl._health_of(bound pawl.binding)
+RETURNS TABLE (check_name text, status text, detail text, hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 20
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    part text;
+    message text;
+    explanation text;
+    mend constant text := CASE WHEN EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation)
+        THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, ...); or restore the rows of pawl.binding and pawl.machine*',
+                    bound.relation, bound.state_column, bound.machine) END;
+BEGIN
+    IF mend IS NOT NULL THEN
+        BEGIN
+            PERFORM pawl._check_binding(bound.relation, bound.state_column);
+            RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;
+        EXCEPTION WHEN syntax_error_or_access_rule_violation THEN
+            RETURN QUERY SELECT 'catalog', 'ok', NULL, NULL;  -- a column or function that is not there: another check says so
+        WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
+            RETURN QUERY SELECT 'catalog', 'error', concat_ws(': ', message, nullif(explanation, '')), mend;
+        END;
+    END IF;
+    FOREACH part IN ARRAY '{_health,_work_health,_health_pauses}'::text[] LOOP
+        BEGIN
+            RETURN QUERY EXECUTE format('SELECT h.* FROM pawl.%I($1) h', part) USING bound;
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
+            RETURN QUERY SELECT 'catalog', 'error', concat_ws(': ', message, nullif(explanation, '')), mend;
+        END;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._health_of(pawl.binding) IS 'internal: the health of one lifecycle, whatever state its rows in the catalog are in';
+
 CREATE FUNCTION pawl.health()
 RETURNS TABLE (relation regclass, state_column name, check_name text, status text, detail text, hint text)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 50
@@ -178,13 +217,7 @@ BEGIN
 
     RETURN QUERY SELECT b.relation, b.state_column, h.check_name, h.status, nullif(h.detail, ''), h.hint
                    FROM pawl.binding b
-                   CROSS JOIN LATERAL (SELECT * FROM pawl._health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)
-                                       UNION ALL
-                                       SELECT x.check_name, x.status, x.detail, x.hint, 100 + x.n
-                                         FROM pawl._work_health(b) WITH ORDINALITY x(check_name, status, detail, hint, n)
-                                       UNION ALL
-                                       SELECT x.check_name, x.status, x.detail, x.hint, 200 + x.n
-                                         FROM pawl._health_pauses(b) WITH ORDINALITY x(check_name, status, detail, hint, n)) h
+                   CROSS JOIN LATERAL pawl._health_of(b) WITH ORDINALITY h(check_name, status, detail, hint, n)
                   ORDER BY b.relation::text COLLATE "C", b.state_column, h.n;
 
     RETURN QUERY SELECT NULL::regclass, NULL::name, o.check_name, o.status, o.detail, o.hint FROM pawl._health_outbox() o;
@@ -200,4 +233,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, paused, outbox, consumer (those that you may see), orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs and the tables of pawl; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, catalog, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, paused, outbox, consumer (those that you may see), orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs and the tables of pawl; the rows are the matter of pawl.verify';

@@ -28,20 +28,20 @@ BEGIN
     IF bound.history IS NULL OR NOT pawl._shows_events(bound.relation, reader) THEN
         RETURN;
     END IF;
-    FOR relation, state_column, key, problem, detail IN EXECUTE format($query$
-        SELECT $1, $2, k.key, p.problem, format('sort_key %%s: ', coalesce(l.sort_key, e.sort_key)) || p.detail
+    FOR relation, state_column, key, problem, detail IN EXECUTE $query$
+        SELECT $1, $2, k.key, p.problem, format('sort_key %s: ', coalesce(l.sort_key, e.sort_key)) || p.detail
           FROM (SELECT x.* FROM pawl._events x WHERE x.relation = $1 AND x.state_column = $2 AND x.at > $3) e
-          FULL JOIN %2$s l ON l.id = e.log_id
-          CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN array_to_string(e.key, ', ') ELSE %1$s END AS key) k
+          FULL JOIN pawl._as_owner($1, $2, 'log') l(id uuid, key text, sort_key integer, from_state text, to_state text, event text, created_at timestamptz)
+                 ON l.id = e.log_id
+          CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN array_to_string(e.key, ', ') ELSE l.key END AS key) k
           CROSS JOIN LATERAL (VALUES
                ('event_missing', e.txid IS NULL AND l.created_at > $5 AND NOT $6 AND l.event IS DISTINCT FROM 'pawl.attach', 'the outbox has no event of this entry'),
                ('event_unfounded', l.id IS NULL AND e.at >= $4, 'the outbox has an event that is not in the log'),
                ('event_differs', e.log_id = l.id AND (e.sort_key IS DISTINCT FROM l.sort_key OR e.from_state COLLATE "C" IS DISTINCT FROM l.from_state COLLATE "C"
                                                       OR e.to_state COLLATE "C" IS DISTINCT FROM l.to_state COLLATE "C"),
-                format('the event says %%s to %%s, number %%s', coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key))
+                format('the event says %s to %s, number %s', coalesce(quote_ident(e.from_state), 'nothing'), coalesce(quote_ident(e.to_state), 'nothing'), e.sort_key))
                ) p(problem, holds, detail)
-         WHERE p.holds ORDER BY k.key COLLATE "C", coalesce(l.sort_key, e.sort_key), p.problem$query$,
-        pawl._key_label('l', bound.log_key_columns), bound.history)
+         WHERE p.holds ORDER BY k.key COLLATE "C", coalesce(l.sort_key, e.sort_key), p.problem$query$
         USING bound.relation, bound.state_column, bound.enforced_at, cut, since,
               EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = bound.history)  -- that log was written elsewhere
     LOOP

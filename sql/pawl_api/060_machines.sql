@@ -78,26 +78,16 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api.machine_diagram(jsonb) IS 'route: a machine as Mermaid, or DOT (format=dot)';
 
--- Counted by the index on claims where there is one, and never further than so many rows; the statistics say the rest.
 CREATE FUNCTION pawl_api._state_counts(b pawl.binding) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    counted constant integer := 100000;
-    rows_about double precision;
     counts jsonb;
     is_sample boolean;
 BEGIN
-    EXECUTE format('SELECT coalesce(jsonb_object_agg(c.state, c.n), ''{}''), coalesce(sum(c.n), 0) >= %1$s FROM (SELECT s.state, count(*) AS n FROM (SELECT t.%2$I::text AS state FROM %3$s t LIMIT %1$s) s '
-                   'WHERE s.state IS NOT NULL GROUP BY s.state) c', counted, b.state_column, b.relation) INTO counts, is_sample;
-    IF is_sample THEN
-        -- an even sample of the pages, taken to the number of rows that the statistics know
-        SELECT greatest(sum(c.reltuples), counted) INTO rows_about FROM pg_class c WHERE c.oid IN (SELECT p.relid FROM pg_partition_tree(b.relation) p UNION SELECT b.relation) AND c.relkind = 'r';
-        EXECUTE format('SELECT coalesce(jsonb_object_agg(c.state, round(c.n / nullif(c.total, 0) * $1)), ''{}'') FROM (SELECT t.%I::text AS state, count(*)::double precision AS n, '
-                       'sum(count(*)) OVER () AS total FROM %s t TABLESAMPLE SYSTEM (%s) GROUP BY 1) c WHERE c.state IS NOT NULL', b.state_column, b.relation, least(100, 20000 * 100 / rows_about))
-           INTO counts USING rows_about;
-    END IF;
+    SELECT coalesce(jsonb_object_agg(c.state, c.n) FILTER (WHERE c.state IS NOT NULL), '{}'), coalesce(bool_or(c.estimated), false) INTO counts, is_sample
+      FROM pawl._state_counts(b) c;
     RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'estimated', is_sample, 'counts',
         (SELECT coalesce(jsonb_agg(jsonb_build_object('state', s.state, 'count', coalesce((counts ->> s.state)::bigint, 0)) ORDER BY s.ordinal), '[]')
            FROM pawl.machine_state s WHERE s.machine = b.machine AND s.version = b.version AND s.kind = 'state'));
@@ -106,12 +96,13 @@ $function$;
 COMMENT ON FUNCTION pawl_api._state_counts(pawl.binding) IS 'internal: the rows of a table by state; exact up to 100,000 rows, beyond that estimated from a sample';
 
 CREATE FUNCTION pawl_api.machine_counts(q jsonb) RETURNS jsonb
-LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM pawl_api._need_machine(q ->> 'machine');
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(pawl_api._state_counts(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b
+                                         JOIN pg_class r ON r.oid = b.relation AND r.relkind IN ('r', 'p')
                                          WHERE b.machine = q ->> 'machine' AND has_column_privilege(b.relation, b.state_column, 'SELECT')), 'next', NULL);
 END
 $function$;
@@ -161,7 +152,7 @@ BEGIN
             'SELECT l.from_state, extract(epoch FROM l.created_at - p.created_at)::double precision AS seconds '
             'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth FROM (%1$s) e WHERE e.from_state IS NOT NULL) l '
             'CROSS JOIN LATERAL (SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= %4$s) s GROUP BY s.from_state) d',
-            pawl_api._log_end(b.history, b.log_key_columns), b.history, (SELECT string_agg(format('o.%1$I = l.%1$I', c), ' AND ') FROM unnest(b.log_key_columns) c), samples)
+            pawl_api._log_end(b.history, b.log_key_columns), b.history, pawl._same_key('o', b.log_key_columns, 'l', b.log_key_columns, b.history), samples)
           INTO more USING b.relation::text;
         items := items || more;
     END LOOP;

@@ -52,8 +52,12 @@ AS $function$
 DECLARE
     found_one jsonb;
 BEGIN
-    EXECUTE format('SELECT to_jsonb(t) FROM %s t WHERE %s', b.relation, (
-        SELECT string_agg(format('t.%I = %L::%s', a.attname, key[n], format_type(a.atttypid, a.atttypmod)), ' AND ')
+    -- a type of a user's can have a cast to json, which to_jsonb would call: of those the text is shown
+    EXECUTE format('SELECT (SELECT jsonb_object_agg(c.name, c.value) FROM (VALUES %s) c(name, value)) FROM %s t WHERE %s', (
+        SELECT string_agg(format(CASE WHEN pawl._base_type(a.atttypid) < 16384 THEN '(%L::text, to_jsonb(t.%I))' ELSE '(%L::text, to_jsonb(pawl._text(t.%I)))' END,
+                                 a.attname, a.attname), ', ' ORDER BY a.attnum)
+          FROM pg_attribute a WHERE a.attrelid = b.relation AND a.attnum > 0 AND NOT a.attisdropped), b.relation, (
+        SELECT string_agg(format('pawl._same(t.%I, %s)', a.attname, pawl._read_value(quote_literal(key[n]) || '::text', a.atttypid, a.atttypmod)), ' AND ')
           FROM unnest(b.key_columns) WITH ORDINALITY k(c, n) JOIN pg_attribute a ON a.attrelid = b.relation AND a.attname = k.c)) INTO found_one;
     RETURN found_one;
 END

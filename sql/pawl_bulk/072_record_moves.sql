@@ -11,6 +11,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     now_at timestamptz;
     refused bigint;
 BEGIN
@@ -75,6 +77,8 @@ SET work_mem = '64MB'
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     refused record;
 BEGIN
     IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending') OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
@@ -85,6 +89,12 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl._raise('PW003', 'a record is reset by a retry of its operation only',
             format('Operation %s is %s.', refused.operation, coalesce(refused.status, 'gone')), format('select * from pawl_bulk.retry(%L)', refused.operation));
+    END IF;
+    SELECT n.row_number, s.step_name INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
+     WHERE n.state = 'Pending' AND NOT s.allow_operation_retry LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', format('row %s is not retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
     END IF;
     INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
@@ -123,6 +133,8 @@ SET work_mem = '64MB'
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     actor constant text := coalesce(current_setting('pawl.processor', true), '');
     one constant uuid := (SELECT n.operation FROM new_records n LIMIT 1);
     other pawl_bulk.work;
@@ -219,6 +231,9 @@ CREATE FUNCTION pawl_bulk._record_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
         PERFORM pawl._raise('55000', 'records are deleted with their operation only', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));

@@ -4,6 +4,8 @@ CREATE FUNCTION pawl_bulk._work_taken() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
 BEGIN
     IF NEW.state = 'lost' THEN
         NEW.takeovers := NEW.takeovers + 1;
@@ -29,6 +31,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
     now_at timestamptz;
 BEGIN
     IF EXISTS (SELECT FROM new_work n WHERE n.state = 'leased' AND n.kind = 'start') THEN

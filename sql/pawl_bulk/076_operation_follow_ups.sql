@@ -5,6 +5,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     now_at timestamptz;
 BEGIN
     -- whoever is giving it records finishes first
@@ -38,6 +40,9 @@ CREATE FUNCTION pawl_bulk._notifications_written() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     NEW.notified_by := CASE WHEN NEW.notifications IS NOT NULL THEN current_user END;
     RETURN NEW;
@@ -45,7 +50,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: the role that wrote the notifications of an operation';
 CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
-    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
+    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
 
 -- Who wants to hear of it. What somebody wrote that is no target is left out: the operation moves all the same.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
@@ -83,6 +88,8 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     told uuid;
 BEGIN
     IF OLD.status IS DISTINCT FROM NEW.status THEN
@@ -135,13 +142,16 @@ CREATE FUNCTION pawl_bulk._operation_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     INSERT INTO pawl_bulk.events (operation, type, to_status, message) VALUES (NEW.operation, 'Created', NEW.status, NEW.definition);
     RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_came() IS 'internal: the event of a new operation';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
 
 -- An operation is deleted with all that it has.
 CREATE FUNCTION pawl_bulk._operation_gone() RETURNS trigger
@@ -149,6 +159,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     DELETE FROM pawl_bulk.troubles x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = OLD.operation;
@@ -173,6 +186,9 @@ CREATE FUNCTION pawl_bulk._operation_may_go() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     PERFORM pawl._raise('55000', format('operation %s is not at rest', OLD.operation), format('It is %s.', OLD.status),
         format('select pawl_bulk.cancel(%L)', OLD.operation));

@@ -56,6 +56,9 @@ SET enable_seqscan = off
 SET enable_mergejoin = off
 SET jit = off
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     -- what workers do keeps a step in flight
     IF NOT EXISTS (SELECT FROM new_steps n
@@ -128,6 +131,8 @@ CREATE FUNCTION pawl_dag._step_renamed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t SET evaluate = true WHERE t.task_uuid = NEW.task_uuid;
@@ -144,6 +149,9 @@ CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT OR DELETE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     -- plans that are made while the tables are empty are kept, and are none for anything else
     IF NOT EXISTS (SELECT FROM changed_steps) THEN
@@ -152,7 +160,7 @@ BEGIN
     -- two who add steps to one task count one after the other
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
-    IF TG_OP = 'INSERT' AND coalesce(current_setting('pawl.restoring', true), '') NOT IN ('on', 'true', '1') THEN
+    IF TG_OP = 'INSERT' AND NOT pawl._restoring() THEN
         PERFORM pawl_dag._one_name_each(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
     END IF;
     UPDATE pawl_dag.tasks t
@@ -189,6 +197,8 @@ CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state IS DISTINCT FROM NEW.state THEN
         -- whoever moves a task by hand leaves the rest to the orchestrator
@@ -230,6 +240,8 @@ CREATE FUNCTION pawl_dag._step_leased() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     NEW.lease_until := least(NEW.lease_until, NEW.last_attempted_at + NEW.timeout);
     RETURN NEW;
@@ -248,6 +260,8 @@ SET pawl.event = ''
 SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM set_config('pawl.processor', NEW.worker_uuid::text, true);
     UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;

@@ -8,8 +8,10 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT OR DELETE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.edges');
     suspect record;
-    restoring boolean := coalesce(current_setting('pawl.restoring', true), '') IN ('on', 'true', '1');
+    restoring constant boolean := pawl._restoring();
 BEGIN
     -- plans that are made while the tables are empty are kept, and are none for anything else
     IF NOT EXISTS (SELECT FROM changed_edges) THEN
@@ -89,6 +91,9 @@ CREATE FUNCTION pawl_dag._edges_fixed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.edges');
 BEGIN
     PERFORM pawl._raise('0A000', 'an edge is drawn or removed, not changed', NULL, 'delete it and insert the other one');
     RETURN NULL;

@@ -247,6 +247,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.templates', 'pawl_dag.template_steps', 'pawl_dag.template_edges');
     used_template uuid := OLD.template_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.template_uuid = used_template) THEN

@@ -79,6 +79,8 @@ SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state = 'blocked_by_failures' THEN
         UPDATE pawl_dag.dlq d
@@ -117,6 +119,9 @@ CREATE FUNCTION pawl_dag._operators_only() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
         PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),

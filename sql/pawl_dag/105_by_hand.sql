@@ -14,10 +14,9 @@ CREATE FUNCTION pawl_dag._task_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
-    IF TG_RELID <> 'pawl_dag.tasks'::regclass OR TG_WHEN <> 'BEFORE' OR TG_OP <> 'UPDATE' OR TG_LEVEL <> 'ROW' THEN
-        PERFORM pawl._raise('39P01', '_task_by_hand is a trigger BEFORE UPDATE of pawl_dag.tasks');
-    END IF;
     IF pg_trigger_depth() > 1 OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
     END IF;
@@ -42,10 +41,9 @@ CREATE FUNCTION pawl_dag._step_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
-    IF TG_RELID <> 'pawl_dag.steps'::regclass OR TG_WHEN <> 'BEFORE' OR TG_OP <> 'UPDATE' OR TG_LEVEL <> 'ROW' THEN
-        PERFORM pawl._raise('39P01', '_step_by_hand is a trigger BEFORE UPDATE of pawl_dag.steps');
-    END IF;
     IF pg_trigger_depth() > 1 OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
     END IF;
@@ -82,10 +80,9 @@ CREATE FUNCTION pawl_dag._needs_condition() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
-    IF TG_RELID NOT IN ('pawl_dag.tasks'::regclass, 'pawl_dag.steps'::regclass) OR TG_WHEN <> 'BEFORE' OR TG_OP <> 'UPDATE' OR TG_LEVEL <> 'ROW' THEN
-        PERFORM pawl._raise('39P01', '_needs_condition is a trigger BEFORE UPDATE of pawl_dag.tasks and pawl_dag.steps');
-    END IF;
     IF NOT pawl_dag._is_operator(TG_RELID) THEN
         PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
             CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step may be tried again, or no worker has had it.' END,
@@ -110,11 +107,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
     task pawl_dag.tasks;
 BEGIN
-    IF TG_RELID <> 'pawl_dag.steps'::regclass OR TG_WHEN <> 'BEFORE' OR TG_OP <> 'UPDATE' OR TG_LEVEL <> 'ROW' THEN
-        PERFORM pawl._raise('39P01', '_enqueued_by_hand is a trigger BEFORE UPDATE of pawl_dag.steps');
-    END IF;
     SELECT t.* INTO task FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
     IF task.state NOT IN ('enqueuing_steps', 'steps_in_process') OR task.steps_failed > 0 AND task.failure_policy = 'block' THEN
         PERFORM pawl._raise('PW003', format('step "%s" cannot be enqueued now', NEW.name),

@@ -143,6 +143,8 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_saga.definitions', 'pawl_saga.nodes', 'pawl_saga.edges', 'pawl_saga.votes', 'pawl_saga.parameters');
     used uuid := OLD.definition_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_saga.flows f WHERE f.definition_uuid = used) THEN

@@ -70,13 +70,16 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS 'internal: begins what can begin among some nodes of a flow that is locked';
 
+-- SECURITY DEFINER: as the follow-ups of atoms.
 CREATE FUNCTION pawl_saga._signal_came() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.signals');
     waiting integer[];
 BEGIN
     -- whoever makes a task ready holds this lock: he sees the signal, or the task is seen here

@@ -22,6 +22,9 @@ CREATE FUNCTION pawl_saga._intention_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
 BEGIN
     INSERT INTO pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state, processor)
     VALUES (NEW.flow_uuid, NEW.node, OLD.intention, NEW.intention, OLD.state, NEW.state, nullif(current_setting('pawl.processor', true), ''));
@@ -40,6 +43,9 @@ CREATE FUNCTION pawl_saga._intention_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR TRUNCATE STATEMENT, BEFORE DELETE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.intentions');
 BEGIN
     PERFORM pawl._raise('PW006', 'the record of intentions is immutable', 'It goes with its flow.');
 END

@@ -193,6 +193,8 @@ DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
 DROP FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name);
 DROP FUNCTION pawl._take_log(pawl.binding, name);
 DROP FUNCTION pawl._same_key(text, name[], text, name[]);
+DROP FUNCTION pawl._verify_ends(pawl.binding);
+DROP FUNCTION pawl._verify_log(pawl.binding);
 
 -- @parts
 

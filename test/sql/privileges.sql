@@ -28,7 +28,7 @@ $function$;
 -- what PUBLIC may execute, and what each role adds
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname !~ '^_' AND has_function_privilege('t_priv_nobody', p.oid, 'EXECUTE') ORDER BY 1;
 SELECT r.rolname, string_agg(p.proname, ', ' ORDER BY p.proname) FROM pg_proc p, pg_roles r
- WHERE p.pronamespace = 'pawl'::regnamespace AND r.rolname IN ('pawl_admin', 'pawl_operator', 'pawl_worker', 'pawl_reader')
+ WHERE p.pronamespace = 'pawl'::regnamespace AND r.rolname IN ('pawl_admin', 'pawl_operator', 'pawl_worker', 'pawl_reader') AND p.proname !~ '^_'
    AND has_function_privilege(r.oid, p.oid, 'EXECUTE') AND NOT has_function_privilege('t_priv_nobody', p.oid, 'EXECUTE') GROUP BY 1 ORDER BY 1;
 -- SECURITY DEFINER only with a fixed search_path; every function says how it may run
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.prosecdef ORDER BY 1;

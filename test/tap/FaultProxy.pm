@@ -41,6 +41,14 @@ sub arm
 	return;
 }
 
+# From now on the answers to statements that begin so are garbage of that kind (see garbage below); no kind: they are what the server says.
+sub garble
+{
+	my ($self, $kind, $beginning) = @_;
+	print { $self->{control} } join("\x1e", 'garble', $kind // '', $beginning // ''), "\x1d";
+	return;
+}
+
 sub cut_all { print { $_[0]{control} } "cut\x1d"; return }
 
 # How many accidents have happened; waits for news so many seconds.
@@ -116,7 +124,8 @@ sub obey
 	while ($self->{orders} =~ s/^([^\x1d]*)\x1d//)
 	{
 		my ($what, @arms) = split /\x1e/, $1;
-		if ($what eq 'arm') { $self->{arms} = [ map { [ split /\x1f/ ] } @arms ] }
+		if ($what eq 'garble') { @{$self}{qw(kind beginning)} = (@arms, '', '') }
+		elsif ($what eq 'arm') { $self->{arms} = [ map { [ split /\x1f/ ] } @arms ] }
 		else { $self->part($_) for values %{ { map { $_ => $_ } values %{ $self->{of} } } } }
 	}
 	return 1;
@@ -149,16 +158,45 @@ sub carry
 			$text =~ s/^[^\0]*\0// if $type eq 'P';
 			$text =~ s/\0.*//s;
 			return if $self->statement($pair, $text);
+			$pair->{meant} = index($text, $self->{beginning} // '') == 0;
+			print { $self->{control} } "fired\x1e$text\x1d" if $pair->{meant} && $self->{kind};
 		}
+		$pair->{kind} = $pair->{meant} ? $self->{kind} : '' if $from eq 'client' && $type =~ /^[PQB]$/;
 		$pair->{backend} = unpack 'N', substr $message, 5, 4 if $from eq 'server' && $type eq 'K';
 		if ($from eq 'server' && $pair->{doomed})
 		{
 			return $self->accident($pair) if $type eq 'Z';
 			next;
 		}
+		if ($from eq 'server' && $pair->{kind})
+		{
+			$message = garbage($pair->{kind}, $type, $message);
+			if (!defined $message) { return $self->part($pair) }
+		}
 		syswrite $pair->{$to}, $message;
 	}
 	return;
+}
+
+sub framed { my ($type, $content) = @_; return $type . pack('N', 4 + length $content) . $content }
+
+# What becomes of a message of the server; undef: the connection ends there.
+sub garbage
+{
+	my ($kind, $type, $message) = @_;
+	return $message if $type !~ /^[TDCE]$/;
+	return $type eq 'T' ? framed('T', pack 'n', 0) : $type eq 'D' ? framed('D', pack 'n', 0) : $message if $kind eq 'no columns';
+	return $type eq 'D' ? '' : $message if $kind eq 'no rows';
+	return $type eq 'C' ? framed('E', "\0") : '' if $kind eq 'bare error';
+	return $type eq 'C' ? framed('E', "SERROR\0C22000\0M" . "\xff%s%n" x 1000 . "\0\0") : '' if $kind eq 'strange error';
+	return $type eq 'C' ? framed('I', '') : $type eq 'E' ? $message : '' if $kind eq 'nothing';
+	return $type eq 'D' ? undef : $message if $kind eq 'cut';
+	return $type eq 'T' ? '' : $message if $kind eq 'no description';
+	return $type eq 'D' ? substr($message, 0, 5) . "\x7f\xff" . substr($message, 7) : $message if $kind eq 'too many values';
+	return $message if $type ne 'D';
+	my $value = { nulls => undef, words => "[[[ \xff\xc3( no", empty => '', deep => '[' x 100_000 . ']' x 100_000, numbers => '-99999999999999999999' }->{$kind};
+	my $columns = unpack 'n', substr $message, 5, 2;
+	return framed('D', pack('n', $columns) . (defined $value ? pack('N', length $value) . $value : pack 'N', 0xffffffff) x $columns);
 }
 
 # A whole message off the front, or nothing; the first of a client has no type.

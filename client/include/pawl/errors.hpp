@@ -36,6 +36,13 @@ public:
     using Error::Error;
 };
 
+// The server's answer is not what was asked for: a column that is missing, a null, a value of another type, JSON that is none or too deep.
+// Its SQLSTATE is empty.
+class UnexpectedAnswer : public Error {
+public:
+    using Error::Error;
+};
+
 // error::no_such_transition, error::not_the_owner, error::lease_lost and so on: the class PW of SQLSTATEs.
 namespace error {
 #define PAWL_SQLSTATE(code, name, meaning)  \

@@ -42,6 +42,9 @@ struct Job {
     nlohmann::json options;   // handler_options of the step
     std::string correlation_id;
 
+    // Why the values above cannot be read (JSON that is nested too deep, say). Such a job fails for good without its handler. Empty: they can.
+    std::string problem;
+
     // The handler's span in the trace in which the task began, for what it asks of others; the report of its result belongs to it.
     Trace trace;
 

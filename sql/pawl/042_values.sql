@@ -1,0 +1,57 @@
+-- Values of users' types. A cast (state::text) and an operator (queue = 'a') are looked up by name when a statement is parsed, and
+-- the owner of a type can make one that wins: then it runs as the caller, and says what it likes. So statements on users' tables are
+-- made of these functions. They go by the type: its input and output functions, and its default btree operators. The planner puts the
+-- operator itself in place of a call, so indexes and joins work as ever. They are PUBLIC, because they do nothing else.
+
+CREATE FUNCTION pawl._text(value "any") RETURNS text
+LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_text';
+COMMENT ON FUNCTION pawl._text("any") IS 'internal: a value as its type''s output function writes it';
+
+CREATE FUNCTION pawl._value(value text, type anyelement) RETURNS anyelement
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_value';
+COMMENT ON FUNCTION pawl._value(text, anyelement) IS
+'internal: a value as its type''s input function reads it; type is null::type, and no domain, whose CHECKs are its owner''s code';
+
+CREATE FUNCTION pawl._same_support(internal) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_same_support';
+COMMENT ON FUNCTION pawl._same_support(internal) IS 'internal: planner support of pawl._same';
+CREATE FUNCTION pawl._same(one "any", other "any") RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SUPPORT pawl._same_support AS 'MODULE_PATHNAME', 'pawl_same';
+COMMENT ON FUNCTION pawl._same("any", "any") IS 'internal: whether two values of one type are equal, by the type''s default operator class';
+
+CREATE FUNCTION pawl._above_support(internal) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_above_support';
+COMMENT ON FUNCTION pawl._above_support(internal) IS 'internal: planner support of pawl._above';
+CREATE FUNCTION pawl._above(one "any", other "any") RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SUPPORT pawl._above_support AS 'MODULE_PATHNAME', 'pawl_above';
+COMMENT ON FUNCTION pawl._above("any", "any") IS 'internal: whether a value comes after another of its type, by the type''s default operator class';
+
+CREATE FUNCTION pawl._among_support(internal) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_among_support';
+COMMENT ON FUNCTION pawl._among_support(internal) IS 'internal: planner support of pawl._among';
+CREATE FUNCTION pawl._among(value "any", labels text[]) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE STRICT SUPPORT pawl._among_support AS 'MODULE_PATHNAME', 'pawl_among';
+COMMENT ON FUNCTION pawl._among("any", text[]) IS 'internal: whether an enum is one of these labels, as value IN (...) is when no cast interferes';
+
+-- Text as a value of a type. What PostgreSQL brings has casts that no user can replace; any other type is read by its input function,
+-- a domain as what it is over.
+CREATE FUNCTION pawl._read_value(expression text, type oid, typmod integer) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH RECURSIVE down(base, typmod, steps) AS (
+        SELECT type, typmod, 0
+        UNION ALL
+        SELECT t.typbasetype, -1, d.steps + 1 FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
+    SELECT CASE WHEN d.base < 16384 THEN format('(%s)::%s', expression, format_type(d.base, d.typmod))
+                ELSE format('pawl._value(%s, NULL::%s)', expression, format_type(d.base, NULL)) END
+      FROM down d ORDER BY d.steps DESC LIMIT 1
+$function$;
+COMMENT ON FUNCTION pawl._read_value(text, oid, integer) IS 'internal: an expression that reads a text as a value of a type';
+
+-- What a table's owner has attached to it runs as that owner. The statements, and whether the caller may have them run, are those of
+-- pawl._owner_statements: nothing that a caller writes is run.
+CREATE FUNCTION pawl._as_owner(relation regclass, state_column name, what text) RETURNS SETOF record
+LANGUAGE c STABLE PARALLEL UNSAFE STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_as_owner';
+COMMENT ON FUNCTION pawl._as_owner(regclass, name, text) IS
+'internal: reads a table with a lifecycle as its owner, in a security-restricted operation; what: see pawl._owner_statements. 42501: the caller may not read it';
