@@ -104,4 +104,41 @@ insert into whole values ('pawl_bulk.input', 'pawl_worker', 'DELETE', 'rows of i
 select is_empty($$select relation, role, privilege from right_on where role = 'pawl_worker' and privilege in ('UPDATE', 'DELETE')
                     except select relation, role, privilege from whole order by 1, 2, 3$$, 'workers update columns, not tables');
 select is_empty($$select relation, role, privilege from whole except select relation, role, privilege from right_on$$, 'no exception is left over');
+create role privileges_worker in role pawl_worker;
+create function may_lock(role text, relation regclass) returns boolean language plpgsql as $f$
+begin
+    execute format('set local role %I', role);
+    execute format('lock table %s in access exclusive mode', relation);
+    raise exception using errcode = 'ZZZZZ';
+exception when insufficient_privilege then
+    return false;
+when sqlstate 'ZZZZZ' then
+    return true;
+end $f$;
+select set_eq($$select c.oid::regclass::text from pg_class c where c.relnamespace::regnamespace::text ^@ 'pawl' and c.relkind in ('r', 'p')
+                    and may_lock('privileges_worker', c.oid)$$, 'select distinct relation from whole', 'a worker locks no other table');
+
+-- An owner of tables that is no superuser does with them what it did: enforces, adds partitions by itself and by another role.
+create role privileges_owner in role pawl_admin;
+create role privileges_heir;
+grant create on schema public to privileges_owner, privileges_heir;
+set role privileges_owner;
+select pawl.define('owned_by_none', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go$$) \g /dev/null
+create table of_owner (id int primary key, state text not null) partition by range (id);
+select lives_ok($$select pawl.enforce('of_owner', 'state', 'owned_by_none', history => true)$$, 'an owner enforces');
+select lives_ok('create table of_owner_1 partition of of_owner for values from (0) to (10)', 'and adds a partition');
+reset role;
+alter table of_owner owner to privileges_heir;
+alter table of_owner_1 owner to privileges_heir;
+alter table of_owner_transitions owner to privileges_heir;
+set role privileges_heir;
+select lives_ok('create table of_owner_2 partition of of_owner for values from (10) to (20)', 'a role without any rights adds one, too');
+select lives_ok($$insert into of_owner values (1, 'a'), (11, 'a')$$, 'both take rows');
+select throws_ok($$update of_owner_2 set state = 'c'$$, 'PW001', null, 'and are enforced');
+select lives_ok($$update of_owner set state = 'b'$$, 'as they should be');
+reset role;
+drop owned by privileges_owner, privileges_heir, privileges_worker cascade;
+drop role privileges_owner, privileges_heir, privileges_worker;
 select * from finish();
