@@ -185,8 +185,9 @@ PAWL_FUNCTION(pawl_change_binding) {
         Row row = row_argument(fcinfo, 0);
         require_owner(oid_of(row, "relation"));
         if (OidIsValid(oid_of(row, "locked_after"))) require_owner(oid_of(row, "locked_after"));
-        run_with_row("UPDATE pawl.binding b SET version = n.version, events = n.events, events_since = n.events_since, "
-                     "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.log_fence "
+        run_with_row("UPDATE pawl.binding b SET version = n.version, calls = n.calls, events = n.events, events_since = n.events_since, "
+                     "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.log_fence, "
+                     "result_columns = n.result_columns "
                      "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
                      row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};

@@ -39,8 +39,11 @@ struct StoredBinding {
     bool wake;
     char** trace;
     int ntrace;
+    char** results;
+    int nresults;
     Oid locked_after;
     bool log_fence;
+    Signatures calls;
     Managed* managed;
     StoredBinding* next;
 };
@@ -65,8 +68,11 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
+    if (row.has("result_columns")) binding->results = row.strings("result_columns", &binding->nresults);
     if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
     binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
+    if (row.has("calls")) binding->calls.items = row.strings("calls", &binding->calls.n);
+    binding->calls.known = binding->calls.items != nullptr;
     binding->managed = read_managed(row);
     binding->next = collected->first;
     collected->first = binding;
@@ -279,6 +285,11 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.events = binding.events;
     if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
     if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
+    attachment.results = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(binding.nresults, 1)));
+    for (int i = 0; i < binding.nresults; ++i) {
+        const AttrNumber column = attribute_of(relation, binding.results[i]);
+        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID) attachment.results[attachment.nresults++] = column;
+    }
     attachment.locked_after = binding.locked_after;
     attachment.log_fence = binding.log_fence;
     attachment.managed = binding.managed;
@@ -314,14 +325,15 @@ void check_log(const StoredBinding& binding, const Attachment& attachment) {
     relation_close(log, AccessShareLock);
 }
 
-void resolve_call(const Attachment& attachment, const char* qualified_name, bool guard, Call& call) {
+void resolve_call(const Attachment& attachment, const Signatures& signatures, const char* qualified_name, bool guard, Call& call) {
     const Oid row = attachment.root_descriptor->tdtypeid;
-    const Oid function = find_row_function(qualified_name, row, guard);
+    const Oid function = find_row_function(qualified_name, row, guard, signatures);
     if (!OidIsValid(function))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
                         errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
                         errdetail("Machine \"%s\" names it as %s.", attachment.machine->name,
-                                  guard ? "a guard, which returns boolean" : "an effect")));
+                                  guard ? "a guard, which returns boolean" : "an effect"),
+                        signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() tells which one is missing.") : 0));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);
     // A polymorphic function reads the types of its arguments from the expression that calls it.
@@ -330,7 +342,7 @@ void resolve_call(const Attachment& attachment, const char* qualified_name, bool
     fmgr_info_set_expr(reinterpret_cast<Node*>(expression), &call.function);
 }
 
-void resolve_calls(Attachment& attachment) {
+void resolve_calls(Attachment& attachment, const Signatures& signatures) {
     const auto& arrows = attachment.machine->machine->arrows();
     attachment.calls = static_cast<ArrowCalls*>(palloc0(sizeof(ArrowCalls) * Max(arrows.size(), 1)));
     for (std::size_t i = 0; i < arrows.size(); ++i) {
@@ -339,8 +351,8 @@ void resolve_calls(Attachment& attachment) {
         calls.neffects = static_cast<int>(arrows[i].effects.size());
         calls.guards = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.nguards, 1)));
         calls.effects = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.neffects, 1)));
-        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, arrows[i].guards[j].c_str(), true, calls.guards[j]);
-        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, arrows[i].effects[j].c_str(), false, calls.effects[j]);
+        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, signatures, arrows[i].guards[j].c_str(), true, calls.guards[j]);
+        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, signatures, arrows[i].effects[j].c_str(), false, calls.effects[j]);
         attachment.has_effects |= calls.neffects > 0;
         attachment.has_guards |= calls.nguards > 0;
     }
@@ -395,7 +407,7 @@ Member* build_member(Relation relation) {
             MemoryContext caller = MemoryContextSwitchTo(context);
             attach(relation, *binding, member->attachments[i]);
             member->keeps_columns |= member->attachments[i].managed != nullptr;
-            resolve_calls(member->attachments[i]);
+            resolve_calls(member->attachments[i], binding->calls);
             member->has_effects |= member->attachments[i].has_effects;
             member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
             MemoryContextSwitchTo(caller);
@@ -504,7 +516,7 @@ void check_binding(Oid relid, const char* column) {
             auto* attachment = static_cast<Attachment*>(palloc0(sizeof(Attachment)));
             attachment->machine = machine;
             attach(relation, *binding, *attachment);
-            resolve_calls(*attachment);
+            resolve_calls(*attachment, binding->calls);
             check_log(*binding, *attachment);
             MemoryContextSwitchTo(caller);
         });

@@ -98,10 +98,15 @@ CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) R
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
 COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows to new states as part of pawl.upgrade; owner only';
 
-CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer) RETURNS SETOF text
+CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, settled text[]) RETURNS text[]
+LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_resolve_calls';
+COMMENT ON FUNCTION pawl._resolve_calls(regclass, text, integer, text[]) IS
+'internal: the functions that the guards and effects of a machine mean for a table at this moment, for pawl.binding.calls; what is settled and still there stays';
+
+CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer, calls text[] DEFAULT NULL) RETURNS SETOF text
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME', 'pawl_guard_functions';
-COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer) IS
-'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table';
+COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer, text[]) IS
+'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table, or by the functions that a binding has settled on';
 
 CREATE FUNCTION pawl._tree_change(command pg_ddl_command) RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';

@@ -299,10 +299,11 @@ BEGIN
         IF function_name = 'pawl.log_door' AND NOT door THEN
             CONTINUE;
         END IF;
-        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgname = trigger_name AND NOT t.tgisinternal) THEN
+        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgname = trigger_name
+                      AND pawl._trigger_fits(t.oid, (function_name || '()')::regprocedure, moment)) THEN
             EXECUTE format('ALTER TABLE %s ENABLE TRIGGER %I', log, trigger_name);
         ELSE
-            EXECUTE format('CREATE TRIGGER %I ' || moment || ' EXECUTE FUNCTION %s()', trigger_name, log, function_name);
+            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || moment || ' EXECUTE FUNCTION %s()', trigger_name, log, function_name);
         END IF;
     END LOOP;
     PERFORM pawl._close_partitions(log);

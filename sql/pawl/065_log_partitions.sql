@@ -73,10 +73,11 @@ BEGIN
     FOR leaf IN SELECT m FROM pawl._members(log) m WHERE m <> log ORDER BY m LOOP
         FOR guard IN SELECT * FROM (VALUES ('!pawl_guard', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
                                            ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment) LOOP
-            IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = leaf AND t.tgname = guard.name AND NOT t.tgisinternal) THEN
+            IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = leaf AND t.tgname = guard.name
+                          AND pawl._trigger_fits(t.oid, 'pawl.log_guard()', guard.moment)) THEN
                 EXECUTE format('ALTER TABLE ONLY %s ENABLE TRIGGER %I', leaf, guard.name);
             ELSE
-                EXECUTE format('CREATE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.log_guard()', guard.name, leaf);
+                EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.log_guard()', guard.name, leaf);
             END IF;
         END LOOP;
         IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = _close_partitions.log) THEN

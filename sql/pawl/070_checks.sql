@@ -113,6 +113,23 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._raise(text, text, text, text) IS 'internal: raises an error';
 
+-- The first of these tables that Citus distributes. Its shards are tables of other names, whose triggers find no lifecycle.
+CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one regclass;
+BEGIN
+    IF has_table_privilege(to_regclass('pg_catalog.pg_dist_partition'), 'SELECT') THEN
+        EXECUTE 'SELECT p.logicalrelid FROM pg_catalog.pg_dist_partition p WHERE p.logicalrelid::oid = ANY ($1::oid[]) ORDER BY p.logicalrelid::oid LIMIT 1'
+           INTO found_one USING relations;
+    END IF;
+    RETURN found_one;
+END
+$function$;
+COMMENT ON FUNCTION pawl._distributed(regclass[]) IS 'internal: the first of these tables that Citus distributes; null: none, or there is no Citus';
+
 -- Refuses whatever is not the root of ordinary tables that the current user owns.
 CREATE FUNCTION pawl._check_table(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -144,6 +161,11 @@ BEGIN
     IF class.relpersistence = 't' THEN
         PERFORM pawl._raise('0A000', format('%s is a temporary table', relation),
             'Its definition and its lifecycle would not live equally long.');
+    END IF;
+    member := pawl._distributed(ARRAY(SELECT m FROM pawl._members(relation) m));
+    IF member IS NOT NULL THEN
+        PERFORM pawl._raise('0A000', format('%s is a distributed table', member),
+            'Citus keeps its rows in shards, where every write would fail.', format('select undistribute_table(%L)', member));
     END IF;
     IF NOT pawl._owns(relation) THEN
         PERFORM pawl._raise('42501', format('must be owner of table %s', relation));

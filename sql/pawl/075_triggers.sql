@@ -1,5 +1,32 @@
 -- The triggers of an enforced table: which it needs, what they are called, how they come and go.
 
+-- The functions of the triggers that an enforced table has: the one list of them.
+CREATE FUNCTION pawl._table_functions() RETURNS regprocedure[]
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT '{pawl.judge(),pawl.begin(),pawl.settle(),pawl.truncated()}'::regprocedure[]
+$function$;
+COMMENT ON FUNCTION pawl._table_functions() IS 'internal: the trigger functions of an enforced table';
+
+-- Whether a trigger is what a definition, BEFORE UPDATE ON %s FOR EACH ROW, would make of a function: when it fires, on what, with no
+-- condition, columns, arguments or delay of its own.
+CREATE FUNCTION pawl._trigger_fits(trigger oid, function regprocedure, definition text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT t.tgfoid = function
+           AND t.tgtype = CASE WHEN definition ~ 'FOR EACH ROW' THEN 1 ELSE 0 END + CASE WHEN definition ~ '^BEFORE' THEN 2 ELSE 0 END
+                          + CASE WHEN definition ~ 'INSERT' THEN 4 ELSE 0 END + CASE WHEN definition ~ 'DELETE' THEN 8 ELSE 0 END
+                          + CASE WHEN definition ~ 'UPDATE' THEN 16 ELSE 0 END + CASE WHEN definition ~ 'TRUNCATE' THEN 32 ELSE 0 END
+           AND cardinality(t.tgattr::smallint[]) = 0 AND t.tgnargs = 0 AND NOT t.tgdeferrable
+           AND coalesce(substring(pg_get_triggerdef(t.oid) from ' WHEN \((.*)\) EXECUTE '), '')
+               = coalesce(substring(definition from ' WHEN \((.*)\)$'), '')
+           AND (t.tgnewtable IS NULL) = (definition !~ 'REFERENCING NEW TABLE') AND t.tgoldtable IS NULL
+      FROM pg_trigger t WHERE t.oid = trigger
+$function$;
+COMMENT ON FUNCTION pawl._trigger_fits(oid, regprocedure, text) IS 'internal: whether a trigger calls this function at this moment, always';
+
 -- PostgreSQL fires triggers in the order of their names, and pawl.judge() must come last of those that may rewrite a row. A name
 -- that sorts after all others; null when there is none, because a later one is as long as a name can be.
 CREATE FUNCTION pawl._judge_name(relation regclass) RETURNS name
@@ -53,6 +80,35 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._expected_triggers(regclass) IS 'internal: the triggers an enforced table should have, member by member';
 
+-- The triggers of everything that a lifecycle consists of: its table, its log, the audit and what is known of pruned entries, with all
+-- partitions. pawl.health compares them with pg_trigger.
+CREATE FUNCTION pawl._binding_triggers(bound pawl.binding)
+RETURNS TABLE (part text, member regclass, trigger_name name, function regprocedure, definition text)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH logs AS (SELECT m.m AS member FROM pawl._members(bound.history) m JOIN pg_class c ON c.oid = m.m WHERE m.m = bound.history OR c.relispartition),
+    audits AS (SELECT a.audit FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit WHERE a.log = bound.history),
+    records AS (SELECT 'audit' AS part, a.audit AS member FROM audits a
+                UNION ALL SELECT 'pruned', c.oid FROM pg_class c WHERE c.oid = (SELECT p.anchors FROM pawl.pruned_log p WHERE p.log = bound.history))
+    SELECT 'table', e.member, e.trigger_name, e.function, e.definition FROM pawl._expected_triggers(bound.relation) e
+    UNION ALL
+    SELECT 'log', l.member, g.name, g.function::regprocedure, g.definition
+      FROM logs l, (VALUES ('!pawl_guard', 'pawl.log_guard()', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
+                           ('!pawl_guard_row', 'pawl.log_guard()', 'BEFORE UPDATE OR DELETE ON %s FOR EACH ROW'),
+                           ('!pawl_guard_truncate', 'pawl.log_guard()', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT'),
+                           ('~pawl_door', 'pawl.log_door()', 'BEFORE INSERT ON %s FOR EACH ROW')) g(name, function, definition)
+    UNION ALL
+    SELECT 'audit', l.member, '!pawl_audit', 'pawl.audit_results()'::regprocedure, 'AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT'
+      FROM logs l WHERE EXISTS (SELECT FROM audits)
+    UNION ALL
+    SELECT r.part, r.member, g.name, 'pawl.record_guard()'::regprocedure, g.definition
+      FROM records r, (VALUES ('!pawl_guard', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
+                              ('!pawl_guard_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
+                              ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, definition)
+$function$;
+COMMENT ON FUNCTION pawl._binding_triggers(pawl.binding) IS 'internal: the triggers that a lifecycle should have, on its table (table), log, audit, and on what is known of pruned entries (pruned)';
+
 CREATE FUNCTION pawl._install(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -67,9 +123,9 @@ BEGIN
     PERFORM pawl._outrank(relation);
     FOR expected IN SELECT * FROM pawl._expected_triggers(relation) LOOP
         SELECT t.tgname, t.tgenabled INTO present FROM pg_trigger t
-         WHERE t.tgrelid = expected.member AND t.tgname = expected.trigger_name AND t.tgfoid = expected.function;
+         WHERE t.tgrelid = expected.member AND t.tgname = expected.trigger_name AND pawl._trigger_fits(t.oid, expected.function, expected.definition);
         IF NOT FOUND AND NOT expected.by_parent THEN
-            EXECUTE format('CREATE TRIGGER %I ' || expected.definition || ' EXECUTE FUNCTION %s',
+            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || expected.definition || ' EXECUTE FUNCTION %s',
                            expected.trigger_name, expected.member, expected.function);
             present.tgenabled := 'O';
         END IF;
@@ -112,7 +168,7 @@ BEGIN
     FOR member, trigger_name IN
         SELECT t.tgrelid, t.tgname FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
          WHERE t.tgparentid = 0  -- clones go with their parent's
-           AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.begin()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+           AND t.tgfoid = ANY (pawl._table_functions())
          ORDER BY 1, 2
     LOOP
         EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, member);
@@ -126,7 +182,7 @@ LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = relation AND t.tgparentid = 0
-                      AND t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.begin()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure))
+                      AND t.tgfoid = ANY (pawl._table_functions()))
            AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_is_orphan.relation) a))
 $function$;
 COMMENT ON FUNCTION pawl._is_orphan(regclass) IS 'internal: whether a table has our triggers, but no lifecycle';

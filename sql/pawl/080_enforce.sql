@@ -196,6 +196,7 @@ BEGIN
     bound.wake := wake;
     bound.trace_columns := '{}';
     bound.log_fence := false;
+    bound.result_columns := '{}';
     PERFORM pawl._check_work(bound);
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
@@ -220,6 +221,7 @@ BEGIN
         END IF;
         PERFORM pawl._attach_rows(bound, relation::text);
     END IF;
+    bound.calls := pawl._resolve_calls(relation, machine, wanted, NULL);
     PERFORM pawl._store_binding(bound);  -- which says when: later than what was written for it
     PERFORM pawl._install(relation);
     PERFORM pawl._make_indexes(bound);
@@ -416,6 +418,7 @@ BEGIN
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;
 
+    bound.calls := pawl._resolve_calls(bound.relation, bound.machine, newest, bound.calls);
     PERFORM pawl._change_binding(bound);
     PERFORM pawl._install(bound.relation);  -- the new version may have effects
     IF remap IS NOT NULL AND remap <> '{}' THEN

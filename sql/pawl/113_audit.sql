@@ -100,10 +100,11 @@ BEGIN
                                        ('!pawl_guard_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
                                        ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment)
     LOOP
-        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = record AND t.tgname = guard.name AND NOT t.tgisinternal) THEN
+        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = record AND t.tgname = guard.name
+                      AND pawl._trigger_fits(t.oid, 'pawl.record_guard()', guard.moment)) THEN
             EXECUTE format('ALTER TABLE %s ENABLE TRIGGER %I', record, guard.name);
         ELSE
-            EXECUTE format('CREATE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.record_guard()', guard.name, record);
+            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.record_guard()', guard.name, record);
         END IF;
     END LOOP;
 END

@@ -114,8 +114,7 @@ BEGIN
     SELECT p.* INTO cut FROM pawl.pruned_log p WHERE p.log = bound.history;
     IF FOUND THEN
         problem := CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = cut.anchors) THEN 'the table that remembers where the log was cut is gone'
-                        WHEN (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = cut.anchors AND t.tgenabled NOT IN ('D', 'R')
-                                 AND t.tgfoid = 'pawl.record_guard()'::regprocedure) < 3 THEN format('%s is not guarded', cut.anchors) END;
+                        WHEN EXISTS (SELECT FROM pawl._lost_triggers(bound, 'pruned')) THEN format('%s is not guarded', cut.anchors) END;
         RETURN QUERY SELECT 'pruned_log', CASE WHEN problem IS NULL THEN 'ok' ELSE 'error' END, problem,
             CASE WHEN problem ~ 'guarded' THEN format('select pawl._close_record(%L)', cut.anchors)
                  WHEN problem IS NOT NULL THEN format('delete from pawl.pruned_log where log = %L::regclass', cut.log) END;
@@ -141,11 +140,8 @@ BEGIN
     END IF;
     RETURN QUERY SELECT 'audit', CASE WHEN problem IS NULL THEN 'ok' ELSE 'error' END, format('the audit %s: ', a.audit) || problem,
         CASE WHEN problem IS NOT NULL THEN format('select pawl.unaudit(%L, %L), then pawl.audit again', bound.relation, bound.state_column) END;
-    SELECT array_agg(e.name ORDER BY e.name) INTO wrong
-      FROM (VALUES (a.log, '!pawl_audit', 'pawl.audit_results()'::regprocedure), (a.audit, '!pawl_guard', 'pawl.record_guard()'),
-                   (a.audit, '!pawl_guard_row', 'pawl.record_guard()'), (a.audit, '!pawl_guard_truncate', 'pawl.record_guard()')) e(relation, name, function)
-     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.relation AND t.tgname = e.name AND t.tgfoid = e.function
-                          AND t.tgenabled NOT IN ('D', 'R'));
+    SELECT array_agg(e.trigger_name || CASE WHEN e.member NOT IN (a.log, a.audit) THEN ' of ' || e.member ELSE '' END ORDER BY e.trigger_name, e.member) INTO wrong
+      FROM pawl._lost_triggers(bound, 'audit') e;
     IF wrong IS NULL AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgname = '!pawl_audit' AND t.tgenabled <> 'A') THEN
         RETURN QUERY SELECT 'audit_triggers', 'warning', format('!pawl_audit on %s is not enabled always: results of replicated rows pass it by', a.log), again;
     ELSE

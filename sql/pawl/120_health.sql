@@ -9,6 +9,18 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._short_list(text[]) IS 'internal: the first five of a list, for messages';
 
+-- Of the triggers of one part of a lifecycle those that are missing, disabled, or others than they should be.
+CREATE FUNCTION pawl._lost_triggers(bound pawl.binding, part text) RETURNS TABLE (member regclass, trigger_name name)
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT e.member, e.trigger_name FROM pawl._binding_triggers(bound) e
+     WHERE e.part = _lost_triggers.part
+       AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgenabled NOT IN ('D', 'R')
+                          AND pawl._trigger_fits(t.oid, e.function, e.definition))
+$function$;
+COMMENT ON FUNCTION pawl._lost_triggers(pawl.binding, text) IS 'internal: triggers of a lifecycle that are missing, disabled or altered';
+
 -- One lifecycle. A row with status ok has neither detail nor hint.
 CREATE FUNCTION pawl._health(bound pawl.binding)
 RETURNS TABLE (check_name text, status text, detail text, hint text)
@@ -20,6 +32,7 @@ DECLARE
     attach_again text := format('select pawl._install(%L)', bound.relation);
     problem record;
     wrong text[];
+    altered text[];
     newest integer;
 BEGIN
     check_name := 'table';
@@ -29,6 +42,10 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT check_name, 'ok', NULL, NULL;
+    -- it can become one after its lifecycle was attached
+    RETURN QUERY SELECT 'distributed', 'error', format('%s is a distributed table: Citus keeps its rows in shards, where every write fails', d),
+                        format('select undistribute_table(%L)', d)
+                   FROM pawl._distributed(ARRAY(SELECT m FROM pawl._members(bound.relation) m UNION SELECT m FROM pawl._members(bound.history) m)) d WHERE d IS NOT NULL;
 
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
     RETURN QUERY SELECT 'state_column', CASE WHEN problem.message IS NULL THEN 'ok' ELSE 'error' END,
@@ -45,12 +62,16 @@ BEGIN
     SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO wrong
       FROM pawl._expected_triggers(bound.relation) e
      WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function);
-    RETURN QUERY SELECT 'triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
-        'missing: ' || pawl._short_list(wrong), CASE WHEN wrong IS NOT NULL THEN attach_again END;
+    SELECT array_agg(format('%I on %s', e.trigger_name, e.member) ORDER BY e.member::text, e.trigger_name) INTO altered
+      FROM pawl._expected_triggers(bound.relation) e JOIN pg_trigger t ON t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function
+     WHERE NOT pawl._trigger_fits(t.oid, e.function, e.definition);
+    RETURN QUERY SELECT 'triggers', CASE WHEN wrong IS NULL AND altered IS NULL THEN 'ok' ELSE 'error' END,
+        concat_ws('; ', 'missing: ' || pawl._short_list(wrong), 'fires at another moment or under a condition: ' || pawl._short_list(altered)),
+        CASE WHEN wrong IS NOT NULL OR altered IS NOT NULL THEN attach_again END;
 
     SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
-     WHERE t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+     WHERE t.tgfoid = ANY (pawl._table_functions())
        AND t.tgenabled IN ('D', 'R');
     RETURN QUERY SELECT 'triggers_enabled', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'disabled: ' || pawl._short_list(wrong),
@@ -58,7 +79,7 @@ BEGIN
 
     SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
-     WHERE t.tgfoid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+     WHERE t.tgfoid = ANY (pawl._table_functions())
        AND t.tgenabled = CASE WHEN (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = bound.relation) THEN 'O' ELSE 'A' END::"char";
     RETURN QUERY SELECT 'always', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'warning' END,
         CASE WHEN bound.always THEN 'replicated rows are not judged by ' ELSE 'replicated rows are judged by ' END || pawl._short_list(wrong),
@@ -77,7 +98,7 @@ BEGIN
         CASE WHEN newest <> bound.version THEN format('version %s of machine "%s" is enforced, the newest is %s', bound.version, bound.machine, newest) END,
         CASE WHEN newest <> bound.version THEN format('select pawl.upgrade(%L, %L)', bound.relation, bound.state_column) END;
 
-    SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
+    SELECT array_agg(g ORDER BY g) INTO wrong FROM pawl._guard_functions(bound.relation, bound.machine, bound.version, bound.calls) g;
     RETURN QUERY SELECT 'functions', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         'guards or effects that cannot be called: ' || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('create function %s(old %s, new %s) ...', substr(wrong[1], strpos(wrong[1], ' ') + 1), bound.relation, bound.relation) END;
@@ -89,12 +110,8 @@ BEGIN
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
         CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, ...)',
                                                      bound.relation, bound.state_column, bound.machine) END;
-    SELECT array_agg(quote_ident(e.name) || CASE WHEN m <> bound.history THEN ' of ' || m::regclass ELSE '' END ORDER BY m, e.name) INTO wrong
-      FROM (VALUES ('!pawl_guard', 'pawl.log_guard()'::regprocedure), ('!pawl_guard_row', 'pawl.log_guard()'),
-                   ('!pawl_guard_truncate', 'pawl.log_guard()'), ('~pawl_door', 'pawl.log_door()')) e(name, function)
-     CROSS JOIN LATERAL (SELECT m FROM pawl._members(bound.history) m JOIN pg_class c ON c.oid = m AND (m = bound.history OR c.relispartition)) m(m)
-     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m AND t.tgname = e.name AND t.tgfoid = e.function
-                          AND t.tgenabled NOT IN ('D', 'R'));
+    SELECT array_agg(quote_ident(e.name) || CASE WHEN e.m <> bound.history THEN ' of ' || e.m ELSE '' END ORDER BY e.m, e.name) INTO wrong
+      FROM pawl._lost_triggers(bound, 'log') e(m, name);
     RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
         format('missing or disabled on %s: ', bound.history) || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN format('select pawl._close_log(%L, true)', bound.history) END;
@@ -227,7 +244,7 @@ BEGIN
                string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
           FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
          WHERE d.refclassid = 'pg_proc'::regclass
-           AND d.refobjid IN ('pawl.judge()'::regprocedure, 'pawl.settle()'::regprocedure, 'pawl.truncated()'::regprocedure)
+           AND d.refobjid = ANY (pawl._table_functions())
            AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
          GROUP BY t.tgrelid ORDER BY t.tgrelid::regclass::text COLLATE "C";
 END

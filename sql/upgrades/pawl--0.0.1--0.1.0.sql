@@ -39,6 +39,8 @@ ALTER TABLE pawl.binding
     ADD COLUMN trace_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN locked_after regclass,
     ADD COLUMN log_fence boolean NOT NULL DEFAULT false,
+    ADD COLUMN result_columns name[] NOT NULL DEFAULT '{}',
+    ADD COLUMN calls text[],
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 
 CREATE TABLE pawl.paused (
@@ -191,6 +193,7 @@ DROP FUNCTION pawl._follow_columns(pawl.binding);
 DROP FUNCTION pawl._log_problem(regclass, regclass, name[], text, boolean);
 DROP FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name);
 DROP FUNCTION pawl._take_log(pawl.binding, name);
+DROP FUNCTION pawl._guard_functions(regclass, text, integer);
 DROP FUNCTION pawl._same_key(text, name[], text, name[]);
 DROP FUNCTION pawl._verify_ends(pawl.binding);
 DROP FUNCTION pawl._verify_log(pawl.binding);
