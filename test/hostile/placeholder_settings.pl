@@ -14,6 +14,8 @@ $node->safe_psql('postgres', <<'SQL');
 create extension pawl_dag;
 create extension pawl_bulk;
 create role worker login in role pawl_worker;
+create role clerk login in role pawl_operator;
+grant insert on pawl_bulk.operations to clerk;  -- more than pawl gives to any role
 create role restorer login in role pawl_operator;
 grant set on parameter pawl.restoring to restorer;
 select pawl_bulk.define('{"name": "t", "steps": [{"name": "a", "handler": "hands"}]}');
@@ -46,14 +48,14 @@ like(session('restorer', 'select pawl._restoring()', PGOPTIONS => '-c pawl.resto
 is($node->safe_psql('postgres', 'set pawl.restoring = on; select pawl._restoring()'), 't', 'so does a superuser');
 
 # Every trigger whose condition or body asks: it does what it does without the placeholder.
-session('worker', <<'SQL');
+session('clerk', <<'SQL');
 set pawl.restoring = on;
 insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name, notifications, notified_by)
 values ('t', 1, 'me', 0, false, 'forged', '[{"channel": "sql", "target": "public.f", "triggers": ["completion"]}]', 'postgres');
 SQL
-is(one($node, q(select notified_by from pawl_bulk.operations where file_name = 'forged')) // '', 'worker', 'a forged notified_by is replaced by the role that wrote it');
-session('worker', q{insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'plain')});
-session('worker', q{set pawl.restoring = on; insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'hidden')});
+is(one($node, q(select notified_by from pawl_bulk.operations where file_name = 'forged')) // '', 'clerk', 'a forged notified_by is replaced by the role that wrote it');
+session('clerk', q{insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'plain')});
+session('clerk', q{set pawl.restoring = on; insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'hidden')});
 is(one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'hidden')),
 	one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'plain')), 'an operation that comes is noted');
 isnt(one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'plain')), 0, 'as others are');
