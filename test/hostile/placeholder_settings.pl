@@ -14,6 +14,8 @@ $node->safe_psql('postgres', <<'SQL');
 create extension pawl_dag;
 create extension pawl_bulk;
 create role worker login in role pawl_worker;
+create role clerk login in role pawl_operator;
+grant insert on pawl_bulk.operations to clerk;  -- more than pawl gives to any role
 create role restorer login in role pawl_operator;
 grant set on parameter pawl.restoring to restorer;
 select pawl_bulk.define('{"name": "t", "steps": [{"name": "a", "handler": "hands"}]}');
@@ -46,14 +48,14 @@ like(session('restorer', 'select pawl._restoring()', PGOPTIONS => '-c pawl.resto
 is($node->safe_psql('postgres', 'set pawl.restoring = on; select pawl._restoring()'), 't', 'so does a superuser');
 
 # Every trigger whose condition or body asks: it does what it does without the placeholder.
-session('worker', <<'SQL');
+session('clerk', <<'SQL');
 set pawl.restoring = on;
 insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name, notifications, notified_by)
 values ('t', 1, 'me', 0, false, 'forged', '[{"channel": "sql", "target": "public.f", "triggers": ["completion"]}]', 'postgres');
 SQL
-is(one($node, q(select notified_by from pawl_bulk.operations where file_name = 'forged')) // '', 'worker', 'a forged notified_by is replaced by the role that wrote it');
-session('worker', q{insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'plain')});
-session('worker', q{set pawl.restoring = on; insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'hidden')});
+is(one($node, q(select notified_by from pawl_bulk.operations where file_name = 'forged')) // '', 'clerk', 'a forged notified_by is replaced by the role that wrote it');
+session('clerk', q{insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'plain')});
+session('clerk', q{set pawl.restoring = on; insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'hidden')});
 is(one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'hidden')),
 	one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'plain')), 'an operation that comes is noted');
 isnt(one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'plain')), 0, 'as others are');
@@ -64,4 +66,21 @@ $node->safe_psql('postgres', q(select pawl_dag.orchestrate() from generate_serie
 my ($a, $b) = split /\n/, one($node, "select step_uuid from pawl_dag.steps where task_uuid = '$task' order by name limit 2");
 like(session('worker', "set pawl.restoring = on; insert into pawl_dag.edges (task_uuid, parent_uuid, child_uuid) select '$task', a.step_uuid, b.step_uuid from pawl_dag.steps a, pawl_dag.steps b where a.task_uuid = '$task' and b.task_uuid = '$task' and a.name = 'a' and b.name = 'b'"),
 	qr/is too far to wait for another/, 'an edge to a step that is under way is rejected');
+
+# The token of an HTTP request is what pawl_api.begin_request has found, whatever the setting of its name says.
+$node->safe_psql('postgres', q{
+create extension pawl_api;
+create role boss login in role pawl_admin;
+create role door login in role pawl_authenticator;
+create role tenant in role pawl_operator;
+grant tenant to pawl_authenticator});
+my ($mine, $other) = map { one($node, "select pawl_api.create_token('tenant', '$_', '{read,operate}')") } qw(mine other);
+my $forged = q(select set_config('pawl_api.token', (select token::text from pawl_api.tokens where person = 'other'), false));
+like(session('boss', "$forged; select pawl_api.once('k', 'start_task', '{}', '{\"name\": \"two\"}')"), qr/idempotency keys belong to requests/, 'a session that is no request has no token');
+my $token = one($node, "select token from pawl_api.tokens where person = 'other'");
+my $said = session('door', "begin; select pawl_api.begin_request('bearer', sha256('$mine'), 'operate'); select set_config('pawl_api.token', '$token', true); " .
+	q(select pawl_api.once('k', 'start_task', '{}', '{"name": "two"}'); commit));
+is(one($node, q(select string_agg(t.person, ' ') from pawl_api.answers a join pawl_api.tokens t using (token))), 'mine', 'a request has the token that it began with') or diag($said);
+like(session('door', "begin; select pawl_api.begin_request('bearer', sha256('$mine'), 'operate'); commit; select pawl_api._first_answer('k', 'start_task', '')"),
+	qr/permission denied|idempotency keys belong to requests/, 'and only until its transaction ends');
 done_testing();

@@ -99,4 +99,41 @@ select is_empty($$select relation, role, privilege from right_on where role in (
                 'readers read; anyone may only ask for a pause, or say how long a log is kept, which triggers judge');
 -- UPDATE or DELETE of a whole table is also the right to LOCK it.
 select is_empty($$select relation, role, privilege from right_on where role = 'pawl_worker' and privilege in ('UPDATE', 'DELETE') order by 1, 2, 3$$, 'workers update columns, not tables');
+create role privileges_worker in role pawl_worker;
+create function may_lock(role text, relation regclass) returns boolean language plpgsql as $f$
+begin
+    execute format('set local role %I', role);
+    execute format('lock table %s in access exclusive mode', relation);
+    raise exception using errcode = 'ZZZZZ';
+exception when insufficient_privilege then
+    return false;
+when sqlstate 'ZZZZZ' then
+    return true;
+end $f$;
+select is_empty($$select c.oid::regclass::text from pg_class c where c.relnamespace::regnamespace::text ^@ 'pawl' and c.relkind in ('r', 'p')
+                    and may_lock('privileges_worker', c.oid)$$, 'a worker locks no table');
+
+-- An owner of tables that is no superuser does with them what it did: enforces, adds partitions by itself and by another role.
+create role privileges_owner in role pawl_admin;
+create role privileges_heir;
+grant create on schema public to privileges_owner, privileges_heir;
+set role privileges_owner;
+select pawl.define('owned_by_none', $$stateDiagram-v2
+    [*] --> a
+    a --> b : go$$) \g /dev/null
+create table of_owner (id int primary key, state text not null) partition by range (id);
+select lives_ok($$select pawl.enforce('of_owner', 'state', 'owned_by_none', history => true)$$, 'an owner enforces');
+select lives_ok('create table of_owner_1 partition of of_owner for values from (0) to (10)', 'and adds a partition');
+reset role;
+alter table of_owner owner to privileges_heir;
+alter table of_owner_1 owner to privileges_heir;
+alter table of_owner_transitions owner to privileges_heir;
+set role privileges_heir;
+select lives_ok('create table of_owner_2 partition of of_owner for values from (10) to (20)', 'a role without any rights adds one, too');
+select lives_ok($$insert into of_owner values (1, 'a'), (11, 'a')$$, 'both take rows');
+select throws_ok($$update of_owner_2 set state = 'c'$$, 'PW001', null, 'and are enforced');
+select lives_ok($$update of_owner set state = 'b'$$, 'as they should be');
+reset role;
+drop owned by privileges_owner, privileges_heir, privileges_worker cascade;
+drop role privileges_owner, privileges_heir, privileges_worker;
 select * from finish();
