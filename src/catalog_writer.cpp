@@ -1,7 +1,7 @@
-// May throw and may ereport: the only ones that write pawl.machine, pawl.binding and pawl.audit_binding for roles that are no
-// superusers. The functions that call them run with the caller's rights, because they run the caller's code (guards, casts, CHECKs
-// of domains); here the user is switched for one statement of pawl's own. The caller is asked about before that: each function has
-// to be safe when it is called by itself, with any arguments.
+// May throw and may ereport: the only functions that write pawl.machine, pawl.binding and pawl.audit_binding for roles that
+// are no superusers. Their callers run with the caller's rights, because they run the caller's code (guards, casts, CHECKs of
+// domains); here the user is switched for one statement of pawl's own. The right of the caller is checked before that: each
+// function is safe when it is called by itself, with any arguments.
 #include "catalog_writer.hpp"
 
 #include "catalog.hpp"
@@ -26,13 +26,18 @@ struct Statement {
 void execute(void* argument) {
     auto* statement = static_cast<Statement*>(argument);
     SPI_connect();
-    const int result = SPI_execute_with_args(statement->query, statement->n, statement->types, statement->values, statement->nulls, false, 0);
-    if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write the catalog: %s", SPI_result_code_string(result))));
+    const int result = SPI_execute_with_args(statement->query, statement->n, statement->types, statement->values,
+                                             statement->nulls, false, 0);
+    if (result < 0)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("could not write the catalog: %s", SPI_result_code_string(result))));
     statement->rows = SPI_processed;
     SPI_finish();
 }
 
-const char* shown(Oid relation) { return DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(relation))); }
+const char* shown(Oid relation) {
+    return DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(relation)));
+}
 
 // A row of a table of the catalog, given as an argument.
 struct Row {
@@ -51,9 +56,12 @@ Row row_argument(FunctionCallInfo fcinfo, int n) {
 }
 
 int column_of(const Row& row, const char* name) {
-    for (int i = 0; i < row.descriptor->natts; ++i)
-        if (!TupleDescAttr(row.descriptor, i)->attisdropped && strcmp(NameStr(TupleDescAttr(row.descriptor, i)->attname), name) == 0) return i + 1;
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" is missing", name), errhint("ALTER EXTENSION pawl UPDATE;")));
+    for (int i = 0; i < row.descriptor->natts; ++i) {
+        const FormData_pg_attribute* column = TupleDescAttr(row.descriptor, i);
+        if (!column->attisdropped && strcmp(NameStr(column->attname), name) == 0) return i + 1;
+    }
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" is missing", name),
+                    errhint("ALTER EXTENSION pawl UPDATE;")));
 }
 
 Oid oid_of(Row& row, const char* name) {
@@ -105,7 +113,8 @@ void lock_own_machine(const char* machine) {
     Newest newest = {0, nullptr};
     scan_versions(machine, visit_owner, &newest);
     if (newest.version == 0)
-        ereport(ERROR, (errcode(sqlstate::unknown_object), errmsg("unknown machine \"%s\"", machine), errhint("SELECT machine, version FROM pawl.machine;")));
+        ereport(ERROR, (errcode(sqlstate::unknown_object), errmsg("unknown machine \"%s\"", machine),
+                        errhint("SELECT machine, version FROM pawl.machine;")));
     require_machine_owner(machine, newest.owner);
 }
 
@@ -126,12 +135,14 @@ bool speaks_for(const char* owner) {
 
 void require_machine_owner(const char* machine, const char* owner) {
     if (speaks_for(owner)) return;
-    if (owner == nullptr || !OidIsValid(get_role_oid(owner, true))) owner = GetUserNameFromId(owner_of(catalog_table("machine")), false);
+    if (owner == nullptr || !OidIsValid(get_role_oid(owner, true)))
+        owner = GetUserNameFromId(owner_of(catalog_table("machine")), false);
+    const char* user = GetUserNameFromId(GetUserId(), false);
     ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("must be owner of machine \"%s\"", machine),
                     errdetail("It belongs to role \"%s\".", owner),
-                    errhint("GRANT %s TO %s; or, as its owner: SELECT pawl.set_machine_owner(%s, %s);", quote_identifier(owner),
-                            quote_identifier(GetUserNameFromId(GetUserId(), false)), quote_literal_cstr(machine),
-                            quote_literal_cstr(GetUserNameFromId(GetUserId(), false)))));
+                    errhint("GRANT %s TO %s; or, as its owner: SELECT pawl.set_machine_owner(%s, %s);",
+                            quote_identifier(owner), quote_identifier(user), quote_literal_cstr(machine),
+                            quote_literal_cstr(user))));
 }
 
 uint64 run_as_catalog_owner(const char* query, int n, Oid* types, Datum* values, const char* nulls) {
@@ -140,8 +151,8 @@ uint64 run_as_catalog_owner(const char* query, int n, Oid* types, Datum* values,
     return statement.rows;
 }
 
-// pawl._store_binding(pawl.binding): a new binding of a table, log and view that the caller owns. What the row says is checked as a
-// session checks it that reads it.
+// pawl._store_binding(pawl.binding): a new binding of a table, log and view that the caller owns. What the row says is checked
+// as a session checks it that reads it.
 PAWL_FUNCTION(pawl_store_binding) {
     struct Key {
         Oid relation;
@@ -150,6 +161,9 @@ PAWL_FUNCTION(pawl_store_binding) {
     const Key key = pg::call([&] {
         Row row = row_argument(fcinfo, 0);
         require_owner(oid_of(row, "relation"));
+        if (get_rel_persistence(oid_of(row, "relation")) == RELPERSISTENCE_TEMP)
+            ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                            errmsg("%s is a temporary table", shown(oid_of(row, "relation")))));
         for (const char* other : {"history", "history_view", "locked_after"})
             if (OidIsValid(oid_of(row, other))) require_owner(oid_of(row, other));
         set(row, "extension", static_cast<Datum>(0), true);  // the table's trigger knows
@@ -171,8 +185,9 @@ PAWL_FUNCTION(pawl_change_binding) {
         Row row = row_argument(fcinfo, 0);
         require_owner(oid_of(row, "relation"));
         if (OidIsValid(oid_of(row, "locked_after"))) require_owner(oid_of(row, "locked_after"));
-        run_with_row("UPDATE pawl.binding b SET version = n.version, calls = n.calls, events = n.events, events_since = n.events_since, trace_columns = n.trace_columns, "
-                     "locked_after = n.locked_after, log_fence = n.log_fence "
+        run_with_row("UPDATE pawl.binding b SET version = n.version, calls = n.calls, events = n.events, events_since = n.events_since, "
+                     "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.log_fence, "
+                     "result_columns = n.result_columns "
                      "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
                      row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};
@@ -187,18 +202,20 @@ PAWL_FUNCTION(pawl_drop_binding) {
         require_owner(PG_GETARG_OID(0));
         Oid types[] = {OIDOID, NAMEOID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-        return BoolGetDatum(run_as_catalog_owner("DELETE FROM pawl.binding b WHERE b.relation = $1 AND b.state_column = $2", 2, types, values, nullptr) > 0);
+        return BoolGetDatum(run_as_catalog_owner("DELETE FROM pawl.binding b WHERE b.relation = $1 AND b.state_column = $2", 2,
+                                                 types, values, nullptr) > 0);
     });
 }
 
-// pawl._number_binding(relation): a restore without triggers has left the attribute numbers of another database. They are made of the
-// names, so there is nothing to be gained by it; who does not own the table leaves them as they are.
+// pawl._number_binding(relation): a restore without triggers has left the attribute numbers of another database. They are made
+// of the names, so a caller gains nothing by it. If the caller does not own the table, they stay as they are.
 PAWL_FUNCTION(pawl_number_binding) {
     pg::call([&] {
         if (get_rel_relkind(PG_GETARG_OID(0)) == '\0' || !pg::owns_relation(PG_GETARG_OID(0), GetUserId())) return;
         Oid type = OIDOID;
         Datum value = PG_GETARG_DATUM(0);
-        run_as_catalog_owner("UPDATE pawl.binding b SET relation_oid = b.relation WHERE b.relation = $1 AND b.relation_oid IS DISTINCT FROM b.relation::oid",
+        run_as_catalog_owner("UPDATE pawl.binding b SET relation_oid = b.relation "
+                             "WHERE b.relation = $1 AND b.relation_oid IS DISTINCT FROM b.relation::oid",
                              1, &type, &value, nullptr);
     });
     return static_cast<Datum>(0);
@@ -209,7 +226,8 @@ PAWL_FUNCTION(pawl_hold_version) {
     pg::call([&] {
         Oid types[] = {TEXTOID, INT4OID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-        run_as_catalog_owner("SELECT FROM pawl.machine m WHERE m.machine = $1 AND m.version = $2 FOR KEY SHARE", 2, types, values, nullptr);
+        run_as_catalog_owner("SELECT FROM pawl.machine m WHERE m.machine = $1 AND m.version = $2 FOR KEY SHARE", 2, types,
+                             values, nullptr);
     });
     return static_cast<Datum>(0);
 }
@@ -223,14 +241,16 @@ PAWL_FUNCTION(pawl_store_audit) {
         Oid type = OIDOID;
         Datum log = ObjectIdGetDatum(oid_of(row, "log"));
         run_as_catalog_owner("DELETE FROM pawl.pruned_audit p WHERE p.log = $1", 1, &type, &log, nullptr);
-        const uint64 stored = run_with_row("INSERT INTO pawl.audit_binding SELECT ($1).* WHERE EXISTS (SELECT FROM pawl.binding b "
-                                           "WHERE b.history = ($1).log AND b.relation = ($1).relation "
+        const uint64 stored = run_with_row("INSERT INTO pawl.audit_binding SELECT ($1).* "
+                                           "WHERE EXISTS (SELECT FROM pawl.binding b WHERE b.history = ($1).log AND b.relation = ($1).relation "
                                            "AND pawl._audit_problem(($1), b.log_key_columns, false) IS NULL)",
                                            row);
         if (stored == 0)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                            errmsg("%s cannot be the audit of table %s", shown(oid_of(row, "audit")), shown(oid_of(row, "relation"))),
-                            errdetail("%s is not the log of the table, or they do not fit.", shown(DatumGetObjectId(log))), errhint("Use pawl.audit.")));
+                            errmsg("%s cannot be the audit of table %s", shown(oid_of(row, "audit")),
+                                   shown(oid_of(row, "relation"))),
+                            errdetail("%s is not the log of the table, or they do not fit.", shown(DatumGetObjectId(log))),
+                            errhint("Use pawl.audit.")));
     });
     return static_cast<Datum>(0);
 }
@@ -271,10 +291,12 @@ PAWL_FUNCTION(pawl_set_machine_owner) {
         const Oid role = get_role_oid(owner, false);
         if (!has_privs_of_role(GetUserId(), role))
             ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("must be a member of role \"%s\"", owner),
-                            errhint("GRANT %s TO %s;", quote_identifier(owner), quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+                            errhint("GRANT %s TO %s;", quote_identifier(owner),
+                                    quote_identifier(GetUserNameFromId(GetUserId(), false)))));
         Oid types[] = {TEXTOID, TEXTOID};
         Datum values[] = {PG_GETARG_DATUM(0), CStringGetTextDatum(owner)};
-        run_as_catalog_owner("UPDATE pawl.machine m SET owner = $2 WHERE m.machine = $1 AND m.owner IS DISTINCT FROM $2", 2, types, values, nullptr);
+        run_as_catalog_owner("UPDATE pawl.machine m SET owner = $2 WHERE m.machine = $1 AND m.owner IS DISTINCT FROM $2", 2,
+                             types, values, nullptr);
     });
     return static_cast<Datum>(0);
 }
@@ -287,7 +309,8 @@ PAWL_FUNCTION(pawl_drop_machine) {
         Oid types[] = {TEXTOID, INT4OID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_ARGISNULL(1) ? static_cast<Datum>(0) : PG_GETARG_DATUM(1)};
         const char nulls[] = {' ', PG_ARGISNULL(1) ? 'n' : ' ', '\0'};
-        return run_as_catalog_owner("DELETE FROM pawl.machine m WHERE m.machine = $1 AND ($2 IS NULL OR m.version = $2)", 2, types, values, nulls);
+        return run_as_catalog_owner("DELETE FROM pawl.machine m WHERE m.machine = $1 AND ($2 IS NULL OR m.version = $2)", 2,
+                                    types, values, nulls);
     });
     if (dropped == 0)
         throw pg::Failure(sqlstate::unknown_object, "the machine has no version " + std::to_string(PG_GETARG_INT32(1)), {},

@@ -405,6 +405,7 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
     if (attachment.traceparent != InvalidAttrNumber && who.trace == nullptr) hop->metadata = with_trace(trace_in(attachment, row), hop->metadata);
     if (verdict.processor != nullptr && verdict.processor != hop->processor) hop->processor = copied(const_cast<text*>(verdict.processor));
     if (verdict.remark != nullptr) hop->metadata = with_remark(hop->metadata, verdict.remark);
+    if (verdict.facts != nullptr && (hop->metadata == nullptr || JB_ROOT_IS_OBJECT(hop->metadata))) hop->metadata = with_remark(hop->metadata, verdict.facts);
     if (attachment.log_fence) hop->metadata = with_fence(hop->metadata, verdict.fence);
     hop->at = verdict.at != 0 ? verdict.at : GetCurrentTimestamp();
     for (int i = 0; i < attachment.nkeys; ++i) hop->key[i] = copied_key(attachment.keys[i], row);

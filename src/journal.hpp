@@ -42,6 +42,7 @@ struct Verdict {
     std::uint8_t roles = 0;  // see counted_roles
     SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened, if not in the one that is current
     TimestampTz at = 0;     // when it happened; 0: now
+    Jsonb* facts = nullptr;  // what the result of the row says of itself; null: nothing
     int64 fence = -1;       // the fencing token that the row then has; negative: none
 };
 

@@ -39,6 +39,8 @@ struct StoredBinding {
     bool wake;
     char** trace;
     int ntrace;
+    char** results;
+    int nresults;
     Oid locked_after;
     bool log_fence;
     Signatures calls;
@@ -66,6 +68,7 @@ void visit_binding(const CatalogRow& row, void* argument) {
     binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
     binding->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
+    if (row.has("result_columns")) binding->results = row.strings("result_columns", &binding->nresults);
     if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
     binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
     if (row.has("calls")) binding->calls.items = row.strings("calls", &binding->calls.n);
@@ -282,6 +285,11 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     attachment.events = binding.events;
     if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
     if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
+    attachment.results = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(binding.nresults, 1)));
+    for (int i = 0; i < binding.nresults; ++i) {
+        const AttrNumber column = attribute_of(relation, binding.results[i]);
+        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID) attachment.results[attachment.nresults++] = column;
+    }
     attachment.locked_after = binding.locked_after;
     attachment.log_fence = binding.log_fence;
     attachment.managed = binding.managed;
@@ -515,7 +523,7 @@ void check_binding(Oid relid, const char* column) {
     }
     pg::call([&] {
         MemoryContextDelete(context);
-        relation_close(relation, NoLock);
+        relation_close(relation, AccessShareLock);
     });
 }
 

@@ -61,6 +61,8 @@ struct Attachment {
     AttrNumber traceparent;  // the column with the row's trace; 0: none
     AttrNumber tracestate;
     Oid locked_after;  // the table whose rows are locked before those of this one; invalid: none
+    int nresults;      // columns with the result of a row, or its error
+    AttrNumber* results;
     bool log_fence;    // metadata of log entries says the fencing token and the transaction
     bool wake;        // rows that become claimable wake who sleeps
     bool* claimable;  // by StateId: an event by which rows are claimed leaves it; null without wake

@@ -1,7 +1,8 @@
-// May throw and may ereport: pawl_saga._compile, which compiles the structure of a flow.
+// May throw and may ereport: pawl_saga._compile, which compiles the structure of a flow, and pawl_saga._ask, which calls a user's function.
 #include "core/saga.hpp"
 
 #include "pg/arguments.hpp"
+#include "record.hpp"
 
 namespace pawl {
 
@@ -12,6 +13,46 @@ PAWL_FUNCTION(pawl_saga_compile) {
     const core::saga::Item item = core::saga::read_structure(json);
     const std::string graph = core::saga::write(core::saga::compile(item));
     return pg::call([&] { return PointerGetDatum(pg::make_text(graph)); });
+}
+
+namespace {
+
+struct Question {
+    const char* statement;
+    Datum argument;
+    bool no_argument;
+    MemoryContext memory;  // of the answer
+    char* answer;
+};
+
+void put(void* argument) {
+    auto* question = static_cast<Question*>(argument);
+    Oid types[] = {JSONBOID};
+    Datum values[] = {question->argument};
+    const char nulls[] = {question->no_argument ? 'n' : ' ', '\0'};
+    SPI_connect();
+    if (SPI_execute_with_args(question->statement, 1, types, values, nulls, false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a function gave no answer")));
+    const char* answer = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+    question->answer = answer == nullptr ? nullptr : MemoryContextStrdup(question->memory, answer);
+    SPI_finish();
+}
+
+}  // namespace
+
+// In a security-restricted operation the role of the session did not ask for anything: a table's owner did.
+PAWL_FUNCTION(pawl_saga_ask) {
+    pg::require(fcinfo, 0, "function");
+    const std::string statement = "SELECT " + std::string(pg::view(pg::text_argument(fcinfo, 0))) + "($1)";
+    Question question = {statement.c_str(), PG_GETARG_DATUM(1), PG_ARGISNULL(1), CurrentMemoryContext, nullptr};
+    return pg::call([&]() -> Datum {
+        if (InSecurityRestrictedOperation())
+            ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("cannot call a decider or controller within security-restricted operation")));
+        with_rights_of(GetOuterUserId(), put, &question);
+        if (question.answer != nullptr) return PointerGetDatum(cstring_to_text(question.answer));
+        fcinfo->isnull = true;
+        return 0;
+    });
 }
 
 }  // namespace pawl

@@ -1,6 +1,7 @@
 // May throw (the constructor).
 #include "api.hpp"
 
+#include <algorithm>
 #include <semaphore>
 #include <thread>
 
@@ -57,6 +58,25 @@ std::string hexadecimal(std::string_view bytes) {
     return digits;
 }
 
+constexpr auto held_back = std::chrono::seconds(1);  // the answer to one who guesses
+
+std::string lowered(std::string text) {
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return text;
+}
+
+// With its port, or without: then the name counts alone.
+bool is_same_host(const std::string& given, const std::string& name) {
+    const std::size_t colon = given.rfind(':');
+    const bool has_port = colon != std::string::npos && given.find(']', colon) == std::string::npos;
+    return lowered(given) == lowered(name) || (has_port && lowered(given.substr(0, colon)) == lowered(name));
+}
+
+bool is_media_type(const httplib::Request& request, const std::string& type) {
+    const std::string given = lowered(request.get_header_value("Content-Type"));
+    return given.rfind(type, 0) == 0 && (given.size() == type.size() || given[type.size()] == ';' || given[type.size()] == ' ');
+}
+
 // One of the few streams at a time.
 struct Place {
     explicit Place(std::counting_semaphore<>& all) : all(all), free(all.try_acquire()) {}
@@ -76,12 +96,14 @@ std::optional<Problem> busy() { return Problem{.status = 503, .detail = "too man
 struct Api::Impl {
     Impl(const Settings& given, const daemon::Log& log, Condition condition)
         : settings(given), log(log), condition(std::move(condition)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
-          door(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
+          proxies(settings.proxies), door(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
     std::optional<Request> admit(const httplib::Request& http, httplib::Response& response);
+    std::optional<Problem> foreign(const httplib::Request& http) const;
     std::optional<Caller> follow(Request& request, const std::string& ticket);
+    std::string address_of(const httplib::Request& http) const;
     void link(const Request& request, httplib::Response& response);
     void look(const Request& request, httplib::Response& response);
     void act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader);
@@ -100,6 +122,7 @@ struct Api::Impl {
     Condition condition;
     Routes routes;
     Pool pool;
+    Proxies proxies;
     Doorkeeper door;
     Refusals refusals;
     Links links;
@@ -119,6 +142,7 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
         refuse(response, problem, log);
         return std::nullopt;
     };
+    if (const auto problem = foreign(http)) return stop(*problem);
     const auto target = split_target(http.target);
     if (!target) return stop({.status = 400, .detail = "the address is not well-formed"});
     Match match = routes.find(http.method, target->segments);
@@ -139,22 +163,51 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
         if (!caller && http.method == "GET") caller = follow(request, ticket);
     }
     if (!caller) return stop({.status = 401, .detail = "a bearer token is needed", .sqlstate = "28000", .hint = "Authorization: Bearer pawl_..."});
-    if (const int wait = door.must_wait(http.remote_addr, caller->digest); wait > 0) {
+    caller->address = address_of(http);
+    if (const int wait = door.must_wait(*caller); wait > 0) {
         response.set_header("Retry-After", std::to_string(wait));
-        return stop({.status = 429, .detail = "too many failed logins from this address"});
+        return stop({.status = 429, .detail = "too many failed logins with such tokens from this address"});
     }
+    // A browser shows a certificate whoever makes it send the request, so the request must be one that no form of another site can make.
+    if (caller->kind == "certificate" && http.method == "POST" && !is_media_type(http, "application/json") && !match.route->native)
+        return stop({.status = 415, .detail = "the body must be application/json"});
     request.caller = std::move(*caller);
     request.caller.scope = match.route->scope;
     request.caller.trace = trace_of(http);
     return request;
 }
 
+std::string Api::Impl::address_of(const httplib::Request& http) const {
+    std::string forwarded;
+    for (std::size_t i = 0; i < http.get_header_value_count("X-Forwarded-For"); ++i) forwarded += (i == 0 ? "" : ",") + http.get_header_value("X-Forwarded-For", i);
+    return proxies.client_of(http.remote_addr, forwarded);
+}
+
+// What another site makes a browser send: browsers say so by Sec-Fetch-Site, older ones by Origin.
+std::optional<Problem> Api::Impl::foreign(const httplib::Request& http) const {
+    const auto is_ours = [&](const std::string& host) {
+        return std::any_of(settings.hosts.begin(), settings.hosts.end(), [&](const std::string& one) { return is_same_host(host, one); });
+    };
+    const std::string host = http.get_header_value("Host");
+    const bool watched = http.path == "/healthz" || http.path == "/readyz";
+    if (!settings.hosts.empty() && !watched && !is_ours(host)) return Problem{.status = 421, .detail = "this host is not served here"};
+    if (http.method != "POST") return std::nullopt;
+    const std::string site = http.get_header_value("Sec-Fetch-Site"), origin = http.get_header_value("Origin");
+    if (!site.empty() && site != "same-origin" && site != "none") return Problem{.status = 403, .detail = "requests of other sites are rejected"};
+    if (!site.empty() || origin.empty()) return std::nullopt;
+    const std::size_t begin = origin.find("://");
+    const std::string from = begin == std::string::npos ? "" : origin.substr(begin + 3);
+    if (lowered(from) != lowered(host) && !is_ours(from)) return Problem{.status = 403, .detail = "requests of other sites are rejected"};
+    return std::nullopt;
+}
+
 // A link is for the file that it was made for; what was asked for then counts. Who guesses is one who fails to log in.
 std::optional<Caller> Api::Impl::follow(Request& request, const std::string& ticket) {
-    if (door.must_wait(request.http.remote_addr, sha256(ticket)) > 0) return std::nullopt;
+    const Caller guest{.digest = sha256(ticket), .prefix = ticket.substr(0, 8), .address = address_of(request.http)};
+    if (door.must_wait(guest) > 0) return std::nullopt;
     auto linked = links.follow(ticket);
     if (!linked || linked->operation != request.route.operation || linked->arguments["id"] != request.argument("id")) {
-        door.unknown(request.http.remote_addr);
+        if (door.unknown(guest).late && current_connection) current_connection->pause(held_back);
         return std::nullopt;
     }
     request.arguments = std::move(linked->arguments);
@@ -173,11 +226,19 @@ void Api::Impl::link(const Request& request, httplib::Response& response) {
 void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
     if (!outcome.good) {
         refusals.count(outcome.problem.sqlstate);
-        if (outcome.problem.status == 401) {
-            door.unknown(request.http.remote_addr);
-            log.warn("login failed", {{"address", request.http.remote_addr}});
+        Problem problem = outcome.problem;
+        if (problem.status == 401) {
+            const auto verdict = door.unknown(request.caller);
+            if (verdict.logged) log.warn("login failed", {{"address", request.caller.address}});
+            if (verdict.late) {
+                if (current_connection) current_connection->pause(held_back);
+                response.set_header("Retry-After", "60");
+                problem = {.status = 429, .detail = "too many failed logins from this address"};
+            }
         }
-        refuse(response, outcome.problem, log);
+        // it is not the caller's doing that a standby, say, can write nothing
+        if (problem.sqlstate == "25006" && request.caller.scope != "read") problem.status = 503;
+        refuse(response, problem, log);
         return;
     }
     door.known(request.caller.digest);
@@ -235,8 +296,7 @@ bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& bod
 void Api::Impl::act(const Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
     std::string body;
     if (!read_body(reader, body, response)) return;
-    const std::string type = request.http.get_header_value("Content-Type");
-    if (!body.empty() && type.rfind("application/json", 0) != 0) {
+    if (!body.empty() && !is_media_type(request.http, "application/json")) {
         refuse(response, {.status = 415, .detail = "the body must be application/json"}, log);
         return;
     }
@@ -285,6 +345,10 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
 Handled Api::Impl::route(const httplib::Request& http, httplib::Response& response) {
     protect(response, !settings.tls.certificate.empty());
     if (http.method == "POST") return Handled::Unhandled;
+    if (const auto problem = foreign(http)) {
+        refuse(response, *problem, log);
+        return Handled::Handled;
+    }
     if ((http.method == "GET" || http.method == "HEAD") && serve_console(http, response)) return Handled::Handled;
     if (const auto request = admit(http, response)) request->route.native ? ourselves(*request, response) : look(*request, response);
     return Handled::Handled;

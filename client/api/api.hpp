@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <pawl/connection.hpp>
@@ -22,6 +23,8 @@ struct Settings {
     std::size_t connections = 8;             // to the database
     std::chrono::milliseconds timeout{30'000};  // of a statement
     int failed_logins = 10;                  // of an address within a minute
+    std::set<std::string> hosts = {};        // that it is asked for; empty: any
+    std::set<std::string> proxies = {};      // networks whose X-Forwarded-For counts
     Limits limits = {};
     Tls tls = {};
 };

@@ -231,6 +231,11 @@ bool Connection::is_gone() const {
     return ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
 }
 
+void Connection::pause(std::chrono::milliseconds time) const {
+    pollfd what{socket_, POLLRDHUP, 0};
+    ::poll(&what, 1, static_cast<int>(time.count()));
+}
+
 bool Connection::is_readable() const { return taken_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0) || wait(POLLIN, patience(moved_)); }
 bool Connection::is_writable() const { return wait(POLLOUT, patience(moved_)); }
 

@@ -39,6 +39,9 @@ public:
     void mute() noexcept { muted_ = true; }
     bool is_gone() const;
 
+    // Waits, but not for a client that hangs up.
+    void pause(std::chrono::milliseconds time) const;
+
     // SHA-256 of the client's certificate, which its authority vouches for; none without one.
     std::optional<std::string> certificate() const;
 

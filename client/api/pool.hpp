@@ -25,6 +25,8 @@ namespace pawl::api {
 struct Caller {
     std::string kind = "bearer";  // or certificate
     std::string digest = {};      // SHA-256, 32 bytes
+    std::string prefix = {};      // the beginning of the token: who guesses the rest of one token shows it again and again
+    std::string address = {};     // where it comes from, as far as known proxies say
     std::string scope = "read";   // what the route needs
     std::string trace = {};       // kept as the correlation id
 };

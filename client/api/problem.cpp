@@ -28,6 +28,8 @@ constexpr std::array meanings{
     Meaning{"42704", 404},  // no such object
     Meaning{"42710", 409},  // it is there already
     Meaning{"42501", 403},  // the role may not
+    Meaning{"42P01", 404},  Meaning{"3F000", 404},  // no such relation
+    Meaning{"42601", 400},  Meaning{"42602", 400},  Meaning{"42622", 400},  Meaning{"42809", 400},  Meaning{"42703", 400},  // names that are none, or of something else
     Meaning{"28", 401},     // nobody's token
     Meaning{"0A000", 404},  // the pack is not installed
     Meaning{"25006", 403},  // it would write, and the scope is read
@@ -56,6 +58,7 @@ std::string title_of(int status) {
         case 408: return "Request Timeout";
         case 409: return "Conflict";
         case 413: return "Content Too Large";
+        case 421: return "Misdirected Request";
         case 415: return "Unsupported Media Type";
         case 422: return "Unprocessable Content";
         case 429: return "Too Many Requests";

@@ -9,6 +9,7 @@
 #include <pawl/errors.hpp>
 
 #include "commands.hpp"
+#include "secrets.hpp"
 #include "wfformat.hpp"
 
 namespace pawl::cli {
@@ -16,6 +17,8 @@ namespace pawl::cli {
 void Program::run(CLI::App* command, std::function<int(pqxx::connection&)> body) {
     command->callback([this, body = std::move(body)] {
         chosen = [this, body] {
+            if (has_password(connection.target))
+                throw Error("", "a password in a flag is seen by every user of the machine; libpq takes it from PGPASSFILE, PGSERVICE or PGPASSWORD");
             const auto connected = connect(connection);
             return body(*connected);
         };
@@ -81,8 +84,12 @@ std::string usage_problem(const CLI::App* app, const CLI::Error& problem) {
     const std::vector<std::string> strange = app->remaining(true);
     const bool lacks_command = problem.get_name() == "RequiredError" && std::string(problem.what()).starts_with("A subcommand");
     std::string text = problem.what();
-    if (lacks_command) text = strange.empty() ? "which command?" : "there is no command \"" + strange.front() + "\"";
-    return "pawl: " + text + "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
+    if (lacks_command) text = strange.empty() ? "which command?" : "there is no command \"" + shown(strange.front()) + "\"";
+    if (text.find("not expected") != std::string::npos) {
+        text = "not expected:";
+        for (const std::string& one : strange) text += " " + shown(one);
+    }
+    return "pawl: " + without_passwords(text) + "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
 }
 
 void add_group(Program& program, const char* title, void (*add)(Program&)) {
@@ -127,7 +134,7 @@ int main(int argc, char** argv) {
         std::cerr << "pawl: " << refusal(problem) << '\n';
         return problem.sqlstate().empty() ? usage : refused;
     } catch (const std::exception& problem) {
-        std::cerr << "pawl: " << problem.what() << '\n';
+        std::cerr << "pawl: " << pawl::without_passwords(problem.what()) << '\n';
         return usage;
     }
 }

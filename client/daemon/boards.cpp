@@ -19,8 +19,20 @@ Board::Board(const std::string& name, const Settings& settings, const Log& log, 
           .longest_poll = settings.longest_poll,
           .wake = settings.wake,
           .on_event = [this](const SagaJob& job, JobEvent event) { note(job, event); },
-          .on_message = [this](const std::string& message) { log_.info("board", {{"board", name_}, {"message", message}}); },
+          .on_message = [this](const std::string& message) { say(message); },
       }) {}
+
+// What stays the same is told once a minute.
+void Board::say(const std::string& message) {
+    {
+        const std::lock_guard lock(saying_);
+        const auto now = std::chrono::steady_clock::now();
+        if (message == said_ && now - said_at_ < std::chrono::minutes(1)) return;
+        said_ = message;
+        said_at_ = now;
+    }
+    log_.info("board", {{"board", name_}, {"message", message}});
+}
 
 void Board::note(const SagaJob& job, JobEvent event) {
     metrics_.ran("board " + name_, 1, {});
@@ -36,7 +48,7 @@ void Board::run() {
         } catch (const std::exception& problem) {
             const auto* error = dynamic_cast<const Error*>(&problem);
             metrics_.failed("board " + name_);
-            log_.error("board failed", {{"board", name_}, {"sqlstate", error ? error->sqlstate() : ""}, {"problem", problem.what()}});
+            say(std::string("failed: ") + problem.what() + (error && !error->sqlstate().empty() ? " [" + error->sqlstate() + "]" : ""));
             wake_up_.wait(-1, reconnect_.idle());
         }
     }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <string>
 
 #include <pawl/conductor.hpp>
@@ -26,6 +28,7 @@ public:
 
 private:
     void note(const SagaJob& job, JobEvent event);
+    void say(const std::string& message);
 
     const std::string name_;
     const Log& log_;
@@ -33,6 +36,9 @@ private:
     Pace reconnect_;
     SignalEvent wake_up_;
     std::atomic<bool> stopping_{false};
+    std::mutex saying_;
+    std::string said_;
+    std::chrono::steady_clock::time_point said_at_{};
     Conductor conductor_;
 };
 

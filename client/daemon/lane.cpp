@@ -6,11 +6,13 @@
 #include <pawl/connection.hpp>
 
 #include "gauges.hpp"
+#include "sql.hpp"
 
 namespace pawl::daemon {
 namespace {
 
 constexpr auto catalog_interval = std::chrono::seconds(15);
+constexpr auto silence = std::chrono::minutes(1);  // between two lines about the same problem
 constexpr int gauges_share = 20;  // where dead rows that an old snapshot keeps make the look slow, it takes a twentieth of the time at most
 
 }  // namespace
@@ -34,11 +36,11 @@ void Lane::connect_and_look() {
         connection_ = connect({.target = settings_.database, .application_name = "pawld " + name_, .role = settings_.role});
         sleeper_ = Sleeper();
         look_again_ = {};
-        reconnect_.found();
         metrics_.connected(name_);
         log_.info("connected", {{"lane", name_}});
     }
-    if (Clock::now() < look_again_) return;
+    if (!read_only_ && Clock::now() < look_again_) return;
+    if (look_whether_read_only()) return;
     if (kind_ == Kind::scheduling) metrics_.misfit(misfit_of(*connection_));
     std::vector<Entry> found;
     for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
@@ -46,11 +48,32 @@ void Lane::connect_and_look() {
         const auto longest = duty.longest.count() > 0 ? duty.longest : settings_.longest_poll;
         const auto shortest = duty.once ? longest : settings_.shortest_poll;
         if (known == entries_.end()) log_.info("duty found", {{"lane", name_}, {"duty", duty.name}});
-        const Entry as_before = known == entries_.end() ? Entry{duty, Pace(shortest, longest), Clock::now()} : *known;
-        found.push_back({std::move(duty), as_before.pace, as_before.due});
+        Entry entry = known == entries_.end() ? Entry{duty, Pace(shortest, longest), Clock::now()} : *known;
+        entry.duty = std::move(duty);
+        found.push_back(std::move(entry));
     }
     entries_ = std::move(found);
     look_again_ = Clock::now() + catalog_interval;
+}
+
+// A standby, or a database that was made read-only: nothing can be done there, and by and by it may be promoted. It is told once.
+bool Lane::look_whether_read_only() {
+    const auto found = sql::run_alone(*connection_, "SELECT CASE WHEN pg_is_in_recovery() THEN 'the server is a standby'"
+                                                    " WHEN current_setting('transaction_read_only')::boolean THEN 'the database is read-only' ELSE '' END");
+    const auto why = found[0][0].as<std::string>();
+    metrics_.read_only(name_, why);
+    if (!why.empty() && !read_only_) log_.warn("nothing can be written", {{"lane", name_}, {"problem", why}});
+    if (why.empty() && read_only_) log_.info("the database can be written again", {{"lane", name_}});
+    read_only_ = !why.empty();
+    return read_only_;
+}
+
+// What stays the same is told once a minute; the counter has it all.
+void Lane::complain(Entry& entry, const Error& problem) const {
+    if (entry.complaint == problem.what() && Clock::now() - entry.complained < silence) return;
+    entry.complaint = problem.what();
+    entry.complained = Clock::now();
+    log_.error("duty failed", {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
 }
 
 bool Lane::look_after(Entry& entry) {
@@ -69,13 +92,18 @@ bool Lane::look_after(Entry& entry) {
     } catch (const Error& problem) {
         failed_ = true;
         metrics_.failed(entry.duty.name);
-        log_.error("duty failed", {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+        if (problem.sqlstate() == "25006") {
+            look_whether_read_only();
+            if (read_only_) return false;
+        }
+        complain(entry, problem);
         entry.due = Clock::now() + std::max(entry.pace.idle(), std::chrono::milliseconds(1'000));
         look_again_ = {};
         return false;
     }
     const auto now = Clock::now();
     metrics_.doing(name_, "");
+    entry.complaint.clear();
     metrics_.ran(entry.duty.name, report.done, now - began);
     if (report.done > 0) log_.debug("duty done", {{"duty", entry.duty.name}, {"rows", report.done}});
     if (report.done > 0 && !entry.duty.once) {
@@ -96,7 +124,7 @@ bool Lane::look_after(Entry& entry) {
 bool Lane::round() {
     bool more = false;
     for (Entry& entry : entries_) {
-        if (stopping_) return false;
+        if (stopping_ || read_only_) return false;
         if (entry.due <= Clock::now()) more |= look_after(entry);
     }
     return more;
@@ -152,7 +180,11 @@ void Lane::look_at_all() {
 
 void Lane::lost(const std::string& why) {
     connection_.reset();
+    read_only_ = false;
     metrics_.disconnected(name_, why);
+    if (complaint_ == why && Clock::now() - complained_ < silence) return;
+    complaint_ = why;
+    complained_ = Clock::now();
     log_.warn("no connection", {{"lane", name_}, {"problem", why}});
 }
 
@@ -161,7 +193,12 @@ void Lane::run() {
         metrics_.turned(name_, kind_ == Kind::sql_steps);
         try {
             connect_and_look();
-            const bool more = round();
+            const bool more = !read_only_ && round();
+            if (read_only_) {
+                if (!stopping_) wake_up_.wait(-1, reconnect_.idle());
+                continue;
+            }
+            reconnect_.found();
             if (!stopping_) count_gauges();
             if (!more && !stopping_) wait();
         } catch (const std::exception& problem) {
@@ -175,6 +212,7 @@ void Lane::run() {
 
 bool Lane::run_once() {
     connect_and_look();
+    if (read_only_) return false;
     const auto began = Clock::now();
     for (bool more = true; more && !stopping_;) {
         more = false;

@@ -34,10 +34,14 @@ private:
         Duty duty;
         Pace pace;
         Clock::time_point due;
+        std::string complaint = {};         // the last problem that was logged
+        Clock::time_point complained = {};
     };
 
     void connect_and_look();
     bool look_after(Entry& entry);
+    bool look_whether_read_only();
+    void complain(Entry& entry, const Error& problem) const;
     bool round();
     void count_gauges();
     void wait();
@@ -59,6 +63,9 @@ private:
     Clock::time_point look_again_{};
     Clock::time_point next_gauges_{};
     bool failed_ = false;
+    bool read_only_ = false;
+    std::string complaint_;                 // why there was no connection, as it was logged last
+    Clock::time_point complained_{};
 };
 
 }  // namespace pawl::daemon

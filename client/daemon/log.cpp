@@ -6,6 +6,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "secrets.hpp"
+
 namespace pawl::daemon {
 namespace {
 
@@ -42,13 +44,13 @@ void Log::write(int level, const std::string& event, const Fields& fields) const
     if (as_json_) {
         Fields line{{"time", now()}, {"level", level_name}, {"event", event}};
         line.update(fields);
-        logger_->log(as_level, "{}", line.dump(-1, ' ', false, replace));
+        logger_->log(as_level, "{}", without_passwords(line.dump(-1, ' ', false, replace)));
         return;
     }
     std::string line = now() + " " + level_name + " " + event;
     for (const auto& [key, value] : fields.items())
         line += " " + key + "=" + value.dump(-1, ' ', false, replace);
-    logger_->log(as_level, "{}", line);
+    logger_->log(as_level, "{}", without_passwords(line));
 }
 
 void Log::debug(const std::string& event, const Fields& fields) const { write(spdlog::level::debug, event, fields); }

@@ -13,11 +13,13 @@
 #include <pawl/worker.hpp>
 
 #include "api.hpp"
+#include "auth.hpp"
 #include "boards.hpp"
 #include "http.hpp"
 #include "lane.hpp"
 #include "notify.hpp"
 #include "publisher.hpp"
+#include "secrets.hpp"
 
 namespace {
 
@@ -52,11 +54,21 @@ Settings settings_of(const Options& options) {
     Settings settings;
     if (!options.config.empty()) read_toml(settings, slurp(options.config), options.config);
     read_environment(settings, [](const char* name) -> const char* { return std::getenv(name); });
-    for (const auto& [name, value] : options.flags) set(settings, name, value);
+    for (const auto& [name, value] : options.flags) {
+        if ((name == "database" || name == "api_database" || name == "broker") && pawl::has_password(value))
+            throw SettingsError("a password in a flag is seen by every user of the machine: give " + name + " in the environment or in the file of settings" +
+                                (name == "broker" ? "" : ", or leave the password to PGPASSFILE, PGSERVICE or PGPASSWORD"));
+        set(settings, name, value);
+    }
     try {
         pawl::check(settings.messages);
+        pawl::check_target(settings.database);
+        pawl::check_target(settings.api_database);
+        const pawl::api::Proxies proxies(settings.api_proxies);
     } catch (const pawl::Error& problem) {
         throw SettingsError(problem.what());
+    } catch (const std::invalid_argument& problem) {
+        throw SettingsError(std::string("api_proxies: ") + problem.what());
     }
     return settings;
 }
@@ -84,6 +96,8 @@ pawl::api::Settings api_settings(const Settings& settings) {
     api.timeout = settings.api_timeout;
     api.limits.clients = static_cast<std::size_t>(settings.api_clients);
     api.failed_logins = settings.api_failed_logins;
+    api.hosts = settings.api_hosts;
+    api.proxies = settings.api_proxies;
     api.limits.upload_bytes = static_cast<std::size_t>(settings.api_upload_mb) << 20;
     return api;
 }
@@ -166,7 +180,14 @@ int main(int argc, char** argv) {
     app.footer("Each setting may also stand in the file (longest_poll_ms = 500) or in the environment (PAWLD_LONGEST_POLL_MS=500); flags win over\n"
                "the environment, that over the file. pawld.toml.example has every default.\n"
                "Ends with 0: told to end, or --once with nothing wrong; 1: it cannot run, or a duty failed; 2: usage, or settings that make no sense.");
-    app.failure_message([](const CLI::App*, const CLI::Error& problem) { return std::string("pawld: ") + problem.what() + "\npawld --help lists the options\n"; });
+    app.failure_message([](const CLI::App* parsed, const CLI::Error& problem) {
+        std::string text = problem.what();
+        if (text.find("not expected") != std::string::npos) {
+            text = "not expected:";
+            for (const std::string& one : parsed->remaining()) text += " " + pawl::shown(one);
+        }
+        return "pawld: " + pawl::without_passwords(text) + "\npawld --help lists the options\n";
+    });
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& problem) {
@@ -180,10 +201,10 @@ int main(int argc, char** argv) {
         run(settings, log);
         return 0;
     } catch (const SettingsError& problem) {
-        std::cerr << "pawld: " << problem.what() << '\n';
+        std::cerr << "pawld: " << pawl::without_passwords(problem.what()) << '\n';
         return 2;
     } catch (const std::exception& problem) {
-        std::cerr << "pawld: " << problem.what() << '\n';
+        std::cerr << "pawld: " << pawl::without_passwords(problem.what()) << '\n';
         return 1;
     }
 }

@@ -44,6 +44,11 @@ void Metrics::disconnected(const std::string& lane, const std::string& why) {
     entry.why = why;
 }
 
+void Metrics::read_only(const std::string& lane, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    lanes_[lane].read_only = why;
+}
+
 void Metrics::turned(const std::string& lane, bool may_take_long) {
     const std::lock_guard lock(mutex_);
     Lane& entry = lanes_[lane];
@@ -91,7 +96,10 @@ bool Metrics::ready(std::string& why) const {
     why = misfit_;
     if (lanes_.empty()) why = "not connected yet";
     for (const auto& [name, lane] : lanes_)
-        if (!lane.connected) why = "lane " + name + " has no connection: " + lane.why;
+        if (!lane.connected)
+            why = "lane " + name + " has no connection: " + lane.why;
+        else if (!lane.read_only.empty())
+            why = "lane " + name + " can write nothing: " + lane.read_only;
     if (draining_) why = "draining";
     return why.empty();
 }

@@ -22,6 +22,9 @@ public:
     void connected(const std::string& lane);
     void disconnected(const std::string& lane, const std::string& why);
 
+    // Why the lane's database cannot be written; empty: it can.
+    void read_only(const std::string& lane, const std::string& why);
+
     // The lane's loop has come round; `may_take_long`: it runs handlers of users, which nobody can tell from stuck ones.
     void turned(const std::string& lane, bool may_take_long);
 
@@ -64,6 +67,7 @@ private:
         Clock::time_point turned = Clock::now();
         std::string doing;
         std::string why;
+        std::string read_only;
         std::string gauges;
     };
 

@@ -75,7 +75,6 @@ void Publisher::connect_again() {
         connection_ = connect({.target = settings_.database, .application_name = "pawld publisher", .role = settings_.role});
         sleeper_ = Sleeper();
         find_consumer();
-        database_again_.found();
         metrics_.connected(lane);
         log_.info("connected", {{"lane", lane}});
     }
@@ -123,7 +122,9 @@ void Publisher::run() {
         metrics_.turned(lane, false);
         try {
             connect_again();
-            if (publish())
+            const bool more = publish();
+            database_again_.found();
+            if (more)
                 pace_.found();
             else
                 rest();

@@ -51,16 +51,30 @@ std::string where(const std::string& file, const toml::node& node) {
     return file + ", line " + std::to_string(node.source().begin.line) + ": ";
 }
 
-std::string text_of(const std::string& name, const toml::node& node) {
-    if (const auto text = node.value_exact<std::string>()) return *text;
-    if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
-    if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
-    if (const auto* list = node.as_array()) {
+// A value of a file as text, if it is of the type that the setting has.
+std::string text_of(const std::string& name, SettingType type, const toml::node& node) {
+    if (type == SettingType::text)
+        if (const auto text = node.value_exact<std::string>()) return *text;
+    if (type == SettingType::number)
+        if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+    if (type == SettingType::flag)
+        if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
+    if (const auto* list = node.as_array(); list && type == SettingType::list) {
         std::string joined;
-        for (const auto& entry : *list) joined += (joined.empty() ? "" : ",") + text_of(name, entry);
+        for (const auto& entry : *list) {
+            const auto one = entry.value_exact<std::string>();
+            if (!one || one->empty() || one->find(',') != std::string::npos) throw SettingsError(name + " must be a list of names, like [\"a\", \"b\"]");
+            joined += (joined.empty() ? "" : ",") + *one;
+        }
         return joined;
     }
-    throw SettingsError(name + " must be text, a whole number, true or false");
+    switch (type) {
+        case SettingType::text: throw SettingsError(name + " must be text, in quotes");
+        case SettingType::number: throw SettingsError(name + " must be a whole number");
+        case SettingType::flag: throw SettingsError(name + " must be true or false");
+        case SettingType::list: break;
+    }
+    throw SettingsError(name + " must be a list of names, like [\"a\", \"b\"]");
 }
 
 OwnDuty own_duty(const toml::table& table) {
@@ -68,11 +82,11 @@ OwnDuty own_duty(const toml::table& table) {
     for (const auto& [key, node] : table) {
         const std::string name(key.str());
         if (name == "name")
-            duty.name = text_of(name, node);
+            duty.name = text_of(name, SettingType::text, node);
         else if (name == "sql")
-            duty.sql = text_of(name, node);
+            duty.sql = text_of(name, SettingType::text, node);
         else if (name == "every_ms")
-            duty.every = std::chrono::milliseconds(whole_number(name, text_of(name, node), 1, 86'400'000));
+            duty.every = std::chrono::milliseconds(whole_number(name, text_of(name, SettingType::number, node), 1, 86'400'000));
         else
             throw SettingsError("a duty has no setting \"" + name + "\"; it has name, sql, every_ms");
     }
@@ -101,6 +115,8 @@ const std::map<std::string, std::string>& setting_names() {
         {"api_key", "PEM file of the key of api_certificate"},
         {"api_client_ca", "PEM file of the authority of clients' certificates"},
         {"api_failed_logins", "failed logins of an address within a minute, after which it waits"},
+        {"api_hosts", "names under which the HTTP API is served, comma separated; a request for another host is rejected; empty: any"},
+        {"api_proxies", "addresses of proxies (10.0.0.1, 10.0.0.0/8) whose X-Forwarded-For says who a client is, comma separated"},
         {"api_upload_mb", "largest file of an upload in megabytes"},
         {"gauges_ms", "how often queues, owners and timers are counted for /metrics"},
         {"stuck_after_ms", "a lane that does one thing for so long is stuck, says /healthz"},
@@ -116,6 +132,13 @@ const std::map<std::string, std::string>& setting_names() {
         {"skip", "duties to leave to others, comma separated: reap, fire_due, orchestrate, ..."},
     };
     return names;
+}
+
+SettingType type_of(const std::string& name) {
+    static const std::set<std::string> lists{"api_hosts", "api_proxies", "boards", "publish", "skip"}, flags{"wake"},
+        numbers{"api_clients", "api_connections", "api_failed_logins", "api_timeout_ms", "api_upload_mb", "batch", "board_lease_ms", "gauges_ms", "longest_poll_ms", "shortest_poll_ms", "sql_workers",
+                "stuck_after_ms"};
+    return lists.contains(name) ? SettingType::list : flags.contains(name) ? SettingType::flag : numbers.contains(name) ? SettingType::number : SettingType::text;
 }
 
 void set(Settings& settings, const std::string& name, const std::string& value) {
@@ -153,6 +176,10 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.api_client_ca = value;
     else if (name == "api_failed_logins")
         settings.api_failed_logins = whole_number(name, value, 1, 1'000'000);
+    else if (name == "api_hosts")
+        settings.api_hosts = list_of(value);
+    else if (name == "api_proxies")
+        settings.api_proxies = list_of(value);
     else if (name == "api_upload_mb")
         settings.api_upload_mb = whole_number(name, value, 1, 1'000'000);
     else if (name == "gauges_ms")
@@ -197,7 +224,8 @@ void read_toml(Settings& settings, const std::string& text, const std::string& f
         const std::string name(key.str());
         try {
             if (name != "duty") {
-                set(settings, name, text_of(name, node));
+                if (!setting_names().contains(name)) set(settings, name, "");  // says which there are
+                set(settings, name, text_of(name, type_of(name), node));
                 continue;
             }
             if (!node.is_array_of_tables()) throw SettingsError("duties are written as [[duty]]");

@@ -41,6 +41,8 @@ struct Settings {
     std::chrono::milliseconds api_timeout{30'000};  // of a statement
     std::string api_certificate, api_key, api_client_ca;  // PEM files; with the first two it speaks TLS
     int api_failed_logins = 10;                  // of an address within a minute; then it waits
+    std::set<std::string> api_hosts;             // under which it is served; empty: any
+    std::set<std::string> api_proxies;           // networks whose X-Forwarded-For counts
     int api_upload_mb = 4'096;                   // largest file
     std::chrono::milliseconds gauges{10'000};    // how often queues, owners and timers are counted for /metrics
     std::chrono::milliseconds stuck_after{300'000};  // a lane that does one thing for so long is stuck, says /healthz
@@ -57,6 +59,10 @@ struct Settings {
 
 // The names that `set` knows, with a sentence each: for --help and for errors.
 const std::map<std::string, std::string>& setting_names();
+
+// What a setting is in a file; everywhere else it is text.
+enum class SettingType { text, number, flag, list };
+SettingType type_of(const std::string& name);
 
 // One setting from text, wherever it comes from.
 void set(Settings& settings, const std::string& name, const std::string& value);

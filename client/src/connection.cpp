@@ -2,12 +2,14 @@
 #include <pawl/connection.hpp>
 
 #include "libpq.hpp"
+#include "secrets.hpp"
 #include "sql.hpp"
 
 namespace pawl {
 
 // The user's own words come last, so they win. A URI takes them as parameters.
 std::string libpq_string(const ConnectionSettings& settings) {
+    check_target(settings.target);
     const std::string timeout = settings.connect_timeout > 0 ? std::to_string(settings.connect_timeout) : "";
     if (settings.target.rfind("postgresql://", 0) == 0 || settings.target.rfind("postgres://", 0) == 0) {
         std::string uri = settings.target + (settings.target.find('?') == std::string::npos ? "?" : "&");

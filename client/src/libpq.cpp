@@ -3,6 +3,8 @@
 
 #include <pawl/errors.hpp>
 
+#include "secrets.hpp"
+
 namespace pawl {
 
 const char* value_of(const PGresult* result, int row, int column) {
@@ -18,7 +20,7 @@ LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQc
     if (!settings.role.empty()) run("SELECT set_config('role', $1, false)", {settings.role});
 }
 
-void LibpqSession::lost() { throw ConnectionLost("08006", PQerrorMessage(connection_.get())); }
+void LibpqSession::lost() { throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get()))); }
 
 LibpqSession::Result LibpqSession::checked(PGresult* given) {
     Result result(given, PQclear);

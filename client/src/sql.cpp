@@ -1,6 +1,8 @@
 // May throw. Errors of libpqxx as ours.
 #include "sql.hpp"
 
+#include "secrets.hpp"
+
 namespace pawl {
 
 void throw_error(const std::string& sqlstate, const std::string& message) {
@@ -30,7 +32,7 @@ void rethrow() {
     } catch (const pqxx::sql_error& caught) {
         throw_error(caught.sqlstate(), caught.what());
     } catch (const pqxx::broken_connection& caught) {
-        throw ConnectionLost("08006", caught.what());
+        throw ConnectionLost("08006", without_passwords(caught.what()));
     } catch (const pqxx::in_doubt_error& caught) {
         throw ConnectionLost("08007", caught.what());
     } catch (const pqxx::failure& caught) {

@@ -87,3 +87,8 @@ export interface Page<T> {
     items: T[];
     next: string | null;
 }
+
+/** A name as a segment of a path. Browsers take . and .. out of paths, encoded or not, so these have an empty parameter. */
+export function segment(name: string | number): string {
+    return name === "." || name === ".." ? name + ";" : encodeURIComponent(String(name));
+}

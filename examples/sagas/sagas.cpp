@@ -14,7 +14,7 @@ saga::Flow loan() {
                        // a human looks at it only where the score says so
                        saga::task("look").needs("customer").may_need("score").provides("seen_by"),
                        saga::linear("payment", saga::task("pay").needs("customer", "amount", "bank").provides({"receipt", "fee"}).revert("claw_back").timeout(std::chrono::seconds(10)),
-                                    saga::task("letter").needs("receipt", "customer").inject("language", "en"))
+                                    saga::task("letter").needs("receipt", "customer", "language").inject("language", "en"))
                            .retry(saga::for_each("bank by bank", {"north", "south"}).provides("bank").on("fraud", saga::Answer::revert_all)))
         .link("score", "look", saga::when_result_in({"unsure"}), saga::Depth::atom)
         .link("score", "payment");

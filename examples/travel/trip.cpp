@@ -9,7 +9,7 @@ int main() {
     namespace saga = pawl::saga;
     const nlohmann::json soon = {{"strategy", "exponential"}, {"base", "150 ms"}, {"cap", "1 s"}};
     const auto booking = [](const std::string& what, const std::string& service) {
-        return saga::task(what).needs("trip").inject("service", service).provides(what + "_code").execute("book").queue("travel");
+        return saga::task(what).needs("trip", "service").inject("service", service).provides(what + "_code").execute("book").queue("travel");
     };
     const saga::Flow trip =
         saga::linear("trip",

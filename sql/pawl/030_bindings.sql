@@ -46,6 +46,7 @@ CREATE TABLE pawl.binding (
     trace_columns name[] NOT NULL DEFAULT '{}',
     locked_after regclass,
     log_fence boolean NOT NULL DEFAULT false,
+    result_columns name[] NOT NULL DEFAULT '{}',
     calls text[],
     PRIMARY KEY (relation, state_column),
     CHECK (history IS NULL OR pg_catalog.cardinality(key_columns) > 0),
@@ -62,6 +63,7 @@ COMMENT ON COLUMN pawl.binding.events_since IS 'when events were last switched o
 COMMENT ON COLUMN pawl.binding.calls IS 'which functions the guards and effects are, settled when the machine was attached: name(row, row) of the table''s own row type, name(anyelement, anyelement) or name(record, record); null: attached by an earlier version, looked up';
 COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: moves that nobody makes in a trace belong to that one';
 COMMENT ON COLUMN pawl.binding.locked_after IS 'the table whose row is locked before the rows whose key begins with its key; written by pawl.set_lock_order';
+COMMENT ON COLUMN pawl.binding.result_columns IS 'the columns with the result of a row, and with its error: what they say of success and execution_time_ms goes to the log, and so to the audit; written by pawl.set_result_columns';
 COMMENT ON COLUMN pawl.binding.log_fence IS 'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
@@ -248,7 +250,9 @@ DECLARE
 BEGIN
     PERFORM pawl._check_binding(relation, state_column);
     RETURN NULL;
-EXCEPTION WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;  -- guards are in a schema that the caller may not use, which says nothing of the binding
+WHEN data_corrupted OR syntax_error_or_access_rule_violation OR SQLSTATE 'PW008' THEN
     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, explanation = PG_EXCEPTION_DETAIL;
     RETURN concat_ws(': ', message, nullif(explanation, ''));
 END

@@ -196,6 +196,7 @@ BEGIN
     bound.wake := wake;
     bound.trace_columns := '{}';
     bound.log_fence := false;
+    bound.result_columns := '{}';
     PERFORM pawl._check_work(bound);
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));

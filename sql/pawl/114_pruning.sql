@@ -170,6 +170,10 @@ BEGIN
     UPDATE pawl.pruned_log p SET horizon = greatest(p.horizon, cutoff), pruned_at = clock_timestamp(), pruned_by = session_user
      WHERE p.log = _prune_plan.log RETURNING p.* INTO cut;
     anchors := cut.anchors;
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = cut.anchors AND c.relkind = 'r') THEN
+        PERFORM pawl._raise('XX001', format('what is known of the pruned log %s is damaged', log::regclass),
+            'pawl.pruned_log names no table that remembers where it was cut.', 'select * from pawl.health()');
+    END IF;
     part := bound;
     FOR leaf IN
         SELECT m FROM pawl._members(log) m JOIN pg_class c ON c.oid = m AND c.relkind = 'r'

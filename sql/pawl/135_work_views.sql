@@ -23,13 +23,14 @@ $function$;
 COMMENT ON FUNCTION pawl._may_count(pawl.binding) IS 'internal: whether the current user may read what the views on work read of a table';
 
 CREATE FUNCTION pawl._readable_bindings() RETURNS SETOF pawl.binding
-LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER ROWS 10
+LANGUAGE sql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT b.* FROM pawl.binding b JOIN pg_class c ON c.oid = b.relation
      WHERE c.relkind IN ('r', 'p')
        AND (SELECT p.message IS NULL FROM pawl._work_column_problem(b) p)
        AND pawl._may_count(b)
+       AND pawl._binding_problem(b.relation, b.state_column) IS NULL  -- pawl.health tells
      ORDER BY b.relation::text COLLATE "C", b.state_column
 $function$;
 COMMENT ON FUNCTION pawl._readable_bindings() IS 'internal: the lifecycles whose tables the current user may read';

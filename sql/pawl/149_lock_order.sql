@@ -66,3 +66,36 @@ END
 $function$;
 COMMENT ON FUNCTION pawl.set_log_fence(regclass, boolean, name) IS
 'from now on metadata of log entries has "transaction_id", of the transaction that made the state change (pg_current_xact_id()), and, where the table has a token column, "fence", the fencing token that the row has after it; what a caller says under these names is replaced. Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 42501: not the owner; 22004: fence is null';
+
+CREATE FUNCTION pawl.set_result_columns(relation regclass, columns name[], state_column name DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    bound pawl.binding := pawl._binding(relation, state_column);
+    problem record;
+BEGIN
+    IF NOT pawl._owns(bound.relation) THEN
+        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+    END IF;
+    IF columns IS NULL OR array_position(columns, NULL) IS NOT NULL OR array_ndims(columns) > 1 THEN
+        PERFORM pawl._raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');
+    END IF;
+    SELECT c.name, a.attnum, format_type(a.atttypid, a.atttypmod) AS type_name INTO problem
+      FROM unnest(columns) c(name) LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE a.atttypid IS DISTINCT FROM 'jsonb'::regtype LIMIT 1;
+    IF FOUND AND problem.attnum IS NULL THEN
+        PERFORM pawl._raise('42703', format('column "%s" of table %s does not exist', problem.name, bound.relation));
+    ELSIF FOUND THEN
+        PERFORM pawl._raise('42804', format('column "%s" of table %s is of type %s', problem.name, bound.relation, problem.type_name), NULL, 'a result column is of type jsonb');
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
+    bound := pawl._binding(bound.relation, bound.state_column);
+    IF bound.result_columns <> columns THEN
+        bound.result_columns := columns;
+        PERFORM pawl._change_binding(bound);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl.set_result_columns(regclass, name[], name) IS
+'names the jsonb columns with the result of a row, or with its error: when an UPDATE sets one of them and moves the row, what the object says of itself (success; metadata.execution_time_ms, else execution_time_ms) goes to the metadata of the log entry, where the audit reads it, and rejects a success that contradicts the state and a time that is no number from 0 on (22023). Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 42703, 42804: a column that is missing or no jsonb; 42501: not the owner; 22004';

@@ -1,6 +1,6 @@
 -- How a request begins: who asks, as which role, for what. It is the first statement of the request's transaction.
 
--- A token's use is written down to the minute, and never waited for.
+-- A token's use is written down to the minute, where that can be written, and never waited for.
 CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text, OUT scopes text[], OUT expires_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -18,7 +18,7 @@ BEGIN
     IF NOT scope = ANY (_login.scopes) THEN
         PERFORM pawl._raise('42501', format('the token lacks the scope "%s"', scope), format('It is %s''s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
     END IF;
-    IF used IS NULL OR used < clock_timestamp() - interval '1 minute' THEN
+    IF (used IS NULL OR used < clock_timestamp() - interval '1 minute') AND NOT current_setting('transaction_read_only')::boolean THEN
         UPDATE pawl_api.tokens t SET last_used_at = clock_timestamp()
          WHERE t.token = (SELECT x.token FROM pawl_api.tokens x WHERE x.token = _login.token FOR NO KEY UPDATE SKIP LOCKED);
     END IF;

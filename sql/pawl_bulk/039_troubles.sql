@@ -50,7 +50,7 @@ LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH gone AS (DELETE FROM pawl_bulk.troubles t WHERE t.operation = _ease.operation AND t.failures = 1)
-    UPDATE pawl_bulk.troubles t SET failures = t.failures - (t.sqlstate NOT LIKE '40%' OR t.failures < 5)::integer, again_at = clock_timestamp()
+    UPDATE pawl_bulk.troubles t SET failures = t.failures - (t.sqlstate ~ '^5[37]' OR t.failures < 5)::integer, again_at = clock_timestamp()
      WHERE t.operation = _ease.operation AND t.failures > 1
 $function$;
 COMMENT ON FUNCTION pawl_bulk._ease(uuid) IS 'internal: an operation in trouble was moved on';

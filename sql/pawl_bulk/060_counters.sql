@@ -56,11 +56,25 @@ COMMENT ON FUNCTION pawl_bulk.fold_counters(integer) IS 'a duty: adds up what st
 CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.validations');
+    its record;
+    alone record;
 BEGIN
+    FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n GROUP BY n.operation LOOP
+        IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = its.operation AND o.status = 'Validating') THEN
+            PERFORM pawl._raise('PW003', format('operation %s takes no validation records', its.operation), 'They are written while it is Validating.');
+        END IF;
+        SELECT x.row_number INTO alone FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
+                                             EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl._raise('PW003', format('operation %s has no row %s', its.operation, alone.row_number));
+        END IF;
+    END LOOP;
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
     SELECT n.operation, count(*), 0, count(*) FILTER (WHERE n.state = 'Failed') FROM new_validations n GROUP BY n.operation;
     INSERT INTO pawl_bulk.events (operation, type, severity, row_number, step_index, message)

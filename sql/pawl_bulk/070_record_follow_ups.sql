@@ -123,6 +123,13 @@ BEGIN
             CASE WHEN refused.status IS NULL THEN 'There is no such operation.'
                  ELSE format('It is %s; records are made while it is Running, for the steps it has.', refused.status) END);
     END IF;
+    SELECT n.operation, n.row_number, n.step_index INTO refused FROM new_records n
+     WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
+           ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1 AND r.state = 'Completed') END LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', format('row %s of operation %s is not at step %s', refused.row_number, refused.operation, refused.step_index),
+            'A row begins when it is valid, and goes on when the step before is Completed.');
+    END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
     IF blocks AND cardinality(touched) = 1 THEN
         -- what nearly every statement of run_sql_rows is

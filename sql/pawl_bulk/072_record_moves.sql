@@ -90,6 +90,12 @@ BEGIN
         PERFORM pawl._raise('PW003', 'a record is reset by a retry of its operation only',
             format('Operation %s is %s.', refused.operation, coalesce(refused.status, 'gone')), format('select * from pawl_bulk.retry(%L)', refused.operation));
     END IF;
+    SELECT n.row_number, s.step_name INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
+     WHERE n.state = 'Pending' AND NOT s.allow_operation_retry LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', format('row %s is not retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
+    END IF;
     INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
            CASE WHEN i.data IS NOT NULL THEN i.data

@@ -24,6 +24,31 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: refuses targets of notifications that cannot be; 22023';
 
+CREATE FUNCTION pawl_bulk._seal_rows(operation uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    bytes bigint;
+    lines bigint;
+    allowed bigint;
+    o pawl_bulk.operations;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _seal_rows.operation AND x.status = 'Pending' AND NOT x.sealed FOR NO KEY UPDATE;
+    SELECT coalesce(sum(octet_length(i.data::text)), 0), count(i.raw) INTO bytes, lines FROM pawl_bulk.input i WHERE i.operation = _seal_rows.operation;
+    SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
+    IF o.operation IS NULL OR lines > 0 THEN
+        PERFORM pawl._raise('55000', format('the input of operation %s is not sealed so', operation), NULL, format('select pawl_bulk.seal(%L)', operation));
+    ELSIF allowed > 0 AND bytes > allowed THEN
+        PERFORM pawl._raise('54000', format('the input has %s bytes', bytes), format('Definition "%s" allows %s.', o.definition, allowed));
+    END IF;
+    UPDATE pawl_bulk.operations x SET sealed = true, input_bytes = bytes WHERE x.operation = _seal_rows.operation;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._seal_rows(uuid) IS 'internal: the input of an operation whose rows came as JSON is complete; 54000: it is too large';
+
 CREATE FUNCTION pawl_bulk.submit(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL, format text DEFAULT 'ndjson',
     columns text[] DEFAULT NULL, dialect jsonb DEFAULT '{}', idempotency_key text DEFAULT NULL, checksum text DEFAULT NULL, file_name text DEFAULT NULL,
     source text DEFAULT NULL, created_by text DEFAULT NULL, priority integer DEFAULT 0, version integer DEFAULT NULL, notifications jsonb DEFAULT NULL,
@@ -42,15 +67,11 @@ BEGIN
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;
-    PERFORM pawl_bulk._known_fields(coalesce(submit.dialect, '{}'), '{delimiter,quote,header,map}', 'a dialect');
     PERFORM pawl_bulk._check_notifications(submit.notifications);
-    -- a dialect that cannot be is refused here and not row by row
-    PERFORM pawl_bulk.csv_fields('', coalesce(submit.dialect ->> 'delimiter', ','), coalesce(submit.dialect ->> 'quote', '"')) WHERE submit.format = 'csv';
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
-                                           notifications, last_step, track_row_data, sealed)
+                                           notifications)
     SELECT d.name, d.version, coalesce(submit.metadata, '{}'), submit.format, submit.columns, coalesce(submit.dialect, '{}'), submit.idempotency_key, submit.checksum,
-           submit.file_name, submit.source, coalesce(submit.created_by, session_user), coalesce(submit.priority, 0), submit.notifications,
-           (SELECT max(s.step_index) FROM pawl_bulk.steps s WHERE s.name = d.name AND s.version = d.version), d.track_row_data, false
+           submit.file_name, submit.source, coalesce(submit.created_by, session_user), coalesce(submit.priority, 0), submit.notifications
     ON CONFLICT ON CONSTRAINT operations_definition_idempotency_key_key DO NOTHING
     RETURNING o.operation INTO submit.operation;
     created := FOUND;
@@ -62,7 +83,7 @@ BEGIN
     SELECT submit.operation, e.n, e.x, CASE WHEN jsonb_typeof(e.x) <> 'object' THEN 'the row is no JSON object' END
       FROM jsonb_array_elements(coalesce(rows, '[]')) WITH ORDINALITY e(x, n);
     IF rows IS NOT NULL THEN
-        UPDATE pawl_bulk.operations o SET sealed = true, input_bytes = octet_length(rows::text) WHERE o.operation = submit.operation;
+        PERFORM pawl_bulk._seal_rows(submit.operation);
     END IF;
     PERFORM set_config('pawl_bulk.operation', submit.operation::text, true);
 END
@@ -138,7 +159,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS 'internal: puts records of several lines together, and takes blank lines and a byte order mark away, while the input of an operation is open. 22P04: it is a JSON array';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL, lines bigint DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$

@@ -254,7 +254,7 @@ BEGIN
                            FROM unnest(errors) WITH ORDINALITY x(e, k) GROUP BY 1) e ON e.n = u.n
              ORDER BY u.n;
             IF NOT o.track_row_data THEN
-                DELETE FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number IN (SELECT (x.e ->> 'row_number')::bigint FROM unnest(errors) x(e));
+                PERFORM pawl_bulk._forget_invalid(o.operation, first_row, last_row);
             END IF;
         END IF;
         RETURN cardinality(r.numbers);
@@ -273,6 +273,17 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._validate_rows(pawl_bulk.definitions, pawl_bulk.operations, bigint, bigint, boolean) IS 'internal: writes the validation records of rows; returns how many';
 
+CREATE FUNCTION pawl_bulk._forget_invalid(operation uuid, first_row bigint, last_row bigint) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    DELETE FROM pawl_bulk.input i USING pawl_bulk.validations v, pawl_bulk.operations o
+     WHERE o.operation = _forget_invalid.operation AND NOT o.track_row_data AND v.operation = o.operation AND v.row_number BETWEEN first_row AND last_row AND v.errors IS NOT NULL
+       AND i.operation = v.operation AND i.row_number = v.row_number
+$function$;
+COMMENT ON FUNCTION pawl_bulk._forget_invalid(uuid, bigint, bigint) IS 'internal: the data of rows that failed validation go, where they are not kept';
+
 CREATE FUNCTION pawl_bulk._invalidate(o pawl_bulk.operations, row_number bigint, error jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -282,7 +293,9 @@ BEGIN
     INSERT INTO pawl_bulk.validations (operation, row_number, state, errors, raw)
     SELECT o.operation, i.row_number, 'Failed', jsonb_build_array(error), i.raw FROM pawl_bulk.input i
      WHERE i.operation = o.operation AND i.row_number = _invalidate.row_number;
-    DELETE FROM pawl_bulk.input i WHERE NOT o.track_row_data AND i.operation = o.operation AND i.row_number = _invalidate.row_number;
+    IF NOT o.track_row_data THEN
+        PERFORM pawl_bulk._forget_invalid(o.operation, row_number, row_number);
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._invalidate(pawl_bulk.operations, bigint, jsonb) IS 'internal: the validation record of a row that could not be validated';

@@ -13,6 +13,22 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot go on';
 
+CREATE FUNCTION pawl_bulk._operation_errors(o pawl_bulk.operations, patient boolean) RETURNS text[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    d pawl_bulk.definitions;
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
+    RETURN pawl_bulk._metadata_errors(d, o.metadata, patient)
+        || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v) FROM unnest(d.row_validators) v
+                  WHERE pawl_bulk._function(v, '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_errors(pawl_bulk.operations, boolean) IS 'internal: why an operation is not validated: its metadata, validators that are not there';
+
 CREATE FUNCTION pawl_bulk._pick_up(o pawl_bulk.operations, patient boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -32,9 +48,7 @@ BEGIN
         RETURN 1;
     END IF;
     UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = o.operation;
-    errors := pawl_bulk._metadata_errors(d, o.metadata, patient)
-        || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v) FROM unnest(d.row_validators) v
-                  WHERE pawl_bulk._function(v, '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
+    errors := pawl_bulk._operation_errors(o, patient);
     IF errors <> '{}' THEN
         PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
     ELSE
@@ -44,6 +58,34 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations, boolean) IS 'internal: begins an operation, or a retry of one';
+
+-- Looked at and not believed: workers may call it.
+CREATE FUNCTION pawl_bulk._opened(operation uuid, through bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    missing bigint;
+    before bigint;
+    closed int8multirange;
+BEGIN
+    SELECT o.opened_through INTO before FROM pawl_bulk.operations o WHERE o.operation = _opened.operation;
+    SELECT coalesce(range_agg(int8range(w.row_number, w.last_row, '[]')), '{}') INTO closed FROM pawl_bulk.work w
+     WHERE w.operation = _opened.operation AND w.last_row > before AND w.last_row IS NOT NULL;
+    SELECT v.row_number INTO missing FROM pawl_bulk.validations v
+     WHERE v.operation = _opened.operation AND v.row_number > before AND v.row_number <= through AND v.state = 'Completed' AND NOT v.row_number <@ closed
+       AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
+    IF missing IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('row %s of operation %s has no record', missing, operation));
+    END IF;
+    UPDATE pawl_bulk.operations o SET opened_through = through WHERE o.operation = _opened.operation AND o.opened_through < through;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
 CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RETURNS bigint
@@ -70,7 +112,7 @@ BEGIN
         through := block.last_row;
     END LOOP;
     IF laid > 0 THEN
-        UPDATE pawl_bulk.operations x SET opened_through = through WHERE x.operation = o.operation;
+        PERFORM pawl_bulk._opened(o.operation, through);
     END IF;
     RETURN laid;
 END
@@ -100,10 +142,18 @@ BEGIN
     IF opened = 0 THEN
         RETURN 0;
     END IF;
-    INSERT INTO pawl_bulk.records (operation, row_number, step_index)
-    SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
-     WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number;
-    UPDATE pawl_bulk.operations x SET opened_through = through WHERE x.operation = o.operation;
+    -- an insert that minds conflicts costs a third more: only where records were made by hand
+    IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = o.operation AND r.row_number > o.opened_through AND r.row_number <= through) THEN
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
+         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number
+        ON CONFLICT DO NOTHING;
+    ELSE
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
+         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number;
+    END IF;
+    PERFORM pawl_bulk._opened(o.operation, through);
     RETURN opened;
 END
 $function$;
@@ -135,6 +185,7 @@ AS $function$
 DECLARE
     did bigint;
     rows bigint;
+    errors text[];
     patient constant boolean := coalesce(trouble.failures < 5, true);
     -- what lacked time or memory gets a tenth of the rows, and a tenth of that, until one is alone
     size constant integer := CASE WHEN trouble.sqlstate ~ '^5[37]' THEN greatest(batch / power(10, least(trouble.failures, 7)), 1) ELSE batch END;
@@ -152,6 +203,14 @@ BEGIN
         RETURN 1;
     ELSIF o.status IN ('Pending', 'Retrying') THEN
         RETURN pawl_bulk._pick_up(o, patient);
+    END IF;
+    IF o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
+        -- picked up by hand, or without rows
+        errors := pawl_bulk._operation_errors(o, patient);
+        IF errors <> '{}' THEN
+            PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
+            RETURN 1;
+        END IF;
     END IF;
     PERFORM pawl_bulk._lay_unvalidated(o.operation);
     did := 0;

@@ -26,6 +26,17 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._begin_run(integer, interval) IS 'internal: puts the next run on record; null: nothing is to be run';
 
+-- Looked at and not believed: a run belongs to its session until it is lost.
+CREATE FUNCTION pawl_bulk._end_run(operation uuid, run uuid) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    DELETE FROM pawl_bulk.sql_runs x
+     WHERE x.operation = _end_run.operation AND x.run = _end_run.run AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= clock_timestamp())
+$function$;
+COMMENT ON FUNCTION pawl_bulk._end_run(uuid, uuid) IS 'internal: a run of this session has ended, or a lost one is seen to';
+
 -- The rows of a run as far as they are still to be run, locked.
 CREATE FUNCTION pawl_bulk._rows_of_run(r pawl_bulk.sql_runs, OUT numbers bigint[], OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -82,7 +93,7 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = r.operation AND x.run = r.run;
+    PERFORM pawl_bulk._end_run(r.operation, r.run);
     RETURN did;
 END
 $function$;
@@ -147,7 +158,7 @@ BEGIN
         left_over.numbers := pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1);
     END IF;
     PERFORM pawl_bulk._count_loss(r, n) FROM unnest(left_over.numbers) n;
-    DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = r.operation AND x.run = r.run;
+    PERFORM pawl_bulk._end_run(r.operation, r.run);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._bury(pawl_bulk.sql_runs, timestamptz) IS 'internal: divides a run that was lost, or counts the loss against the row that was alone in it';
@@ -184,7 +195,7 @@ BEGIN
         buried := buried + 1;
     END LOOP;
     -- the ends of those that were divided: nothing of them waits any more
-    DELETE FROM pawl_bulk.sql_runs x
+    PERFORM pawl_bulk._end_run(x.operation, x.run) FROM pawl_bulk.sql_runs x
      WHERE x.lost_at < now_at - interval '1 min'
        AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = x.operation AND w.row_number BETWEEN x.first_row AND x.last_row AND w.step_index = x.step_index);
     RETURN buried;

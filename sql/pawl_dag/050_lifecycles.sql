@@ -19,6 +19,7 @@ SELECT pawl.set_trace('pawl_dag.steps', 'traceparent', 'tracestate');
 SELECT pawl.set_lock_order('pawl_dag.steps', 'pawl_dag.tasks');
 SELECT pawl.set_log_fence('pawl_dag.tasks');
 SELECT pawl.set_log_fence('pawl_dag.steps');
+SELECT pawl.set_result_columns('pawl_dag.steps', '{result,error}');
 
 -- One row a result that a worker reports. By task, and by step of a task, the primary key answers.
 SELECT pawl.audit('pawl_dag.steps', '{"enqueued_for_orchestration": true, "enqueued_as_error_for_orchestration": false}', into_table => 'step_result_audit');

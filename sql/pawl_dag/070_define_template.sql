@@ -1,5 +1,38 @@
 -- Templates as JSON: read, checked, stored.
 
+-- A field of a JSON object, if it is what it must be; null when it is not there. of_what: whose field it is, for the message.
+CREATE FUNCTION pawl_dag._field(object jsonb, field text, of_what text, kind text, low numeric DEFAULT NULL, high numeric DEFAULT NULL, allowed text[] DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    value constant jsonb := object -> field;
+    found_kind constant text := jsonb_typeof(value);
+    expected text;
+BEGIN
+    IF value IS NULL OR found_kind = 'null' THEN
+        RETURN NULL;
+    END IF;
+    IF found_kind <> (CASE kind WHEN 'integer' THEN 'number' ELSE kind END) THEN
+        expected := CASE kind WHEN 'object' THEN 'a JSON object' WHEN 'array' THEN 'a JSON array' WHEN 'string' THEN 'a text' WHEN 'boolean' THEN 'true or false' ELSE 'a number' END;
+    ELSIF kind IN ('number', 'integer') AND (value::numeric NOT BETWEEN low AND high OR kind = 'integer' AND value::numeric <> trunc(value::numeric)) THEN
+        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'a whole number' ELSE 'a number' END, low, high);
+    ELSIF kind = 'string' AND allowed IS NOT NULL AND (value #>> '{}') <> ALL (allowed) THEN
+        expected := 'one of ' || array_to_string(allowed, ', ');
+    ELSIF kind = 'string' AND length(value #>> '{}') NOT BETWEEN coalesce(low, 0) AND coalesce(high, 1000000) THEN
+        expected := format('a text of %s to %s characters', coalesce(low, 0), high);
+    END IF;
+    IF expected IS NOT NULL THEN
+        PERFORM pawl._raise('22023', format('%s of %s must be %s', field, of_what, expected), format('It is %s.', left(value::text, 100)),
+            format('"%s": %s', field, CASE kind WHEN 'object' THEN '{...}' WHEN 'array' THEN '[...]' WHEN 'string' THEN format('"%s"', coalesce(allowed[1], '...')) WHEN 'boolean' THEN 'true'
+                                                ELSE greatest(low, 1)::text END));
+    END IF;
+    RETURN value;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._field(jsonb, text, text, text, numeric, numeric, text[]) IS
+'internal: a field of a JSON object; 22023: it is of another kind (string, boolean, number, integer, object, array), out of range (of a string: its length), or none of those allowed';
+
 -- A step of a template with every default filled in; what is not known is refused.
 CREATE FUNCTION pawl_dag._template_step(step jsonb, ordinal integer) RETURNS pawl_dag.template_steps
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -7,9 +40,20 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     made pawl_dag.template_steps;
-    retry jsonb := coalesce(step -> 'retry', '{}');
+    retry jsonb;
     unknown text;
+    of_what text := 'step ' || ordinal;
+    said text;
 BEGIN
+    IF jsonb_typeof(step) <> 'object' THEN
+        PERFORM pawl._raise('22023', format('%s must be a JSON object', of_what), format('It is %s.', left(step::text, 100)), '{"name": "...", "handler": "..."}');
+    END IF;
+    made.name := pawl_dag._field(step, 'name', of_what, 'string', 0, 255) #>> '{}';
+    IF coalesce(made.name, '') = '' THEN
+        PERFORM pawl._raise('22023', format('step %s has no name', ordinal), NULL, '{"name": "...", "handler": "..."}');
+    END IF;
+    of_what := format('step "%s"', made.name);
+    retry := coalesce(pawl_dag._field(step, 'retry', of_what, 'object'), '{}');
     SELECT k INTO unknown FROM jsonb_object_keys(step) k
      WHERE k NOT IN ('name', 'description', 'handler', 'handler_options', 'dependencies', 'depends_on', 'retry', 'timeout_seconds', 'optional', 'map') LIMIT 1;
     IF FOUND THEN
@@ -22,29 +66,38 @@ BEGIN
         PERFORM pawl._raise('22023', format('retry of step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
             'retryable, max_attempts, backoff, backoff_base_ms, max_backoff_ms, multiplier, jitter');
     END IF;
-    IF coalesce(step ->> 'name', '') = '' THEN
-        PERFORM pawl._raise('22023', format('step %s has no name', ordinal), NULL, '{"name": "...", "handler": "..."}');
-    END IF;
-    made.name := step ->> 'name';
     made.ordinal := ordinal;
-    made.description := step ->> 'description';
-    made.handler := coalesce(step ->> 'handler', made.name);
-    made.handler_options := coalesce(step -> 'handler_options', '{}');
-    made.retryable := coalesce((retry ->> 'retryable')::boolean, true);
-    made.max_attempts := CASE WHEN made.retryable THEN coalesce((retry ->> 'max_attempts')::integer, 3) ELSE 1 END;
-    IF made.max_attempts < 1 THEN
-        PERFORM pawl._raise('22023', format('max_attempts of step "%s" is %s', made.name, made.max_attempts),
-            'It counts all attempts, the first one included.', '"max_attempts": 1');
+    made.description := pawl_dag._field(step, 'description', of_what, 'string') #>> '{}';
+    made.handler := coalesce(pawl_dag._field(step, 'handler', of_what, 'string', 1, 1000) #>> '{}', made.name);
+    made.handler_options := coalesce(pawl_dag._field(step, 'handler_options', of_what, 'object'), '{}');
+    made.retryable := coalesce(pawl_dag._field(retry, 'retryable', 'retry of ' || of_what, 'boolean')::boolean, true);
+    -- all attempts, the first one included
+    made.max_attempts := coalesce(pawl_dag._field(retry, 'max_attempts', 'retry of ' || of_what, 'integer', 1, 1000000)::integer, 3);
+    IF NOT made.retryable THEN
+        made.max_attempts := 1;
     END IF;
+    PERFORM pawl_dag._field(retry, 'backoff', 'retry of ' || of_what, 'string', NULL, NULL, '{none,linear,exponential,fibonacci}'),
+            pawl_dag._field(retry, k, 'retry of ' || of_what, 'number', 0, 1e12) FROM unnest('{backoff_base_ms,max_backoff_ms}'::text[]) k;
+    PERFORM pawl_dag._field(retry, 'multiplier', 'retry of ' || of_what, 'number', 1, 1000000);
     made.backoff := jsonb_strip_nulls(jsonb_build_object(
         'strategy', coalesce(retry ->> 'backoff', 'exponential'),
         'base', coalesce(retry ->> 'backoff_base_ms', '1000') || ' ms',
         'cap', coalesce(retry ->> 'max_backoff_ms', '60000') || ' ms',
         'multiplier', coalesce((retry ->> 'multiplier')::numeric, 2),
         'jitter', coalesce(retry -> 'jitter', '0.1')));
-    PERFORM pawl.backoff(1, made.backoff);  -- says what is wrong with it
-    made.timeout := make_interval(secs => (step ->> 'timeout_seconds')::double precision);
-    made.optional := coalesce((step ->> 'optional')::boolean, false);
+    BEGIN
+        PERFORM pawl.backoff(1, made.backoff);  -- says what else is wrong with it
+    EXCEPTION WHEN data_exception THEN
+        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+        PERFORM pawl._raise('22023', format('retry of step "%s": %s', made.name, said), format('Its retry is %s.', left(retry::text, 500)),
+            '"retry": {"backoff": "exponential", "backoff_base_ms": 1000, "multiplier": 2, "max_backoff_ms": 60000, "jitter": 0.1}');
+    END;
+    made.timeout := make_interval(secs => pawl_dag._field(step, 'timeout_seconds', of_what, 'number', 0.001, 1e9)::double precision);
+    made.optional := coalesce(pawl_dag._field(step, 'optional', of_what, 'boolean')::boolean, false);
+    PERFORM pawl_dag._field(step, k, of_what, 'array') FROM unnest('{dependencies,depends_on}'::text[]) k;
+    IF EXISTS (SELECT FROM unnest('{dependencies,depends_on}'::text[]) k, jsonb_array_elements(coalesce(nullif(step -> k, 'null'), '[]')) d WHERE jsonb_typeof(d) <> 'string') THEN
+        PERFORM pawl._raise('22023', format('dependencies of step "%s" must be names of steps', made.name), NULL, '"dependencies": ["..."]');
+    END IF;
     IF step ? 'map' THEN
         made.map_over := CASE jsonb_typeof(step -> 'map') WHEN 'string' THEN ARRAY[step ->> 'map']
                                                           WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(step -> 'map')) END;
@@ -104,7 +157,8 @@ BEGIN
         PERFORM pawl._raise('22023', format('template has an unknown key "%s"', problem), NULL,
             'namespace, name, version, description, identity_strategy, failure_policy, max_duration_minutes, lifecycle, metadata, steps');
     END IF;
-    SELECT k INTO problem FROM jsonb_each_text(coalesce(template -> 'lifecycle', '{}')) l(k, v)
+    PERFORM pawl_dag._field(template, 'lifecycle', 'the template', 'object');
+    SELECT k INTO problem FROM jsonb_each_text(coalesce(nullif(template -> 'lifecycle', 'null'), '{}')) l(k, v)
      WHERE CASE WHEN k ~ '^max_(waiting_for_dependencies|waiting_for_retry|steps_in_process)_minutes$' THEN v !~ '^[1-9][0-9]{0,6}$'
                 WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none')
                 WHEN k IN ('auto_fail_on_timeout', 'auto_dlq_on_timeout') THEN v NOT IN ('true', 'false') ELSE true END LIMIT 1;
@@ -112,20 +166,22 @@ BEGIN
         PERFORM pawl._raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
             '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, "auto_dlq_on_timeout": true}');
     END IF;
+    PERFORM pawl_dag._field(template, 'name', 'the template', 'string', 0, 255);
     IF coalesce(template ->> 'name', '') = '' THEN
         PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "...", "steps": [...]}');
     END IF;
-    IF jsonb_typeof(coalesce(template -> 'steps', '[]')) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'steps of a template must be a JSON array', NULL, '"steps": [{"name": "..."}]');
-    END IF;
+    PERFORM pawl_dag._field(template, 'steps', 'the template', 'array');
     made.template_uuid := pawl.uuid_v7();
-    made.namespace := coalesce(template ->> 'namespace', 'default');
+    made.namespace := coalesce(pawl_dag._field(template, 'namespace', 'the template', 'string', 1, 29) #>> '{}', 'default');
+    IF made.namespace !~ '^[a-z][a-z0-9_]{0,28}$' THEN
+        PERFORM pawl._raise('22023', 'namespace of the template must be lower-case letters, digits and _, and begin with a letter', format('It is "%s".', made.namespace), '"namespace": "default"');
+    END IF;
     made.name := template ->> 'name';
-    made.version := coalesce(template ->> 'version', '1.0.0');
-    made.description := template ->> 'description';
-    made.identity_strategy := coalesce(template ->> 'identity_strategy', 'strict');
-    made.failure_policy := coalesce(template ->> 'failure_policy', 'block');
-    made.max_duration := make_interval(secs => 60 * coalesce((template ->> 'max_duration_minutes')::double precision, 1440));
+    made.version := coalesce(pawl_dag._field(template, 'version', 'the template', 'string', 1, 255) #>> '{}', '1.0.0');
+    made.description := pawl_dag._field(template, 'description', 'the template', 'string') #>> '{}';
+    made.identity_strategy := coalesce(pawl_dag._field(template, 'identity_strategy', 'the template', 'string', NULL, NULL, '{strict,caller_provided,always_unique}') #>> '{}', 'strict');
+    made.failure_policy := coalesce(pawl_dag._field(template, 'failure_policy', 'the template', 'string', NULL, NULL, '{block,continue}') #>> '{}', 'block');
+    made.max_duration := make_interval(secs => 60 * coalesce(pawl_dag._field(template, 'max_duration_minutes', 'the template', 'number', 0.001, 50000000)::double precision, 1440));
     made.stale_after := (SELECT min(pawl_dag._threshold(x.state, template -> 'lifecycle'))
                            FROM unnest(ARRAY['waiting_for_dependencies', 'waiting_for_retry', 'steps_in_process', 'initializing']) x(state));
     made.configuration := template;
@@ -133,7 +189,7 @@ BEGIN
     made.created_at := clock_timestamp();
 
     SELECT coalesce(array_agg(pawl_dag._template_step(s.step, s.n::integer) ORDER BY s.n), '{}') INTO steps
-      FROM jsonb_array_elements(coalesce(template -> 'steps', '[]')) WITH ORDINALITY s(step, n);
+      FROM jsonb_array_elements(coalesce(nullif(template -> 'steps', 'null'), '[]')) WITH ORDINALITY s(step, n);
     SELECT coalesce(array_agg(s.name ORDER BY s.ordinal), '{}') INTO names FROM unnest(steps) s;
     SELECT n.name INTO problem FROM unnest(names) n(name) GROUP BY n.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
@@ -141,8 +197,8 @@ BEGIN
     END IF;
     SELECT coalesce(array_agg(e.parent), '{}'), coalesce(array_agg(e.child), '{}') INTO edge_parents, edge_children
       FROM (SELECT DISTINCT d.parent, s.step ->> 'name' AS child
-              FROM jsonb_array_elements(coalesce(template -> 'steps', '[]')) s(step)
-              CROSS JOIN LATERAL jsonb_array_elements_text(coalesce(s.step -> 'dependencies', s.step -> 'depends_on', '[]')) d(parent)) e;
+              FROM jsonb_array_elements(coalesce(nullif(template -> 'steps', 'null'), '[]')) s(step)
+              CROSS JOIN LATERAL jsonb_array_elements_text(coalesce(nullif(s.step -> 'dependencies', 'null'), nullif(s.step -> 'depends_on', 'null'), '[]')) d(parent)) e;
     SELECT format('step "%s" depends on "%s", which is no step of template "%s"', e.child, e.parent, made.name) INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child) WHERE e.parent <> ALL (names) LIMIT 1;
     IF FOUND THEN

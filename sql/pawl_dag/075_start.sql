@@ -82,7 +82,7 @@ COMMENT ON FUNCTION pawl_dag._make_mapped_steps(pawl_dag.templates, uuid[]) IS
 'internal: the steps and edges of new tasks whose template has mapped steps; 22023: the context has no array there';
 
 -- Some of these keys are another task's: of one that is there, or of one in the same call.
-CREATE FUNCTION pawl_dag._refuse_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[]) RETURNS void
+CREATE FUNCTION pawl_dag._refuse_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[], key_hint text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -94,24 +94,25 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl._raise('23505', format('such a task "%s" is there already', template.name),
             format('Task %s (%s) has the identity key "%s".', other.task_uuid, other.state, other.identity_key),
-            format('select * from pawl_dag.tasks where task_uuid = %L; one more: name an identity_key of its own', other.task_uuid));
+            format('select * from pawl_dag.tasks where task_uuid = %L; one more: %s', other.task_uuid, key_hint));
     END IF;
     PERFORM pawl._raise('23505', format('two of the tasks "%s" are the same', template.name),
         (SELECT format('%s of them have the identity key "%s".', count(*), k) FROM unnest(keys) k GROUP BY k HAVING count(*) > 1 LIMIT 1),
         'identity_keys => array[...] tells them apart');
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[]) IS 'internal: 23505: says which task has an identity already';
+COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[], text) IS 'internal: 23505: says which task has an identity already';
 
-CREATE FUNCTION pawl_dag.start_tasks(name text, contexts jsonb[], namespace text DEFAULT 'default', version text DEFAULT NULL,
-    priority integer DEFAULT 0, identity_keys text[] DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)
+-- key_hint: how the caller names the identity of a task.
+CREATE FUNCTION pawl_dag._start_tasks(name text, contexts jsonb[], namespace text, version text, priority integer, identity_keys text[], correlation_id uuid,
+    parent_correlation_id uuid, key_hint text)
 RETURNS SETOF uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE
-    template pawl_dag.templates := pawl_dag._template(start_tasks.name, start_tasks.namespace, start_tasks.version);
+    template pawl_dag.templates := pawl_dag._template(_start_tasks.name, _start_tasks.namespace, _start_tasks.version);
     mapped boolean := EXISTS (SELECT FROM pawl_dag.template_steps s WHERE s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL);
     keys text[];
     new_tasks uuid[];
@@ -123,7 +124,7 @@ BEGIN
         PERFORM pawl._raise('2202E', format('%s contexts, but %s identity keys', cardinality(contexts), cardinality(identity_keys)));
     END IF;
     IF template.identity_strategy = 'caller_provided' AND (identity_keys IS NULL OR array_position(identity_keys, NULL) IS NOT NULL) THEN
-        PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, 'identity_keys => array[...]');
+        PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, key_hint);
     END IF;
     SELECT array_agg(coalesce(c.key, CASE template.identity_strategy
                                   WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')
@@ -131,10 +132,10 @@ BEGIN
     WITH started AS (
         INSERT INTO pawl_dag.tasks (template_uuid, namespace, name, version, priority, rank, context, identity_key, correlation_id, parent_correlation_id,
                                     failure_policy, steps_total, steps_ready, steps_blocked, deadline_at, stale_after)
-        SELECT template.template_uuid, template.namespace, template.name, template.version, start_tasks.priority,
-               pawl_dag._rank(start_tasks.priority, clock_timestamp()), coalesce(c.context, '{}'),
+        SELECT template.template_uuid, template.namespace, template.name, template.version, _start_tasks.priority,
+               pawl_dag._rank(_start_tasks.priority, clock_timestamp()), coalesce(c.context, '{}'),
                c.key,
-               coalesce(start_tasks.correlation_id, pawl.uuid_v7()), start_tasks.parent_correlation_id, template.failure_policy,
+               coalesce(_start_tasks.correlation_id, pawl.uuid_v7()), _start_tasks.parent_correlation_id, template.failure_policy,
                CASE WHEN mapped THEN 0 ELSE template.steps_total END, CASE WHEN mapped THEN 0 ELSE template.steps_ready END,
                CASE WHEN mapped THEN 0 ELSE template.steps_total - template.steps_ready END, clock_timestamp() + template.max_duration, template.stale_after
           FROM unnest(contexts, keys) c(context, key)
@@ -160,7 +161,7 @@ BEGIN
           CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid AND NOT mapped)
     SELECT coalesce(array_agg(t.task_uuid), '{}') INTO new_tasks FROM started t;
     IF cardinality(new_tasks) < cardinality(contexts) THEN
-        PERFORM pawl_dag._refuse_repeated(template, keys, new_tasks);
+        PERFORM pawl_dag._refuse_repeated(template, keys, new_tasks, key_hint);
     END IF;
     IF mapped THEN
         PERFORM pawl_dag._make_mapped_steps(template, new_tasks);
@@ -168,6 +169,15 @@ BEGIN
     RETURN QUERY SELECT u FROM unnest(new_tasks) u;
 END
 $function$;
+COMMENT ON FUNCTION pawl_dag._start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid, text) IS 'internal: pawl_dag.start_tasks';
+
+CREATE FUNCTION pawl_dag.start_tasks(name text, contexts jsonb[], namespace text DEFAULT 'default', version text DEFAULT NULL,
+    priority integer DEFAULT 0, identity_keys text[] DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)
+RETURNS SETOF uuid
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
+BEGIN ATOMIC
+    SELECT pawl_dag._start_tasks(name, contexts, namespace, version, priority, identity_keys, correlation_id, parent_correlation_id, 'identity_keys => array[''...'']');
+END;
 COMMENT ON FUNCTION pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) IS
 'starts a task for each context and returns their ids. What makes a task the same as another is the template''s identity_strategy: strict (template version and context), caller_provided, always_unique; a key given overrides it. 23505: such a task is there already; PW008: unknown template; 22023: a mapped step finds no array in the context';
 
@@ -176,8 +186,8 @@ CREATE FUNCTION pawl_dag.start_task(name text, context jsonb DEFAULT '{}', names
 RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC
-    SELECT pawl_dag.start_tasks(name, ARRAY[context], namespace, version, priority,
-                                CASE WHEN identity_key IS NULL THEN NULL ELSE ARRAY[identity_key] END, correlation_id, parent_correlation_id);
+    SELECT pawl_dag._start_tasks(name, ARRAY[context], namespace, version, priority,
+                                 CASE WHEN identity_key IS NULL THEN NULL ELSE ARRAY[identity_key] END, correlation_id, parent_correlation_id, 'identity_key => ''...''');
 END;
 COMMENT ON FUNCTION pawl_dag.start_task(text, jsonb, text, text, integer, text, uuid, uuid) IS
 'starts one task and returns its id; see pawl_dag.start_tasks';

@@ -59,6 +59,19 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._reset_steps(uuid) IS 'internal: resets the failed steps of a task and gives its enqueued ones back to the workers';
 
+-- A worker that orchestrates blocks tasks, and may not write dead letters by hand: so this has the rights to, and looks whether there is one.
+CREATE FUNCTION pawl_dag._bury(task uuid, original_state text, metadata jsonb) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
+    SELECT t.task_uuid, _bury.original_state, CASE WHEN _bury.original_state = 'evaluating_results' AND t.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
+           pawl_dag._task_snapshot(t.task_uuid), _bury.metadata
+      FROM pawl_dag.tasks t WHERE t.task_uuid = _bury.task AND t.state = 'blocked_by_failures'
+    ON CONFLICT DO NOTHING
+$function$;
+COMMENT ON FUNCTION pawl_dag._bury(uuid, text, jsonb) IS 'internal: records a blocked task among the dead letters, if it is not there';
+
 -- What follows for the steps when their task ends or begins anew, and the record of those that need somebody.
 CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -89,10 +102,7 @@ BEGIN
         WHEN NEW.state = 'blocked_by_failures'
              AND (OLD.state = 'evaluating_results' AND NEW.steps_failed > 0
                   OR (SELECT coalesce((x.configuration #>> '{lifecycle,auto_dlq_on_timeout}')::boolean, true) FROM pawl_dag.templates x WHERE x.template_uuid = NEW.template_uuid) IS NOT FALSE) THEN
-            INSERT INTO pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, metadata)
-            VALUES (NEW.task_uuid, OLD.state, CASE WHEN OLD.state = 'evaluating_results' AND NEW.steps_failed > 0 THEN 'max_retries_exceeded' ELSE 'staleness_timeout' END,
-                    pawl_dag._task_snapshot(NEW.task_uuid), nullif(current_setting('pawl.metadata', true), '')::jsonb)
-            ON CONFLICT DO NOTHING;
+            PERFORM pawl_dag._bury(NEW.task_uuid, OLD.state, nullif(current_setting('pawl.metadata', true), '')::jsonb);
         ELSE NULL;
     END CASE;
     RETURN NULL;

@@ -78,7 +78,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.claim(text, text, integer, interval, integer, text[]) IS
-'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', ...) takes steps as well. PW004: nobody is named';
+'takes at most batch steps of a namespace for a worker, in claim order, and returns them with what pawl_dag.step_inputs says of them. orchestrate: first moves on at most so many tasks, as pawl_dag.orchestrate does, in the same transaction. keys: instead of the next ones those of these steps that can be taken, as pawl.claim_keys does; each is the text of an array of task and step: array[array[task_uuid, step_uuid]::text]. The lease (60 s, or the step''s timeout where that is shorter) is extended by pawl.heartbeat(''pawl_dag.steps'', processor). pawl.claim(null::pawl_dag.steps, ''Start'', ...) takes steps as well. PW004: nobody is named';
 
 -- Seconds, or a date as HTTP or ISO 8601 writes it.
 CREATE FUNCTION pawl_dag._retry_after(asked jsonb) RETURNS interval

@@ -30,3 +30,31 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$BEGIN RETURN (SELECT f.state = 'PENDING' FROM pawl_saga.flows f WHERE f.flow_uuid = new.flow_uuid); END$function$;
 COMMENT ON FUNCTION pawl_saga.flow_of_retry_begins_anew(pawl_saga.retries, pawl_saga.retries) IS 'guard: its flow was reset';
+
+-- plpgsql looks up what it calls when it runs: the outcome is defined with the follow-ups.
+CREATE FUNCTION pawl_saga.may_end(old pawl_saga.flows, new pawl_saga.flows) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid
+                          AND (t.state = 'RUNNING' OR t.state = 'REVERTING' OR (t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE,REVERT_FAILURE}'::text[]))))
+       AND pawl_saga._outcome(old) IS NOT DISTINCT FROM new.state
+       AND (new.state <> 'SUCCESS' OR NOT EXISTS (SELECT FROM pawl_saga.atoms a WHERE a.flow_uuid = old.flow_uuid AND NOT a.dropped AND a.state NOT IN ('SUCCESS', 'IGNORE')));
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.may_end(pawl_saga.flows, pawl_saga.flows) IS
+'guard: nothing is under way or can be begun, and this is the end that the states of its atoms are';
+
+CREATE FUNCTION pawl_saga.may_reset(old pawl_saga.flows, new pawl_saga.flows) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN pg_has_role('pawl_operator', 'MEMBER')
+        OR old.state = 'REVERTED' AND NOT EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = old.flow_uuid AND t.state = 'SUCCESS');
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.may_reset(pawl_saga.flows, pawl_saga.flows) IS
+'guard: finished work is forgotten by operators alone; what was reverted as a whole begins anew with any role that runs it';

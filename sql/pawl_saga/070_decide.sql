@@ -92,7 +92,7 @@ BEGIN
             ELSE
                 SELECT coalesce(jsonb_agg(jsonb_build_object('value', a.value, 'failures', a.failures) ORDER BY a.attempt), '[]') INTO history
                   FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL;
-                EXECUTE format('SELECT %s($1)', pawl_saga._function(how ->> 'function', 'jsonb')) INTO answer USING history;
+                answer := pawl_saga._ask(pawl_saga._function(how ->> 'function', 'jsonb'), history);
         END CASE;
     END IF;
     IF answer IS NULL OR answer NOT IN ('RETRY', 'REVERT', 'REVERT_ALL') THEN
@@ -119,6 +119,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by its name; 42883: there is none';
+
+-- Follow-ups run with the rights of the extension's owner; functions of users must not.
+CREATE FUNCTION pawl_saga._ask(function text, argument jsonb) RETURNS text
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
+COMMENT ON FUNCTION pawl_saga._ask(text, jsonb) IS
+'internal: calls a function with the rights of the session''s current role, and returns the output of its type; 42501: the operation is security-restricted';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void

@@ -25,7 +25,7 @@ BEGIN
         ELSIF vote.decider ? 'when_result_in' THEN
             says := vote.decider -> 'when_result_in' @> coalesce(vote.result, 'null');
         ELSE
-            EXECUTE format('SELECT %s($1)', pawl_saga._function(vote.decider ->> 'function', 'jsonb')) INTO says USING history;
+            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history)::boolean;
         END IF;
         IF says IS NOT TRUE AND (widest IS NULL OR array_position('{ATOM,NEIGHBORS,FLOW,ALL}', vote.depth) > array_position('{ATOM,NEIGHBORS,FLOW,ALL}', widest)) THEN
             widest := vote.depth;

@@ -70,8 +70,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS 'internal: begins what can begin among some nodes of a flow that is locked';
 
+-- SECURITY DEFINER: as the follow-ups of atoms.
 CREATE FUNCTION pawl_saga._signal_came() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''

@@ -66,6 +66,37 @@ COMMENT ON FUNCTION pawl_saga._task_entered() IS 'internal: what a task remember
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._task_entered();
 
+-- Workers write results with the state that they belong to, and nowhere else; what is ignored or begins anew is not theirs to say.
+CREATE FUNCTION pawl_saga._task_kept() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
+BEGIN
+    IF pg_has_role('pawl_operator', 'MEMBER') THEN
+        RETURN NEW;
+    ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
+        PERFORM pawl._raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from moves of other atoms and of the flow.');
+    END IF;
+    PERFORM pawl._raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
+        format('It is in state "%s": an outcome is written in the UPDATE that moves the task.', OLD.state), 'select pawl_saga.report(...)');
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._task_kept() IS 'internal: keeps what workers may not change though they may write the column; 42501';
+CREATE TRIGGER kept_state BEFORE UPDATE OF state ON pawl_saga.tasks
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (NEW.state OPERATOR(pg_catalog.=) 'IGNORE' OR NEW.state OPERATOR(pg_catalog.=) 'PENDING'))
+    EXECUTE FUNCTION pawl_saga._task_kept();
+CREATE TRIGGER kept_outcome BEFORE UPDATE OF result, failure, revert_result, revert_failure ON pawl_saga.tasks
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state
+                       AND (OLD.result IS DISTINCT FROM NEW.result OR OLD.failure IS DISTINCT FROM NEW.failure
+                            OR OLD.revert_result IS DISTINCT FROM NEW.revert_result OR OLD.revert_failure IS DISTINCT FROM NEW.revert_failure))
+    EXECUTE FUNCTION pawl_saga._task_kept();
+CREATE TRIGGER kept_progress BEFORE UPDATE OF progress, progress_details ON pawl_saga.tasks
+    FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND NEW.state OPERATOR(pg_catalog.<>) 'RUNNING' AND NEW.state OPERATOR(pg_catalog.<>) 'REVERTING'
+                       AND (OLD.progress IS DISTINCT FROM NEW.progress OR OLD.progress_details IS DISTINCT FROM NEW.progress_details))
+    EXECUTE FUNCTION pawl_saga._task_kept();
+
 -- A lost worker is the only move of a task from a state to itself.
 CREATE FUNCTION pawl_saga._worker_lost() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -85,8 +116,9 @@ COMMENT ON FUNCTION pawl_saga._worker_lost() IS 'internal: counts the workers th
 CREATE TRIGGER lost BEFORE UPDATE OF state ON pawl_saga.tasks
     FOR EACH ROW WHEN (OLD.state IS NOT DISTINCT FROM NEW.state AND OLD.worker IS NOT NULL) EXECUTE FUNCTION pawl_saga._worker_lost();
 
+-- SECURITY DEFINER: those who report a result may not write the counters and decisions that follow from it.
 CREATE FUNCTION pawl_saga._atoms_moved() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET plan_cache_mode = force_generic_plan

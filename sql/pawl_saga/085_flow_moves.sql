@@ -142,8 +142,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._mend_retries(uuid) IS 'internal: retries whose intention does not fit their state, as an import may have them';
 
+-- SECURITY DEFINER: as the follow-ups of atoms.
 CREATE FUNCTION pawl_saga._flow_moved() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.token = ''
@@ -152,6 +153,10 @@ DECLARE
     fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
 BEGIN
+    IF NEW.state = 'RUNNING' THEN
+        PERFORM pawl_saga._fill_flow(NEW.flow_uuid);
+        PERFORM pawl_saga.validate(NEW.flow_uuid);
+    END IF;
     IF NEW.run > OLD.run THEN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, NULL);
     ELSIF NEW.state IN ('SUCCESS', 'FAILURE', 'REVERTED', 'SUSPENDED') AND OLD.state IN ('RUNNING', 'SUSPENDING') THEN

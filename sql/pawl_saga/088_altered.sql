@@ -72,12 +72,48 @@ COMMENT ON FUNCTION pawl_saga._flow_altered() IS 'internal: checks that a flow c
 CREATE TRIGGER altered BEFORE UPDATE OF definition_uuid ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.definition_uuid IS DISTINCT FROM NEW.definition_uuid) EXECUTE FUNCTION pawl_saga._flow_altered();
 
+-- What comes into a flow that is reverted is not executed: it is to be reverted as well if all of the flow is, or what comes before it,
+-- or all that comes behind it.
+CREATE FUNCTION pawl_saga._turn_added(flow uuid, had integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    f pawl_saga.flows;
+    turned integer[];
+BEGIN
+    SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
+    IF f.state IN ('PENDING', 'SUCCESS', 'REVERTED') THEN
+        RETURN;
+    END IF;
+    IF f.undoing THEN
+        UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL WHERE r.flow_uuid = flow AND NOT r.dropped AND r.intention <> 'REVERT';
+        UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND NOT t.dropped AND t.intention <> 'REVERT';
+        RETURN;
+    END IF;
+    PERFORM pawl_saga._close_behind(flow, false);
+    -- those that are new together do not keep each other from it
+    SELECT array_agg(a.node) INTO turned
+      FROM pawl_saga.atoms a
+     WHERE a.flow_uuid = flow AND NOT a.dropped AND a.node <> ALL (had) AND a.state = 'PENDING' AND a.intention = 'EXECUTE'
+       AND (SELECT bool_and(x.intention = 'REVERT') FROM pawl_saga._behind(f.definition_uuid, a.node) b
+              JOIN pawl_saga.atoms x ON x.flow_uuid = flow AND x.node = b.node AND NOT (x.node <> ALL (had) AND x.state = 'PENDING'));
+    UPDATE pawl_saga.retries r SET intention = 'REVERT' WHERE r.flow_uuid = flow AND r.node = ANY (turned);
+    UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.node = ANY (turned);
+    PERFORM pawl_saga._close_behind(flow, false);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._turn_added(uuid, integer[]) IS 'internal: atoms that were added to a flow that is being reverted are not executed';
+
 CREATE FUNCTION pawl_saga._alter_atoms() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
+    had integer[] := ARRAY(SELECT a.node FROM pawl_saga.atoms a WHERE a.flow_uuid = NEW.flow_uuid AND NOT a.dropped);
 BEGIN
     UPDATE pawl_saga.tasks t SET dropped = true, due_at = 'infinity', wait_until = NULL
      WHERE t.flow_uuid = NEW.flow_uuid AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND n.node = t.node);
@@ -93,6 +129,7 @@ BEGIN
       FROM pawl_saga.nodes n WHERE n.definition_uuid = NEW.definition_uuid AND r.flow_uuid = NEW.flow_uuid AND r.node = n.node;
     DELETE FROM pawl_saga.junctions j WHERE j.flow_uuid = NEW.flow_uuid;
     PERFORM pawl_saga._add_atoms(NEW.flow_uuid, NEW.definition_uuid);
+    PERFORM pawl_saga._turn_added(NEW.flow_uuid, had);
     PERFORM pawl_saga._recount(NEW.flow_uuid);
     RETURN NULL;
 END

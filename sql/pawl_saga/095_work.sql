@@ -110,7 +110,9 @@ BEGIN
                             ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
                        CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
                             WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
-                            WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN 'again'
+                            -- its answer was lost: what is on record under this fence is the same outcome, and stays as it is
+                            WHEN t.state IN ('SUCCESS', 'REVERTED') AND NOT r.said ? 'failure' OR t.state IN ('FAILURE', 'REVERT_FAILURE') AND r.said ? 'failure' THEN 'again'
+                            WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN 'PW005 the task has another outcome already'
                             WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
                             WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
                   FROM (SELECT DISTINCT ON (1, 2) (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
@@ -136,28 +138,15 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, once; PW005: a lease ended in the middle of it';
 
-CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
+-- A lease may end between the look and the move: then all is undone and looked at again, and that task is lost.
+CREATE FUNCTION pawl_saga._report_all(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
-SET pawl.event = ''
-SET pawl.token = ''
 AS $function$
-#variable_conflict use_column
 DECLARE
-    caller text := coalesce(current_setting('pawl.processor', true), '');
-    worker text := coalesce(report.processor, nullif(caller, ''));
     answers record;
 BEGIN
-    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
-            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
-    END IF;
-    IF worker IS NULL THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who reports', NULL, 'processor => ''...''');
-    END IF;
-    PERFORM set_config('pawl.processor', worker, true);
-    -- a lease may end between the look and the move: then all is undone and looked at again, and that task is lost
     FOR look IN 1..3 LOOP
         BEGIN
             SELECT array_agg(r.flow_uuid) AS flows, array_agg(r.node) AS nodes, array_agg(r.ok) AS oks, array_agg(r.state) AS states, array_agg(r.problem) AS problems
@@ -169,12 +158,71 @@ BEGIN
             END IF;
         END;
     END LOOP;
-    PERFORM set_config('pawl.processor', caller, true);
     RETURN QUERY SELECT a.* FROM unnest(answers.flows, answers.nodes, answers.oks, answers.states, answers.problems) a;
 END
 $function$;
+COMMENT ON FUNCTION pawl_saga._report_all(jsonb, text) IS 'internal: pawl_saga.report, all or nothing';
+
+CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller text := coalesce(current_setting('pawl.processor', true), '');
+    worker text := coalesce(report.processor, nullif(caller, ''));
+    good jsonb;
+    bad jsonb;
+    one record;
+    said text;
+    code text;
+BEGIN
+    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
+    END IF;
+    IF worker IS NULL THEN
+        PERFORM pawl._raise('PW004', 'no processor given', NULL, 'processor => ''...''');
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    -- each is judged alone: one that names no task as it should is answered so, and stops no other
+    SELECT coalesce(jsonb_agg(e.said ORDER BY e.n) FILTER (WHERE e.reads), '[]'), jsonb_agg(e.said ORDER BY e.n) FILTER (WHERE NOT e.reads) INTO good, bad
+      FROM (SELECT x.said, x.n, jsonb_typeof(x.said) = 'object' AND coalesce(x.said ->> 'flow_uuid' ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$', false)
+                   AND coalesce(x.said ->> 'node' ~ '^[0-9]{1,9}$', false) AND coalesce(x.said ->> 'fence' ~ '^[0-9]{1,18}$', true) AS reads
+              FROM jsonb_array_elements(results) WITH ORDINALITY x(said, n)) e;
+    IF bad IS NOT NULL THEN
+        RETURN QUERY SELECT NULL::uuid, CASE WHEN e ->> 'node' ~ '^[0-9]{1,9}$' THEN (e ->> 'node')::integer END, false, NULL::text,
+                            '22023 flow_uuid, node or fence is missing or malformed' FROM jsonb_array_elements(bad) e;
+    END IF;
+    BEGIN
+        RETURN QUERY SELECT r.* FROM pawl_saga._report_all(good, worker) r;
+    EXCEPTION WHEN OTHERS THEN
+        IF SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
+            RAISE;
+        END IF;
+        -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
+        FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(good) e GROUP BY 1 ORDER BY 1 LOOP
+            BEGIN
+                RETURN QUERY SELECT r.* FROM pawl_saga._report_all(one.results, worker) r;
+            EXCEPTION WHEN OTHERS THEN
+                IF SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+                    RAISE;
+                END IF;
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+                RETURN QUERY SELECT (e ->> 'flow_uuid')::uuid, (e ->> 'node')::integer, false, t.state, code || ' ' || said
+                               FROM jsonb_array_elements(one.results) e
+                               LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = (e ->> 'flow_uuid')::uuid AND t.node = (e ->> 'node')::integer;
+            END;
+        END LOOP;
+    END;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it. Delivered twice, a result counts once. Decisions, votes and retries are part of the same transaction';
+'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. Delivered twice, a result counts once; a failure after a success, or the reverse, is PW005. Decisions, votes and retries are part of the same transaction';
 
 -- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb

@@ -1,7 +1,7 @@
 -- An operator has a whole flow undone.
 
 CREATE FUNCTION pawl_saga.revert(flow uuid, reason text) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.metadata = ''

@@ -1,7 +1,7 @@
 -- What time brings: attempts whose wait is over, and work that takes too long.
 
 CREATE FUNCTION pawl_saga.begin_attempts(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET pawl.event = ''
@@ -62,7 +62,7 @@ COMMENT ON FUNCTION pawl_saga.time_out_tasks(integer) IS
 'fails tasks that take longer than their timeout_seconds (a revert: revert_timeout_seconds) and fences their workers out; returns how many, and when the next one is due. A duty; needs pawl_operator';
 
 CREATE FUNCTION pawl_saga.end_waits(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET pawl.event = ''

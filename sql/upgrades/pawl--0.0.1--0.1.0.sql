@@ -39,6 +39,7 @@ ALTER TABLE pawl.binding
     ADD COLUMN trace_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN locked_after regclass,
     ADD COLUMN log_fence boolean NOT NULL DEFAULT false,
+    ADD COLUMN result_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN calls text[],
     ADD CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending));
 

@@ -91,15 +91,10 @@ std::vector<Need> needs_of(const Json& json, const std::string& what) {
     }
     if (const Json* inject = json.find("inject")) {
         if (!inject->is(Kind::object)) refuse("\"inject\" of " + what + " must be an object");
-        for (const auto& [name, value] : inject->members) {
-            bool used = false;
+        // what the atom does not require is not given to it
+        for (const auto& [name, value] : inject->members)
             for (Need& need : needs)
-                if (need.name == name) {
-                    need.injected = value.raw;
-                    used = true;
-                }
-            if (!used) needs.push_back({name, name, false, value.raw});
-        }
+                if (need.name == name) need.injected = value.raw;
     }
     return needs;
 }

@@ -147,19 +147,20 @@ begin
     if script in ('"crash"', '"hang"') then return true; end if;
     perform conf.tell(w, case when script = '"fail"' then 'fail' else 'ok' end, format('row %s step %s run %s', r, s, n));
     waiting := exists (select from pawl_bulk.records k where k.operation = (select operation from conf.it) and k.row_number = r and k.step_index = s and k.state = 'WaitingForCompletion');
+    -- what the script sends later is sent, whether an early signal has settled the step or not
+    if script <> '"fail"' and (select c -> 'steps' -> s ->> 'kind' from conf.it) = 'signal' then
+        insert into conf.planned (at_second, key, result, message)
+        select clock_now + (e ->> 'after')::int, conf.key(r, s), coalesce(e ->> 'result', 'complete'), e ->> 'message'
+          from jsonb_array_elements(case when script = '"ok"' then case when waiting then '[{"after": 1}]' else '[]' end::jsonb else coalesce(script -> 'signals', '[]') end) e where e ? 'after';
+    end if;
     if waiting then
-        if (select c -> 'steps' -> s ->> 'kind' from conf.it) = 'signal' then
-            insert into conf.planned (at_second, key, result, message)
-            select clock_now + (e ->> 'after')::int, conf.key(r, s), coalesce(e ->> 'result', 'complete'), e ->> 'message'
-              from jsonb_array_elements(case when script = '"ok"' then '[{"after": 1}]' else script -> 'signals' end) e where e ? 'after';
-        end if;
         perform conf.when(jsonb_build_array('waiting', r, s, n));
     end if;
     perform conf.when(jsonb_build_array('after', r, s, n));
     return true;
 end $$;
 
--- Everything that can be done at this second. Signals, checks, deadlines, executions: in this order.
+-- Everything that can be done at this second. Signals, deadlines, executions, checks: in this order; a check that is due at its deadline is made.
 create function conf.now() returns void language plpgsql as $$
 declare p record;
 begin
@@ -173,14 +174,13 @@ begin
             perform conf.send(p.key, p.result, p.message);
             continue;
         end if;
-        continue when conf.check();
-        call conf.pass();
         continue when (select done from pawl_bulk.time_out()) > 0;
         if conf.status() = 'Retrying' then
             perform conf.when('"retrying"');
         end if;
         continue when (select done from pawl_bulk.advance(1)) > 0;
         continue when conf.execution();
+        continue when conf.check();
         exit;
     end loop;
 end $$;

@@ -88,18 +88,21 @@ create function conf.first_states(k jsonb) returns setof text language plpgsql a
 declare p jsonb; op uuid; answer text;
 begin
     for p in select jsonb_array_elements(k -> 'values') loop
-        op := conf.operation_in(case p ->> 0 when 'validation' then 'Pending' else 'Running' end, false, false);
+        -- a row that waits to be validated, or is valid and has no record
+        op := conf.operation_in('Pending', false, false);
+        perform pawl_bulk.advance(1) from generate_series(1, case p ->> 0 when 'validation' then 1 when 'step' then 3 else 0 end);
         answer := conf.try(case p ->> 0
             when 'operation' then format('insert into pawl_bulk.operations (definition, version, last_step, track_row_data, status) values (''pairs'', 1, 0, true, %L)', p ->> 1)
-            when 'step' then format('insert into pawl_bulk.records (operation, row_number, step_index, state, error_type) values (%L, 7, 0, %L, %L)', op, p ->> 1,
+            when 'step' then format('insert into pawl_bulk.records (operation, row_number, step_index, state, error_type) values (%L, 1, 0, %L, %L)', op, p ->> 1,
                                     case p ->> 1 when 'Failed' then 'StepFailure' end)
-            else format('insert into pawl_bulk.validations (operation, row_number, state, errors) values (%L, 7, %L, %L)', op, p ->> 1, case p ->> 1 when 'Failed' then '[]' end) end);
+            else format('insert into pawl_bulk.validations (operation, row_number, state, errors) values (%L, 1, %L, %L)', op, p ->> 1, case p ->> 1 when 'Failed' then '[]' end) end);
         if answer <> p ->> 2 then return next format('%s is %s', p, answer); end if;
         perform pawl_bulk.cancel(op);
     end loop;
     for p in select jsonb_array_elements(k -> 'validation_record_pairs') loop
         op := conf.operation_in('Pending', false, false);
-        insert into pawl_bulk.validations (operation, row_number, state, errors) values (op, 7, p ->> 0, case p ->> 0 when 'Failed' then '[]'::jsonb end);
+        perform from pawl_bulk.advance(1);
+        insert into pawl_bulk.validations (operation, row_number, state, errors) values (op, 1, p ->> 0, case p ->> 0 when 'Failed' then '[]'::jsonb end);
         if conf.try(format('update pawl_bulk.validations set state = %L where operation = %L', p ->> 1, op)) <> 'illegal' then return next format('validation %s', p); end if;
         if conf.try(format('delete from pawl_bulk.validations where operation = %L', op)) <> 'illegal' then return next 'a validation record was deleted'; end if;
         perform pawl_bulk.cancel(op);

@@ -63,6 +63,7 @@ select is((select done from pawl.fire_due()), 0::bigint, 'fire_due too');
 select is((select string_agg(format('%s %s', relation, detail), '; ') from pawl.health() where check_name = 'catalog' and status <> 'ok'),
           'app.a log table "c_transitions" is damaged: Its key column "subject_id" is of type uuid, and "id" of the table of type integer.', 'health names it, and says what is wrong');
 select is((select count(*) from pawl.health() where relation = 'app.b'::regclass and status = 'error'), 0::bigint, 'the others are sound');
+select results_eq('select distinct relation::text from pawl.queue_depth order by 1', $$values ('app.b')$$, 'the views leave it out, and show the others');
 select is((select detail from pawl.verify() where relation = 'app.a'::regclass and problem = 'not_checked'),
           'log table "c_transitions" is damaged: Its key column "subject_id" is of type uuid, and "id" of the table of type integer.', 'verify says that it was not checked');
 select is((select count(*) from pawl.verify() where relation = 'app.b'::regclass), 0::bigint, 'and checks the others');
@@ -104,6 +105,11 @@ select is(stores('{"owner_column": "id"}') like 'XX001 | %', true, 'with no colu
 select is(stores('{"state_column": "id"}') like '42804 | %', true, 'on no column that cannot hold a state');
 select is(stores('{"relation": "pg_class"}') like '42501 | %', true, 'of no system catalog');
 select is(stores('{"relation": "4000000000"}') like '42P01 | %', true, 'of no table that is not there');
+set role pawl_test_maker;
+create temp table fleeting (id int primary key, state text not null, owner text, lease timestamptz, due timestamptz);
+reset role;
+select is(stores(jsonb_build_object('relation', 'fleeting'::regclass::oid::text)::text), '0A000 | fleeting is a temporary table', 'of no temporary table');
+select is(stores('{"relation": "4000000001"}') like '42P01 | %', true, 'of no table that is not there');
 set role pawl_test_maker;
 select throws_ok($$select pawl._change_binding(b) from pawl.binding b where relation = 'app.b'::regclass$$, '42501', 'must be owner of table app.b', 'no other role''s is changed');
 select throws_ok($$select pawl._drop_binding('app.b', 'state')$$, '42501', 'must be owner of table app.b', 'or dropped');

@@ -184,7 +184,7 @@ create function secret(notice jsonb) returns void language sql as $$ select publ
 revoke execute on function secret from public;
 set role notices_worker;
 select operation as asked from pawl_bulk.submit('told', rows => '[]', created_by => 'postgres', notifications => '{"channel": "sql", "target": "public.secret", "triggers": ["completion"]}') \gset
-update pawl_bulk.operations set notified_by = 'postgres' where operation = :'asked';
+select throws_ok(format('update pawl_bulk.operations set notified_by = ''postgres'' where operation = %L', :'asked'), '42501', null, 'who wrote them is not written by hand');
 reset role;
 do $$ begin while (select done from pawl_bulk.advance()) > 0 loop null; end loop; end $$;
 select done from pawl_bulk.run_sql_notices() \gset

@@ -117,6 +117,47 @@ select define(steps('a', 'again')) as odd \gset
 select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', :'odd'), '22023', null, 'a retry does not become a task');
 select throws_ok(format('select pawl_saga.alter_flow(%L, %L)', :'f', pawl.uuid_v7()), 'PW008', null, 'an unknown definition');
 select throws_ok(format('select pawl_saga.alter_flow(%L)', pawl.uuid_v7()), 'P0002', null, 'an unknown flow');
+-- what is added to a flow that is being reverted does not run forward
+create function halfway(more jsonb, children jsonb, variadic fails text[]) returns uuid language plpgsql as $$
+declare f uuid; c record;
+begin
+    f := pawl_saga.create_flow(define(children, more));
+    perform pawl_saga.run(f);
+    for i in 1..20 loop
+        select * into c from pawl_saga.claim('w');
+        exit when c.action = 'revert' or not found;
+        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            || case when c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
+    end loop;
+    perform pawl_saga.suspend(f);
+    if c.action = 'revert' then
+        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)), 'w');
+    end if;
+    return f;
+end $$;
+select halfway('{}', steps('a', 'b'), 'b') as f \gset
+select define(steps('z', 'a', 'm', 'b', 'y')) \g /dev/null
+select pawl_saga.alter_flow(:'f') \g /dev/null
+select is(pawl_saga.resume(:'f'), 'RUNNING', 'a revert goes on');
+select is(works(), 'revert a', 'with nothing of what is new');
+select is(state(:'f'), 'REVERTED: a REVERTED, b REVERTED, z PENDING, m PENDING, y PENDING', 'to the end');
+select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
+-- a part of the flow is given up: what is added in it, behind it, or in front of nothing else
+\set scope '{"flow": "linear", "name": "in", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [{"task": "b"}, {"task": "c"}]}'
+select halfway('{}', jsonb_build_array('{"task": "a"}'::jsonb, :'scope'::jsonb), 'c') as f \gset
+select define(jsonb_build_array('{"task": "a"}'::jsonb, '{"task": "n"}'::jsonb, jsonb_set(:'scope', '{children}', steps('b', 'm', 'c')), '{"task": "z"}'::jsonb)) \g /dev/null
+select pawl_saga.alter_flow(:'f') \g /dev/null
+select pawl_saga.resume(:'f') \g /dev/null
+select is(works(), 'revert b', 'nothing of what is new is executed');
+select is(state(:'f'), 'REVERTED: a SUCCESS, r REVERTED, b REVERTED, c REVERTED, n PENDING, m PENDING, z PENDING', 'what was done before it stays');
+-- a scope that is tried again: what is new in it runs in the next attempt, not before
+select halfway('{"retry": {"retry": "Times", "name": "r", "attempts": 2}}', steps('a', 'b'), 'b') as f \gset
+select define(steps('a', 'n', 'b'), '{"retry": {"retry": "Times", "name": "r", "attempts": 2}}') \g /dev/null
+select pawl_saga.alter_flow(:'f') \g /dev/null
+select pawl_saga.resume(:'f') \g /dev/null
+select is(works(), 'revert a, execute a, execute n, execute b', 'in the next attempt it is executed');
+select is_empty('select * from pawl_saga.verify()', 'in order');
+
 create role altering in role pawl_worker;
 set role altering;
 select throws_ok(format('select pawl_saga.alter_flow(%L)', :'f'), '42501', null, 'a worker alters nothing');

@@ -49,6 +49,13 @@ begin
     if machine = 'flow' then
         update pawl_saga.flows f set state = stage.state where flow_uuid = made;
         update pawl_saga.flow_transitions_log set to_state = stage.state where flow_uuid = made and sort_key = 2;
+        -- its atoms are as the end that it is led to says
+        if target in ('SUCCESS', 'FAILURE', 'REVERTED') then
+            update pawl_saga.tasks t set due_at = 'infinity', state = case target when 'SUCCESS' then target when 'FAILURE' then 'FAILURE' else t.state end,
+                   intention = case target when 'REVERTED' then 'REVERT' else 'EXECUTE' end where flow_uuid = made;
+            update pawl_saga.retries r set state = case target when 'REVERTED' then target else 'SUCCESS' end, intention = case target when 'REVERTED' then 'REVERT' else 'EXECUTE' end where flow_uuid = made;
+            update pawl_saga.junctions j set blockers = case target when 'SUCCESS' then 0 else 1 end where flow_uuid = made;
+        end if;
     elsif machine = 'task' then
         update pawl_saga.tasks t set state = stage.state, intention = case when target in ('REVERTING', 'REVERTED') then 'REVERT' else 'EXECUTE' end, blockers = 0, due_at = null,
                worker = case when held then 'w' end, lease_until = case when held then lease end where flow_uuid = made and node = n;

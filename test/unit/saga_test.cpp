@@ -139,10 +139,11 @@ TEST(Saga, Refusals) {
 }
 
 TEST(Saga, WrittenAsJson) {
-    const auto made = compiled(R"({"flow": "linear", "name": "f \"q\" \u00e9", "children": [{"task": "a", "inject": {"x": {"y": [1, null]}}}]})");
+    const auto made = compiled(R"({"flow": "linear", "name": "f \"q\" \u00e9", "children": [{"task": "a", "requires": ["x"], "inject": {"x": {"y": [1, null]}, "z": 1}}]})");
     const auto json = nlohmann::json::parse(core::saga::write(made->graph));
     EXPECT_EQ(json["nodes"].size(), 3u);
     EXPECT_EQ(json["nodes"][0]["name"], "f \"q\" \u00e9");
+    EXPECT_EQ(json["parameters"].size(), 1U) << "z is not required";
     EXPECT_EQ(json["parameters"][0]["injected"].dump(), R"({"y":[1,null]})");
     EXPECT_EQ(json["edges"].dump(), "[[0,1],[1,2]]");
 }

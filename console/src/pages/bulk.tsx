@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { download, get, post, type Page } from "../api";
+import { download, get, post, segment, type Page } from "../api";
 import { bulkEffect } from "../effects";
 import { count, duration } from "../format";
 import { useLive, useMay } from "../live";
@@ -32,7 +32,7 @@ function Status({ b }: { b: BulkDetail }) {
 
 export function BulkPage({ operation, query }: { operation: string; query: Record<string, string> }) {
     const may = useMay();
-    const path = "/api/bulks/" + encodeURIComponent(operation);
+    const path = "/api/bulks/" + segment(operation);
     const concerns = (t: { relation: string; key: unknown }) => t.relation.startsWith("pawl_bulk.") && JSON.stringify(t.key).includes(operation);
     const bulk = useLive(operation, (signal) => get<BulkDetail>(path, {}, signal), { concerns, every: 2_000, least: 1_000 });
     const settled = `${bulk.data?.status} ${bulk.data?.failed_rows}`;

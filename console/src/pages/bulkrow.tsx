@@ -1,4 +1,4 @@
-import { get, post } from "../api";
+import { get, post, segment } from "../api";
 import { duration, secondsBetween } from "../format";
 import { useLive, useMay } from "../live";
 import { link } from "../router";
@@ -9,7 +9,7 @@ import { usePaged } from "../ui/paged";
 
 /** One row: its data, and what each step made of it. */
 export function BulkRowCard({ operation, row, query, version }: { operation: string; row: string; query: Record<string, string>; version: string }) {
-    const loaded = useLive(row + version, (signal) => get<BulkRowDetail>(`/api/bulks/${encodeURIComponent(operation)}/rows/${encodeURIComponent(row)}`, {}, signal), { every: 5_000 });
+    const loaded = useLive(row + version, (signal) => get<BulkRowDetail>(`/api/bulks/${segment(operation)}/rows/${segment(row)}`, {}, signal), { every: 5_000 });
     return (
         <Card title={`Row ${row}`} wide note={<a href={link(["bulks", operation], { ...query, row: null })}>close</a>} id="row">
             <Show of={loaded}>{(r) => (
@@ -34,14 +34,14 @@ export function BulkRowCard({ operation, row, query, version }: { operation: str
 /** Keys that somebody is waited for, each with the two answers there are. */
 export function BulkSignals({ operation, done, concerns }: { operation: string; done: () => void; concerns: (t: Transition) => boolean }) {
     const may = useMay();
-    const path = `/api/bulks/${encodeURIComponent(operation)}`;
+    const path = `/api/bulks/${segment(operation)}`;
     const waiting = usePaged<Waiting>(path + "/signals/waiting", { limit: 20 }, (w) => `${w.row_number} ${w.step_name}`, { concerns, least: 1_000 });
     const { ask, dialog } = useAsk(() => { waiting.first.reload(); done(); });
     const answer = (w: Waiting, good: boolean) => ask({
         title: `${good ? "Complete" : "Fail"} ${w.key ?? "the row"}?`, verb: good ? "Send the signal" : "Send the failure", danger: !good, reason: good ? undefined : "must",
         effect: { allowed: true, lines: [good ? `Row ${w.row_number} will be complete at ${w.step_name} and go on to the next step.`
             : `Row ${w.row_number} will be failed at ${w.step_name}, with the reason as its message.`, "A signal is taken once; a second one changes nothing."] },
-        act: (reason) => (good ? post(`${path}/signal/${encodeURIComponent(w.key ?? "")}`) : post(`${path}/signal/${encodeURIComponent(w.key ?? "")}/fail`, { errorMessage: reason })),
+        act: (reason) => (good ? post(`${path}/signal/${segment(w.key ?? "")}`) : post(`${path}/signal/${segment(w.key ?? "")}/fail`, { errorMessage: reason })),
     });
     return (
         <Card title="Waits for a signal" wide id="signals">

@@ -1,3 +1,4 @@
+import { segment } from "../api";
 import { go, link } from "../router";
 import type { BulkRow, BulkStep, Transition } from "../types";
 import { usePaged } from "../ui/paged";
@@ -9,7 +10,7 @@ const states = ["Pending", "Running", "WaitingForCompletion", "Completed", "Fail
 export function BulkRows({ operation, query, steps, concerns }: { operation: string; query: Record<string, string>; steps: BulkStep[]; concerns: (t: Transition) => boolean }) {
     const { state = "", step = "", id = "" } = query;
     const change = (more: Record<string, string>) => go(link(["bulks", operation], { state, step, id, row: query.row, ...more }), true);
-    const rows = usePaged<BulkRow>(`/api/bulks/${encodeURIComponent(operation)}/rows`, { state, stepName: step, rowId: id, limit: 50 }, (r) => String(r.row_number), { concerns, least: 2_000 });
+    const rows = usePaged<BulkRow>(`/api/bulks/${segment(operation)}/rows`, { state, stepName: step, rowId: id, limit: 50 }, (r) => String(r.row_number), { concerns, least: 2_000 });
     return (
         <Card title="Rows" wide>
             <div class="filters" role="search">

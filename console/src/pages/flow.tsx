@@ -1,4 +1,4 @@
-import { get, post, type Page } from "../api";
+import { get, post, segment, type Page } from "../api";
 import { contract } from "../dag";
 import { flowEffect } from "../effects";
 import { count, problemText } from "../format";
@@ -20,7 +20,7 @@ const runs = ["run", "suspend", "resume"] as const;
 
 export function FlowPage({ flow: id }: { flow: string }) {
     const may = useMay();
-    const path = "/v1/flows/" + encodeURIComponent(id);
+    const path = "/v1/flows/" + segment(id);
     const flow = useLive(id, (signal) => get<FlowDetail>(path, {}, signal), { concerns: (t) => t.relation.startsWith("pawl_saga.") && JSON.stringify(t.key).includes(id), every: 3_000 });
     const version = JSON.stringify([flow.data?.state, flow.data?.atoms.map((a) => a.state)]);
     const timeline = useLive(id + version, (signal) => get<Page<FlowEvent>>(path + "/timeline", { limit: 500 }, signal), { concerns: () => false, every: 30_000 });
@@ -29,7 +29,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
     const undo = (a: Atom, action: "resolve" | "retry_revert") => ask({
         title: action === "resolve" ? `Was ${a.name} undone by hand?` : `Undo ${a.name} again?`, verb: action === "resolve" ? "It is undone" : "Undo it again", reason: action === "resolve" ? "must" : "may",
         effect: { allowed: true, lines: action === "resolve" ? [`${a.name} will count as reverted, though its revert failed.`, "The flow goes on undoing what is before it when it is run."] : [`The revert of ${a.name} will be handed out again.`] },
-        act: (reason) => post(`${path}/atoms/${encodeURIComponent(a.name)}/${action}`, { reason: reason || null }),
+        act: (reason) => post(`${path}/atoms/${segment(a.name)}/${action}`, { reason: reason || null }),
     });
     return (
         <Show of={flow}>{(f) => {

@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import { get, text, type Page } from "../api";
+import { get, segment, text, type Page } from "../api";
 import { count, duration } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
@@ -8,7 +8,7 @@ import { Ago, Card, Empty, Head, Num, Show, State, Table } from "../ui/parts";
 import { MachineDrawing } from "../ui/machine";
 
 export function MachinePage({ machine }: { machine: string }) {
-    const path = "/v1/machines/" + encodeURIComponent(machine);
+    const path = "/v1/machines/" + segment(machine);
     const definition = useLive(machine, (signal) => get<Machine>(path, {}, signal), { concerns: () => false, every: 60_000 });
     const diagram = useLive(machine, (signal) => text(path + "/diagram", signal), { concerns: () => false, every: 300_000 });
     const relations = definition.data?.bindings.map((b) => b.relation) ?? [];

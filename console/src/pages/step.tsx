@@ -1,4 +1,4 @@
-import { get, type Page } from "../api";
+import { get, segment, type Page } from "../api";
 import { stepEffect, type StepAction } from "../effects";
 import { duration, problemText } from "../format";
 import { useLive } from "../live";
@@ -11,7 +11,7 @@ const verbs: Record<StepAction, string> = { retry: "Retry", complete: "Complete 
 
 /** One step: what it is, what it gave, its audit and its moves. */
 export function StepCard({ task, step, took, may, act }: { task: TaskDetail; step: Step; took: number | null; may: boolean; act: (a: StepAction) => void }) {
-    const path = `/v1/tasks/${encodeURIComponent(task.task_uuid)}/workflow_steps/${encodeURIComponent(step.step_uuid)}`;
+    const path = `/v1/tasks/${segment(task.task_uuid)}/workflow_steps/${segment(step.step_uuid)}`;
     const key = step.step_uuid + step.state + step.attempts;
     const audit = useLive(key, (signal) => get<Page<Audit>>(path + "/audit", {}, signal), { concerns: () => false, every: 30_000 });
     const whole = useLive(key, (signal) => get<WholeStep>(path, {}, signal), { concerns: () => false, every: 30_000 });

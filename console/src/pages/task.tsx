@@ -1,4 +1,4 @@
-import { get, post, type Page } from "../api";
+import { get, post, segment, type Page } from "../api";
 import { duration, secondsBetween, spoken } from "../format";
 import { stepEffect, taskEffect, type StepAction, type TaskAction } from "../effects";
 import { useLive, useMay, useNow } from "../live";
@@ -54,7 +54,7 @@ function StepTable({ task, timings }: { task: TaskDetail; timings: Timings }) {
 
 export function TaskPage({ task: id, step: chosen }: { task: string; step: string | null }) {
     const may = useMay();
-    const path = "/v1/tasks/" + encodeURIComponent(id);
+    const path = "/v1/tasks/" + segment(id);
     const task = useLive(id, (signal) => get<TaskDetail>(path, {}, signal), { concerns: (t) => t.relation.startsWith("pawl_dag.") && JSON.stringify(t.key).includes(id), every: 3_000 });
     const version = JSON.stringify([task.data?.state, task.data?.entered_at, task.data?.steps]);
     const rest = { concerns: () => false, every: 30_000 };

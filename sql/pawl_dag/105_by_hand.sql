@@ -1,0 +1,123 @@
+-- What a plain UPDATE may not do that no function does: columns that triggers keep, results of steps that are settled, and transitions
+-- that need a condition. The owner of the tables is not asked; the orchestrator does what this asks for.
+
+CREATE FUNCTION pawl_dag._is_operator(relation oid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER')
+$function$;
+COMMENT ON FUNCTION pawl_dag._is_operator(oid) IS 'internal: whether the current user is an operator, or owns the table';
+
+-- Statements of triggers are let through: they write what follows from a state change.
+CREATE FUNCTION pawl_dag._task_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+BEGIN
+    IF pg_trigger_depth() > 1 OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        RETURN NEW;
+    END IF;
+    IF (OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
+       IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
+       OR OLD.evaluate AND NOT NEW.evaluate THEN
+        PERFORM pawl._raise('42501', 'counters and times of a task are kept by triggers',
+            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state, and leave out the others');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._task_by_hand() IS 'internal: rejects a plain UPDATE of what triggers keep; 42501';
+CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_dag.tasks
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
+        AND ((OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
+             IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
+             OR OLD.evaluate AND NOT NEW.evaluate))
+    EXECUTE FUNCTION pawl_dag._task_by_hand();
+
+CREATE FUNCTION pawl_dag._step_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+BEGIN
+    IF pg_trigger_depth() > 1 OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        RETURN NEW;
+    END IF;
+    IF (OLD.unsatisfied_parents, OLD.total_parents, OLD.level) IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level) THEN
+        PERFORM pawl._raise('42501', 'unsatisfied_parents, total_parents and level of a step are kept by triggers',
+            format('Step %s of task %s: they follow from its edges and the states of its parents.', OLD.step_uuid, OLD.task_uuid), 'insert or delete edges');
+    END IF;
+    IF pg_has_role('pawl_operator', 'MEMBER') THEN
+        RETURN NEW;
+    END IF;
+    IF (OLD.result, OLD.error, OLD.permanent, OLD.backoff_request) IS DISTINCT FROM (NEW.result, NEW.error, NEW.permanent, NEW.backoff_request)
+       AND NOT (OLD.state = 'in_progress' AND NEW.state IN ('enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
+        PERFORM pawl._raise('42501', 'the result of a step is written when it is reported',
+            format('Step %s of task %s is in state "%s"; its owner sets result or error in the UPDATE that reports it.', OLD.step_uuid, OLD.task_uuid, OLD.state),
+            'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ... where ...');
+    END IF;
+    IF OLD.next_retry_at IS DISTINCT FROM NEW.next_retry_at AND NOT (NEW.next_retry_at IS NULL AND OLD.next_retry_at <= clock_timestamp()) THEN
+        PERFORM pawl._raise('42501', 'only operators change the backoff of a step',
+            format('Step %s of task %s: next_retry_at follows from its backoff.', OLD.step_uuid, OLD.task_uuid), 'report an error with "retry_after"');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_by_hand() IS 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
+CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_dag.steps
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
+        AND ((OLD.unsatisfied_parents, OLD.total_parents, OLD.level, OLD.permanent, OLD.next_retry_at, OLD.backoff_request)
+             IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level, NEW.permanent, NEW.next_retry_at, NEW.backoff_request)
+             OR OLD.result IS DISTINCT FROM NEW.result OR OLD.error IS DISTINCT FROM NEW.error))
+    EXECUTE FUNCTION pawl_dag._step_by_hand();
+
+-- Transitions without a guard in the diagram whose condition a guard cannot see, or that only operators take where it does not hold.
+CREATE FUNCTION pawl_dag._needs_condition() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
+BEGIN
+    IF NOT pawl_dag._is_operator(TG_RELID) THEN
+        PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step may be tried again, or no worker has had it.' END,
+            'report an error with "permanent": true, and let pawl_dag.orchestrate decide');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._needs_condition() IS 'internal: rejects state changes whose condition does not hold, but of operators; 42501';
+CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.tasks
+    FOR EACH ROW WHEN (OLD.state = 'evaluating_results' AND NEW.state = 'blocked_by_failures' AND NEW.steps_failed = 0
+                       OR OLD.state = 'enqueuing_steps' AND NEW.state = 'error')
+    EXECUTE FUNCTION pawl_dag._needs_condition();
+CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.steps
+    FOR EACH ROW WHEN (NEW.state = 'error' AND (OLD.state = ANY ('{pending,enqueued,enqueued_for_orchestration}')
+                       OR OLD.state = ANY ('{in_progress,enqueued_as_error_for_orchestration}') AND NEW.retryable AND NOT NEW.permanent AND NEW.attempts < NEW.max_attempts))
+    EXECUTE FUNCTION pawl_dag._needs_condition();
+
+-- By hand a step is enqueued where the orchestrator would: its task is at work, and no failed step blocks it.
+CREATE FUNCTION pawl_dag._enqueued_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    task pawl_dag.tasks;
+BEGIN
+    SELECT t.* INTO task FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
+    IF task.state NOT IN ('enqueuing_steps', 'steps_in_process') OR task.steps_failed > 0 AND task.failure_policy = 'block' THEN
+        PERFORM pawl._raise('PW003', format('step "%s" cannot be enqueued now', NEW.name),
+            format('Task %s is in state "%s", and %s of its steps have failed.', NEW.task_uuid, task.state, task.steps_failed), 'select * from pawl_dag.orchestrate()');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._enqueued_by_hand() IS 'internal: rejects steps that are enqueued while their task is not at work; PW003';
+CREATE TRIGGER enqueued_by_hand BEFORE UPDATE OF state ON pawl_dag.steps
+    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating()) EXECUTE FUNCTION pawl_dag._enqueued_by_hand();

@@ -1,0 +1,104 @@
+-- What a worker and an operator may write by hand, column by column of every table of the pack, and state change by state change.
+\set QUIET 1
+set client_min_messages = warning;
+select no_plan();
+\ir ../pgtap/shared/dag.psql
+create role hand_worker login in role pawl_worker;
+create role hand_operator login in role pawl_operator;
+create function may(role name, command text) returns text language plpgsql as $$
+begin
+    execute format('set local role %I', role);
+    execute command;
+    raise exception using errcode = 'ZZZZZ', message = 'ok';
+exception when others then
+    return case sqlstate when 'ZZZZZ' then 'ok' else sqlstate end;
+end $$;
+grant execute on function may to public;
+-- Every column: what UPDATE privilege the two have. What is not named here is nobody's but the owner's; a new column fails this test until it is decided.
+create table column_right (relation regclass, roles text, columns name[]);
+insert into column_right values
+    ('pawl_dag.tasks', 'worker operator', '{state,processor_uuid,lease_until,fence,steps_total,steps_blocked,steps_ready,steps_in_flight,steps_waiting,steps_failed,steps_satisfied,steps_cancelled,evaluate,entered_at}'),
+    ('pawl_dag.tasks', 'operator', '{priority,error,deadline_at,stale_after,watch_at}'),
+    ('pawl_dag.tasks', '', '{task_uuid,template_uuid,namespace,name,version,rank,context,identity_key,correlation_id,parent_correlation_id,traceparent,tracestate,failure_policy,created_at,completed_at}'),
+    ('pawl_dag.steps', 'worker operator', '{state,level,total_parents,unsatisfied_parents,permanent,backoff_request,worker_uuid,lease_until,fence,next_retry_at,result,error}'),
+    ('pawl_dag.steps', 'operator', '{priority,attempts,optional,retryable,max_attempts,backoff,timeout}'),
+    ('pawl_dag.steps', '', '{task_uuid,step_uuid,name,namespace,rank,handler,handler_options,map_of,map_index,traceparent,tracestate,last_attempted_at,last_failure_at,created_at}'),
+    ('pawl_dag.dlq', 'operator', '{resolution_status,resolution_timestamp,resolution_notes,resolved_by,metadata}'),
+    ('pawl_dag.dlq', '', '{task_uuid,entry_uuid,original_state,reason,dlq_timestamp,task_snapshot}');
+select is_rows($$select a.attrelid::regclass, a.attname, concat_ws(' ', case when has_column_privilege('hand_worker', a.attrelid, a.attnum, 'UPDATE') then 'worker' end,
+                                                                        case when has_column_privilege('hand_operator', a.attrelid, a.attnum, 'UPDATE') then 'operator' end)
+                   from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped where c.relnamespace = 'pawl_dag'::regnamespace and c.relkind in ('r', 'v')$$,
+    $$select a.attrelid::regclass, a.attname, coalesce(r.roles, '') from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        left join column_right r on r.relation = c.oid and a.attname = any (r.columns) where c.relnamespace = 'pawl_dag'::regnamespace and c.relkind in ('r', 'v')$$, 'every column of every table is written by whom it is meant for');
+select is_empty($$select a.attrelid::regclass, a.attname from pg_attribute a where a.attrelid in (select relation from column_right) and a.attnum > 0 and not a.attisdropped
+    and not exists (select from column_right r where r.relation = a.attrelid and a.attname = any (r.columns))$$, 'and every column is decided on');
+
+-- A task at work: a and free in flight, b waits for a.
+select pawl_dag.define_template('{"name": "two", "identity_strategy": "always_unique", "steps": [{"name": "a"}, {"name": "free"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["a"]}]}') \g /dev/null
+select pawl_dag.start_task('two') as task \gset
+select from pawl_dag.orchestrate();
+set pawl.processor = 'c0000000-0000-7000-8000-00000000000c';
+update pawl_dag.steps set state = 'in_progress', worker_uuid = 'c0000000-0000-7000-8000-00000000000c' where task_uuid = :'task' and name = 'a';
+create table wish (what text, command text, worker text, operator text);
+insert into wish select replace(w.what, 'X', x.c), format(w.command, x.c, :'task'), w.worker, w.operator
+  from (values ('counter X of a task', 'update pawl_dag.tasks set %I = 7 where task_uuid = %L', '42501', '42501')) w(what, command, worker, operator),
+       unnest('{steps_total,steps_blocked,steps_ready,steps_in_flight,steps_waiting,steps_failed,steps_satisfied,steps_cancelled}'::text[]) x(c);
+insert into wish select what, format(command, :'task'), worker, operator from (values
+    ('a task is looked at', 'update pawl_dag.tasks set evaluate = true where task_uuid = %L', 'ok', 'ok'),
+    ('the time that a task entered its state', 'update pawl_dag.tasks set entered_at = now() where task_uuid = %L', '42501', '42501'),
+    ('its deadline', 'update pawl_dag.tasks set deadline_at = now() where task_uuid = %L', '42501', 'ok'),
+    ('its priority', 'update pawl_dag.tasks set priority = 7 where task_uuid = %L', '42501', 'ok'),
+    ('its place in the queue', 'update pawl_dag.tasks set rank = 7 where task_uuid = %L', '42501', '42501'),
+    ('its fence', 'update pawl_dag.tasks set fence = 7 where task_uuid = %L', 'PW005', 'PW005'),
+    ('it is complete with steps undone', 'update pawl_dag.tasks set state = ''complete'' where task_uuid = %L', 'PW001', 'PW001'),
+    ('parents of a step', 'update pawl_dag.steps set unsatisfied_parents = 0 where task_uuid = %L and name = ''b''', '42501', '42501'),
+    ('all its parents', 'update pawl_dag.steps set total_parents = 0 where task_uuid = %L', '42501', '42501'),
+    ('its level', 'update pawl_dag.steps set level = 7 where task_uuid = %L', '42501', '42501'),
+    ('its attempts', 'update pawl_dag.steps set attempts = 0 where task_uuid = %L', '42501', 'ok'),
+    ('its maximum', 'update pawl_dag.steps set max_attempts = 9 where task_uuid = %L', '42501', 'ok'),
+    ('its fence', 'update pawl_dag.steps set fence = 7 where task_uuid = %L and name = ''a''', 'PW005', 'PW005'),
+    ('a result before it is reported', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
+    ('a result that is reported', 'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ''1'' where task_uuid = %L and name = ''a''', 'ok', 'ok'),
+    ('an error that is reported', 'update pawl_dag.steps set state = ''enqueued_as_error_for_orchestration'', error = ''1'', permanent = true where task_uuid = %L and name = ''a''', 'ok', 'ok'),
+    ('a result of a step of nobody', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
+    ('a step for ever due', 'update pawl_dag.steps set next_retry_at = ''infinity'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
+    ('a wait of its own choice', 'update pawl_dag.steps set state = ''waiting_for_retry'', next_retry_at = ''infinity'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
+    ('its own step fails for good, unreported', 'update pawl_dag.steps set state = ''error'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
+    ('a step of nobody fails', 'update pawl_dag.steps set state = ''error'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
+    ('a step that waits fails', 'update pawl_dag.steps set state = ''error'' where task_uuid = %L and name = ''b''', '42501', 'ok'),
+    ('a step is enqueued before its parents', 'update pawl_dag.steps set state = ''enqueued'' where task_uuid = %L and name = ''b''', 'PW003', 'PW003'),
+    ('a step is cancelled', 'update pawl_dag.steps set state = ''cancelled'' where task_uuid = %L and name = ''b''', '42501', 'ok'),
+    ('another handler', 'update pawl_dag.steps set handler = ''x'' where task_uuid = %L', '42501', '42501'),
+    ('another record', 'update pawl_dag.dlq set task_snapshot = ''{}'' where task_uuid = %L', '42501', '42501'),
+    ('a record of its own', 'insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot) values (%L, ''x'', ''manual_dlq'', ''{}'')', '42501', 'ok'),
+    ('a task is timed out', 'update pawl_dag.tasks set state = ''blocked_by_failures'' where task_uuid = %L', '42501', 'ok'),
+    ('what runs is deleted', 'delete from pawl_dag.tasks where task_uuid = %L', '42501', '42501')) w(what, command, worker, operator);
+select is_rows(format($$select may('hand_worker', %1$L), may('hand_operator', %1$L)$$, command), format('values (%L, %L)', worker, operator), what) from wish;
+
+-- The engine's processor is no secret; what its state changes ask for is asked of all that name it.
+select from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'fence', 1, 'result', 1)), 'c0000000-0000-7000-8000-00000000000c');
+select set_config('pawl.processor', pawl_dag.engine()::text, false) \g /dev/null
+update pawl_dag.tasks set state = 'evaluating_results' where task_uuid = :'task';
+select is(may('hand_worker', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'blocked_by_failures', :'task')), '42501', 'no failure, no block');
+select is(may('hand_worker', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'complete', :'task')), 'PW003', 'steps undone, not complete');
+select is(may('hand_worker', format($$update pawl_dag.steps set state = 'complete', result = '2' where task_uuid = %L and name = 'a'$$, :'task')), '42501', 'a result is read as it was reported');
+select is(may('hand_worker', format($$update pawl_dag.steps set state = 'error' where task_uuid = %L and name = 'a'$$, :'task')), '42501', 'nor is a success made a failure');
+update pawl_dag.steps set state = 'complete' where task_uuid = :'task' and name = 'a';
+select is(may('hand_worker', format($$update pawl_dag.steps set state = 'enqueued' where task_uuid = %L and name = 'b'$$, :'task')), 'PW003', 'a ready step is enqueued while its task enqueues');
+select is(may('hand_worker', format($$update pawl_dag.tasks set state = 'enqueuing_steps' where task_uuid = %1$L; update pawl_dag.steps set state = 'enqueued' where task_uuid = %1$L and name = 'b'$$, :'task')), 'ok', 'by hand as by the orchestrator');
+update pawl_dag.tasks set state = 'enqueuing_steps' where task_uuid = :'task';
+select is(may('hand_worker', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'error', :'task')), '42501', 'a worker does not give a task up');
+reset pawl.processor;
+-- and duties do all of this with a worker's rights
+set role hand_worker;
+select from pawl_dag.start_task('two');
+select work();
+select from pawl_dag.start_task('diamond');
+select work('{b}');
+select from pawl.reap('pawl_dag.steps');
+select from pawl.fire_due('pawl_dag.steps');
+reset role;
+select is((select count(*) from pawl_dag.dlq where reason = 'max_retries_exceeded'), 1::bigint, 'a dead letter too, that it may not write itself');
+select is_empty('select wrong()', 'everything is as it must be');
+drop role hand_worker, hand_operator;
+select * from finish();

@@ -1,0 +1,50 @@
+-- What a worker is given, and what counts as its answer.
+\set QUIET 1
+set client_min_messages = warning;
+select no_plan();
+create extension pawl_saga;
+
+-- inject gives values for names that the task requires, and no others
+select pawl_saga.define('{"flow": "linear", "name": "i", "children": [
+    {"task": "a", "requires": ["x"], "optional": ["o"], "inject": {"x": 1, "o": 2, "other": 3}}, {"task": "b", "rebind": {"p": "y"}, "inject": {"y": 4, "p": 5}}, {"task": "c", "inject": {"x": 1}}]}') \g /dev/null
+select pawl_saga.start('i') as f \gset
+select is(pawl_saga.arguments(:'f', node), expected::jsonb, 'arguments of ' || name)
+  from pawl_saga.tasks join (values ('a', '{"x": 1, "o": 2}'), ('b', '{"p": 4}'), ('c', '{}')) e(name, expected) using (name) where flow_uuid = :'f';
+select pawl_saga.suspend(:'f') \g /dev/null
+
+-- An outcome that is sent again counts once; the opposite of the one on record is PW005.
+create function claimed() returns jsonb language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) from pawl_saga.claim('w') c $$;
+create function say(task jsonb, said jsonb) returns text language sql as $$ select r.ok || coalesce(' ' || r.problem, '') || ' ' || coalesce(r.state, '') from pawl_saga.report(jsonb_build_array(task || said), 'w') r $$;
+select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
+select pawl_saga.start('f') as f \gset
+select claimed() as a \gset
+select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'a result');
+select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'sent again');
+select is(say(:'a', '{"result": {"n": 2}}'), 'true SUCCESS', 'the first one counts');
+select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task has another outcome already SUCCESS', 'nor is a failure after the success');
+select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), '{"n": 1}', 'what counted stays');
+select claimed() as b \gset
+select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'a failure');
+select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'sent again');
+select is(say(:'b', '{"result": 1}'), 'false PW005 the task has another outcome already FAILURE', 'nor is a result after the failure');
+select is(say(:'b', '{}'), 'false PW005 the task has another outcome already FAILURE', 'an empty one neither');
+select claimed() as b \gset
+select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
+select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
+select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task has another outcome already REVERTED', 'a failure after the revert is not on record');
+select claimed() as a \gset
+select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'a revert fails');
+select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
+select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task has another outcome already REVERT_FAILURE', 'it was not undone');
+-- nothing reported for it is nothing
+select pawl_saga.start('f') as f \gset
+select claimed() as a \gset
+select is(say(:'a', '{}'), 'true SUCCESS', 'no result');
+select is(say(:'a', '{"result": null}'), 'true SUCCESS', 'is null');
+
+-- one malformed element stops no other
+select claimed() as b \gset
+select results_eq(format($$select ok, problem, state from pawl_saga.report(jsonb_build_array('1', '{"flow_uuid": "x", "node": 1, "fence": 1}'::jsonb, '{"node": 1}'::jsonb,
+    %L::jsonb || '{"node": "one"}', %1$L::jsonb || '{"fence": "soon"}', %1$L::jsonb || '{"result": 2}'), 'w') order by ok, state$$, :'b'),
+    $$select false, '22023 flow_uuid, node or fence is missing or malformed', null::text from generate_series(1, 5) union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is judged alone');
+select * from finish();
