@@ -293,7 +293,7 @@ PAWL_FUNCTION(pawl_audit_results) {
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                           "pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table", {},
                           "Triggers with it are made by pawl.audit.");
-    if (!restoring) pg::call([&] { audit_results(trigger); });  // a dump has the audit, too
+    if (!is_restoring()) pg::call([&] { audit_results(trigger); });  // a dump has the audit, too
     return PointerGetDatum(nullptr);
 }
 

@@ -7,7 +7,8 @@
 
 extern "C" {
 #include "catalog/partition.h"
-#include "utils/acl.h"
+#include "storage/proc.h"
+#include "utils/uuid.h"
 }
 
 namespace pawl {
@@ -52,6 +53,18 @@ bool is_or_belongs_to(Oid relation, const Oid* tables, int n) {
     return false;
 }
 
+LocalTransactionId local_transaction() {
+#if PG_VERSION_NUM >= 170000
+    return MyProc->vxid.lxid;
+#else
+    return MyProc->lxid;
+#endif
+}
+
+// Whose request this transaction is, as pawl_api.begin_request has found it. A setting could be set by any code that runs here.
+pg_uuid_t request_token;
+LocalTransactionId request_transaction = InvalidLocalTransactionId;
+
 }  // namespace
 
 // pawl._fired_by(moments, TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, VARIADIC tables): true, or 39P01.
@@ -95,8 +108,26 @@ PAWL_FUNCTION(pawl_fired_by) {
     return BoolGetDatum(true);
 }
 
-// Whether a dump is being loaded. The library defines the setting, so that only its superuser's (or granted) value counts, never a
-// placeholder's.
-PAWL_FUNCTION(pawl_restoring) { return BoolGetDatum(restoring); }
+// Whether a dump is being loaded. The library defines the setting, so that only what a superuser has set counts (or a role with SET on
+// it), never a placeholder.
+PAWL_FUNCTION(pawl_restoring) { return BoolGetDatum(is_restoring()); }
+
+// pawl_api._note_token(token)
+PAWL_FUNCTION(pawl_api_note_token) {
+    request_token = *PG_GETARG_UUID_P(0);
+    request_transaction = local_transaction();
+    return static_cast<Datum>(0);
+}
+
+// pawl_api._noted_token(): null where the transaction is no request
+PAWL_FUNCTION(pawl_api_noted_token) {
+    if (request_transaction != local_transaction() || request_transaction == InvalidLocalTransactionId)
+        return fcinfo->isnull = true, static_cast<Datum>(0);
+    return pg::call([&] {
+        auto* token = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
+        *token = request_token;
+        return UUIDPGetDatum(token);
+    });
+}
 
 }  // namespace pawl

@@ -83,9 +83,12 @@ inline constexpr int no_level = INT_MAX;
 extern int deferring_level;
 inline bool rows_are_unjudged() noexcept { return deferring_level <= executor_level; }
 
-// Whether a dump is being loaded into tables that carry our triggers already (setting pawl.restoring, for superusers): nothing is judged
-// or recorded then.
+// The setting pawl.restoring, for superusers and roles with SET on it.
 extern bool restoring;
+
+// Whether a dump is being loaded into tables that carry our triggers already: nothing is judged or recorded then. Not in maintenance
+// that runs the expressions of a table's owner: the owner loads nothing.
+inline bool is_restoring() noexcept { return restoring && !InSecurityRestrictedOperation(); }
 
 void define_settings();
 

@@ -44,6 +44,10 @@ LogColumns find_columns(Relation log, const LogLayout& layout) {
     columns.created_at = typed_column(log, "created_at", TIMESTAMPTZOID);
     columns.most_recent = layout.stored ? typed_column(log, "most_recent", BOOLOID) : 0;
     columns.hash = layout.hash_chain ? typed_column(log, "hash", BYTEAOID) : 0;
+    // a chain of version 0.0.1 has no salts
+    const bool salted = layout.hash_chain && get_attnum(RelationGetRelid(log), "salt") != InvalidAttrNumber;
+    columns.salt = salted ? typed_column(log, "salt", BYTEAOID) : 0;
+    columns.salts = salted ? typed_column(log, "salts", JSONBOID) : 0;
     return columns;
 }
 

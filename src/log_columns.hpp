@@ -8,7 +8,7 @@ namespace pawl {
 // Attribute numbers, found by name: a log may have been restored, or have got columns of its owner's.
 struct LogColumns {
     AttrNumber id, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version, created_at;
-    AttrNumber most_recent, hash;  // 0 where the log has none
+    AttrNumber most_recent, hash, salt, salts;  // 0 where the log has none
 };
 
 // The column of this name. 42703 where there is none, XX001 where it is of another type.

@@ -54,7 +54,7 @@ struct LogWriter {
 namespace {
 
 bool has_only_our_columns(const LogWriter* writer) {
-    const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0);
+    const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0) + (writer->columns.salt != 0 ? 2 : 0);
     return RelationGetDescr(writer->log)->natts == ours;
 }
 
@@ -260,7 +260,7 @@ AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->tai
 bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     const LogColumns& columns = writer->columns;
     for (AttrNumber ours : {columns.id, columns.sort_key, columns.from_state, columns.to_state, columns.event, columns.processor, columns.actor,
-                            columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at, columns.most_recent, columns.hash})
+                            columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at, columns.most_recent, columns.hash, columns.salt, columns.salts})
         if (ours == attribute) return true;
     for (int i = 0; i < writer->nkeys; ++i)
         if (log_key_column(writer, i) == attribute) return true;
@@ -310,7 +310,13 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     set(columns.machine_version, Int32GetDatum(hop.attachment->machine->version));
     set(columns.created_at, TimestampTzGetDatum(at));
     if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(true));
-    if (columns.hash != 0) set(columns.hash, PointerGetDatum(log_hash(hop, sort_key, at, tail.hash)));
+    bytea* salt = nullptr;
+    if (columns.salt != 0) {
+        salt = make_salt();
+        set(columns.salt, PointerGetDatum(salt));
+        nulls[columns.salts - 1] = true;
+    }
+    if (columns.hash != 0) set(columns.hash, PointerGetDatum(log_hash(hop, sort_key, at, tail.hash, salt)));
     return heap_form_tuple(descriptor, values, nulls);
 }
 

@@ -16,9 +16,20 @@ struct Open {
 
 Open open = {InvalidOid, InvalidOid};
 
+bool is_open(Oid relation) { return OidIsValid(relation) && (relation == open.first || relation == open.second); }
+
 }  // namespace
 
-bool record_is_open(Oid relation) noexcept { return OidIsValid(relation) && (relation == open.first || relation == open.second); }
+bool redacting = false;
+
+bool record_is_open(Oid relation) {
+    if (is_open(relation)) return true;
+    if ((!OidIsValid(open.first) && !OidIsValid(open.second)) || !get_rel_relispartition(relation)) return false;
+    ListCell* cell;
+    foreach (cell, get_partition_ancestors(relation))
+        if (is_open(lfirst_oid(cell))) return true;
+    return false;
+}
 
 Oid owner_of(Oid relation) {
     HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
@@ -67,7 +78,7 @@ PAWL_FUNCTION(pawl_record_guard) {
                           "Triggers with it are made by pawl.audit.");
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
     // a dump brings an extension's records to where their guards stand already
-    const bool loaded = restoring && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+    const bool loaded = is_restoring() && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
     if (loaded || record_is_open(RelationGetRelid(trigger->tg_relation))) return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);
     const char* operation = TRIGGER_FIRED_BY_INSERT(trigger->tg_event)   ? "INSERT"
                             : TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "UPDATE"

@@ -6,8 +6,11 @@
 
 namespace pawl {
 
-// Whether pawl itself is writing this record now.
-bool record_is_open(Oid relation) noexcept;
+// Whether pawl itself is writing this record now, or the one that it is a partition of.
+bool record_is_open(Oid relation);
+
+// Whether what it writes are redactions, which alone may UPDATE a log.
+extern bool redacting;
 
 using Work = void (*)(void* argument);
 

@@ -131,7 +131,7 @@ PAWL_FUNCTION(pawl_judge) {
     TriggerData* trigger = trigger_data(fcinfo, "judge");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
                    "judge", "BEFORE UPDATE FOR EACH ROW");
-    if (restoring) return PointerGetDatum(trigger->tg_newtuple);
+    if (is_restoring()) return PointerGetDatum(trigger->tg_newtuple);
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
@@ -155,7 +155,7 @@ PAWL_FUNCTION(pawl_begin) {
     TriggerData* trigger = trigger_data(fcinfo, "begin");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
                    "begin", "BEFORE INSERT FOR EACH ROW");
-    if (restoring) return PointerGetDatum(trigger->tg_trigtuple);
+    if (is_restoring()) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
@@ -166,7 +166,7 @@ PAWL_FUNCTION(pawl_begin) {
 PAWL_FUNCTION(pawl_settle) {
     TriggerData* trigger = trigger_data(fcinfo, "settle");
     require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle", "AFTER, FOR EACH ROW");
-    if (restoring) return PointerGetDatum(nullptr);
+    if (is_restoring()) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         settle_insert(member, trigger);
@@ -180,7 +180,7 @@ PAWL_FUNCTION(pawl_settle) {
 PAWL_FUNCTION(pawl_truncated) {
     TriggerData* trigger = trigger_data(fcinfo, "truncated");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated", "BEFORE TRUNCATE");
-    if (!restoring) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
+    if (!is_restoring()) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
 
@@ -207,9 +207,10 @@ PAWL_FUNCTION(pawl_log_guard) {
     TriggerData* trigger = trigger_data(fcinfo, "log_guard");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "log_guard",
                    "BEFORE UPDATE, DELETE OR TRUNCATE");
-    // pawl.prune_log
-    if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) && record_is_open(RelationGetRelid(trigger->tg_relation)))
-        return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? trigger->tg_trigtuple : nullptr);
+    // pawl.prune_log, and pawl.redact, which updates
+    const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+    if (updates == redacting && record_is_open(RelationGetRelid(trigger->tg_relation)))
+        return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr : updates ? trigger->tg_newtuple : trigger->tg_trigtuple);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
                                                                          : "TRUNCATE";

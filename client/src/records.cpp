@@ -89,6 +89,11 @@ void RecordSplitter::split_lines() {
             give_first_line(quoted_ ? std::string_view("a quote is not closed") : too_long_);
             continue;
         }
+        // a line that ends with CR alone would be lost in the one before it
+        if (!quoted_ && c != '\n' && next_ > begin_ && buffer_[next_ - 1] == '\r') {
+            broken_ = "line " + std::to_string(line_) + " has a carriage return in it: lines end with LF or CR LF";
+            return;
+        }
         if (quotes && quote_character(c)) {
             ++next_;
         } else if (c == '\n') {

@@ -24,6 +24,36 @@ RETURN '[' || array_to_string(
 COMMENT ON FUNCTION pawl._log_content(text[], integer, text, text, text, text, text, text, jsonb, integer, timestamptz) IS
 'internal: the text of a log row that its hash is made of';
 
+-- In place of processor, correlation_id and metadata the text has their commitments, sha256(sha256(salt || field) || value) in hexadecimal
+-- digits, so that a value can be taken away and the chain still holds; of an object, one for each member. The salt is 16 random bytes.
+-- Where pawl.redact took values away the row keeps, instead of the salt, the sha256(salt || field) of those that are left. A chain that
+-- was begun in version 0.0.1 has no salts, and covers the values themselves.
+CREATE FUNCTION pawl._commitment(field text, value text, salt bytea, salts jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+RETURN CASE WHEN value IS NULL OR salt IS NULL AND salts IS NULL THEN value
+            WHEN salt IS NULL AND NOT salts ? field THEN CASE WHEN value ^@ 'redacted:' THEN substr(value, 10) ELSE '' END
+            ELSE encode(sha256(CASE WHEN salt IS NOT NULL THEN sha256(salt || convert_to(field, 'UTF8')) ELSE decode(salts ->> field, 'hex') END
+                               || convert_to(value, 'UTF8')), 'hex') END;
+COMMENT ON FUNCTION pawl._commitment(text, text, bytea, jsonb) IS 'internal: what a hash chain covers of a value that can be redacted';
+
+CREATE FUNCTION pawl._metadata_commitment(metadata jsonb, salt bytea, salts jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+RETURN CASE WHEN metadata IS NULL OR salt IS NULL AND salts IS NULL THEN metadata
+            WHEN jsonb_typeof(metadata) = 'object' THEN
+                 (SELECT coalesce(jsonb_object_agg(m.key, pawl._commitment('metadata.' || m.key,
+                             CASE WHEN salt IS NULL AND NOT salts ? ('metadata.' || m.key) THEN m.value #>> '{}' ELSE m.value::text END, salt, salts)), '{}')
+                    FROM jsonb_each(metadata) m)
+            ELSE to_jsonb(pawl._commitment('metadata', CASE WHEN salt IS NULL AND NOT salts ? 'metadata' THEN metadata #>> '{}' ELSE metadata::text END, salt, salts)) END;
+COMMENT ON FUNCTION pawl._metadata_commitment(jsonb, bytea, jsonb) IS 'internal: what a hash chain covers of metadata';
+
+CREATE FUNCTION pawl._is_salted(log regclass) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = log AND a.attname = 'salt' AND NOT a.attisdropped)
+$function$;
+COMMENT ON FUNCTION pawl._is_salted(regclass) IS 'internal: whether the values of a log with a hash chain can be redacted';
+
 CREATE FUNCTION pawl._log_hash(previous bytea, content text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN pg_catalog.sha256(COALESCE(previous, ''::pg_catalog.bytea)
@@ -37,7 +67,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce(array_agg(CASE WHEN k.name IN ('id', 'sort_key', 'from_state', 'to_state', 'event', 'processor', 'actor',
-                                   'correlation_id', 'metadata', 'machine_version', 'created_at', 'most_recent', 'hash')
+                                   'correlation_id', 'metadata', 'machine_version', 'created_at', 'most_recent', 'hash', 'salt', 'salts')
                                    THEN ('subject_' || k.name)::name ELSE k.name END ORDER BY k.n), '{}')
       FROM unnest(key_columns) WITH ORDINALITY k(name, n)
 $function$;
@@ -84,8 +114,8 @@ AS $function$
                            (3, 6, 'actor', 'text', true), (3, 7, 'correlation_id', 'text', false),
                            (3, 8, 'metadata', 'jsonb', false), (3, 9, 'machine_version', 'integer', true),
                            (3, 10, 'created_at', 'timestamp with time zone', true), (3, 11, 'most_recent', 'boolean', true),
-                           (3, 12, 'hash', 'bytea', true)) f(part, n, name, type, not_null)
-             WHERE (f.name <> 'most_recent' OR most_recent = 'stored') AND (f.name <> 'hash' OR hash_chain)) c
+                           (3, 12, 'hash', 'bytea', true), (3, 13, 'salt', 'bytea', false), (3, 14, 'salts', 'jsonb', false)) f(part, n, name, type, not_null)
+             WHERE (f.name <> 'most_recent' OR most_recent = 'stored') AND (f.name NOT IN ('hash', 'salt', 'salts') OR hash_chain)) c
 $function$;
 COMMENT ON FUNCTION pawl._log_columns(regclass, name[], text, boolean) IS 'internal: the columns of the log of a table';
 
@@ -124,6 +154,7 @@ BEGIN
           FROM pawl._log_columns(relation, key_columns, most_recent, hash_chain) e
           LEFT JOIN (SELECT x.*, row_number() OVER (ORDER BY x.attnum) AS n FROM pg_attribute x
                       WHERE x.attrelid = log AND x.attnum > 0 AND NOT x.attisdropped) a ON a.n = e.n
+         WHERE e.name NOT IN ('salt', 'salts') OR pawl._is_salted(log)
          ORDER BY e.n
     LOOP
         IF expected IS DISTINCT FROM got THEN
@@ -361,24 +392,27 @@ COMMENT ON FUNCTION pawl._anchors(regclass) IS 'internal: the table that remembe
 -- The columns and values of a log row, as the two lists of an INSERT. Settings of the session fill what they fill for any move.
 CREATE FUNCTION pawl._log_row(bound pawl.binding, keys text, key_array text, from_state text, to_state text, event text,
     OUT columns text, OUT expressions text)
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     processor text := $$nullif(current_setting('pawl.processor', true), '')$$;
     correlation_id text := $$nullif(current_setting('pawl.correlation_id', true), '')$$;
+    salted boolean := bound.hash_chain AND pawl._is_salted(bound.history);
 BEGIN
     columns := 'id, ' || pawl._columns('', bound.log_key_columns)
         || ', sort_key, from_state, to_state, event, processor, actor, correlation_id, machine_version, created_at'
         || CASE WHEN bound.most_recent = 'stored' THEN ', most_recent' ELSE '' END
-        || CASE WHEN bound.hash_chain THEN ', hash' ELSE '' END;
+        || CASE WHEN bound.hash_chain THEN ', hash' ELSE '' END || CASE WHEN salted THEN ', salt' ELSE '' END;
     expressions := format('pawl.uuid_v7(n.created_at), %s, n.sort_key, %s, %s, %L, %s, current_user, %s, $1, n.created_at',
                           keys, from_state, to_state, event, processor, correlation_id)
         || CASE WHEN bound.most_recent = 'stored' THEN ', true' ELSE '' END
         || CASE WHEN bound.hash_chain
-                THEN format(', pawl._log_hash(o.hash, pawl._log_content(%s, n.sort_key, %s, %s, %L, %s, current_user, %s, NULL, $1, n.created_at))',
-                            key_array, from_state, to_state, event, processor, correlation_id)
-                ELSE '' END;
+                THEN format(', pawl._log_hash(o.hash, pawl._log_content(%1$s, n.sort_key, %2$s, %3$s, %4$L, pawl._commitment(''processor'', %5$s, %7$s, NULL), '
+                            'current_user, pawl._commitment(''correlation_id'', %6$s, %7$s, NULL), NULL, $1, n.created_at))',
+                            key_array, from_state, to_state, event, processor, correlation_id, CASE WHEN salted THEN 'n.salt' ELSE 'NULL' END)
+                ELSE '' END
+        || CASE WHEN salted THEN ', n.salt' ELSE '' END;
 END
 $function$;
 COMMENT ON FUNCTION pawl._log_row(pawl.binding, text, text, text, text, text) IS 'internal: what a log row written by SQL consists of';
@@ -429,7 +463,7 @@ BEGIN
         END IF;
     END IF;
     EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %s r LEFT JOIN LATERAL (%s) o ON true '
-                   'CROSS JOIN LATERAL (SELECT coalesce(o.sort_key, 0) + 1 AS sort_key, greatest($2, o.created_at) AS created_at) n '
+                   'CROSS JOIN LATERAL (SELECT coalesce(o.sort_key, 0) + 1 AS sort_key, greatest($2, o.created_at) AS created_at, uuid_send(gen_random_uuid()) AS salt) n '
                    'WHERE o.to_state IS NULL', bound.history, row_text.columns, row_text.expressions, source, newest)
       USING bound.version, clock_timestamp();
 EXCEPTION WHEN unique_violation THEN
@@ -461,7 +495,7 @@ BEGIN
         EXECUTE format('UPDATE %s o SET most_recent = false WHERE o.most_recent AND o.to_state IS NOT NULL AND %s', bound.history, no_row);
     END IF;
     EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %5$s o '
-                   'CROSS JOIN LATERAL (SELECT o.sort_key + 1 AS sort_key, greatest($2, o.created_at) AS created_at) n '
+                   'CROSS JOIN LATERAL (SELECT o.sort_key + 1 AS sort_key, greatest($2, o.created_at) AS created_at, uuid_send(gen_random_uuid()) AS salt) n '
                    'WHERE o.to_state IS NOT NULL AND %4$s', bound.history, row_text.columns, row_text.expressions, no_row,
                    pawl._log_ends(bound))
       USING bound.version, clock_timestamp();

@@ -189,7 +189,9 @@ BEGIN
         CASE WHEN bound.most_recent = 'stored' THEN 'c.most_recent <> c.is_newest' ELSE 'false' END,
         CASE WHEN bound.hash_chain THEN
              format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
-                    'c.processor, c.actor, c.correlation_id, c.metadata, c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns))
+                    'pawl._commitment(''processor'', c.processor, %2$s), c.actor, pawl._commitment(''correlation_id'', c.correlation_id, %2$s), '
+                    'pawl._metadata_commitment(c.metadata, %2$s), c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns),
+                    CASE WHEN pawl._is_salted(bound.history) THEN 'c.salt, c.salts' ELSE 'NULL, NULL' END)
              ELSE 'false' END,
         anchor.alias, anchor.joined),
         '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];

@@ -29,13 +29,12 @@ DECLARE
     detail constant text := 'What is removed from the record is gone.';
     refusal constant text := 'must be owner of table %s, or a member of pawl_admin';
 BEGIN
-    IF pawl._has_role('pawl_restore') THEN  -- a superuser, too; a restore may fill this table before pawl.binding
-        RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
-    END IF;
     PERFORM pawl._hear(OLD.log, '{pawl_admin}', refusal, detail);
     PERFORM pawl._hear(NEW.log, '{pawl_admin}', refusal, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
+    ELSIF pawl._has_role('pawl_restore') THEN  -- a restore keeps who declared it, and when
+        RETURN NEW;
     END IF;
     NEW.declared_at := clock_timestamp();
     NEW.declared_by := current_user;

@@ -13,13 +13,12 @@ DECLARE
     detail constant text := 'That is for its owner, pawl_operator and pawl_admin.';
     refusal constant text := 'permission denied to pause or resume table %s';
 BEGIN
-    IF pawl._has_role('pawl_restore') THEN  -- a superuser, too; a restore may fill this table before pawl.binding
-        RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
-    END IF;
     PERFORM pawl._hear(OLD.relation, '{pawl_operator,pawl_admin}', refusal, detail);
     PERFORM pawl._hear(NEW.relation, '{pawl_operator,pawl_admin}', refusal, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
+    ELSIF pawl._has_role('pawl_restore') THEN  -- a restore may fill this table before pawl.binding
+        RETURN NEW;
     END IF;
     IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = NEW.relation AND b.state_column = NEW.state_column) THEN
         PERFORM pawl._raise('42704', format('no lifecycle is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));

@@ -1,5 +1,13 @@
 -- How a request begins: who asks, as which role, for what. It is the first statement of the request's transaction.
 
+-- Whose request it is, is known in memory: a setting could be set by any code that runs in the session. These two are the owner's alone.
+CREATE FUNCTION pawl_api._note_token(token uuid) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_api_note_token';
+COMMENT ON FUNCTION pawl_api._note_token(uuid) IS 'internal: this transaction is a request of this token';
+CREATE FUNCTION pawl_api._noted_token() RETURNS uuid
+LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_api_noted_token';
+COMMENT ON FUNCTION pawl_api._noted_token() IS 'internal: the token whose request this transaction is; null: it is none';
+
 -- A token's use is written down to the minute, where that can be written, and never waited for.
 CREATE FUNCTION pawl_api._login(kind text, digest bytea, scope text, OUT token uuid, OUT role name, OUT person text, OUT scopes text[], OUT expires_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -18,6 +26,7 @@ BEGIN
     IF NOT scope = ANY (_login.scopes) THEN
         PERFORM pawl._raise('42501', format('the token lacks the scope "%s"', scope), format('It is %s''s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
     END IF;
+    PERFORM pawl_api._note_token(token);
     IF (used IS NULL OR used < clock_timestamp() - interval '1 minute') AND NOT current_setting('transaction_read_only')::boolean THEN
         UPDATE pawl_api.tokens t SET last_used_at = clock_timestamp()
          WHERE t.token = (SELECT x.token FROM pawl_api.tokens x WHERE x.token = _login.token FOR NO KEY UPDATE SKIP LOCKED);
@@ -35,7 +44,7 @@ DECLARE
 BEGIN
     SELECT * INTO who FROM pawl_api._login(kind, digest, scope);
     PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
-            pg_catalog.set_config('pawl_api.token', who.token::pg_catalog.text, true), pg_catalog.set_config('pawl_api.person', who.person, true),
+            pg_catalog.set_config('pawl_api.person', who.person, true),
             pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(who.scopes, ','), true),
             pg_catalog.set_config('pawl_api.expires_at', coalesce(who.expires_at::pg_catalog.text, ''), true),
             pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''), true),
@@ -49,21 +58,20 @@ $function$;
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
 'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: a W3C traceparent, with its tracestate behind a blank, whose trace id is kept as pawl.correlation_id; or any other text that is. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
 
--- A setting can be set by anybody; it counts in sessions of those who begin requests, and their token's role has no SQL of its own there.
 CREATE FUNCTION pawl_api._token_of_request() RETURNS uuid
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    token uuid := nullif(current_setting('pawl_api.token', true), '')::uuid;
+    token constant uuid := pawl_api._noted_token();
 BEGIN
-    IF token IS NULL OR NOT has_function_privilege(session_user, 'pawl_api.begin_request(text, bytea, text, text)', 'EXECUTE') THEN
+    IF token IS NULL THEN
         PERFORM pawl._raise('42501', 'idempotency keys belong to requests of the HTTP API', format('The session of "%s" has begun none.', session_user));
     END IF;
     RETURN token;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._token_of_request() IS 'internal: the token of the request that this session has begun; 42501: it has begun none';
+COMMENT ON FUNCTION pawl_api._token_of_request() IS 'internal: the token of the request that this transaction is; 42501: it is none';
 
 -- The first answer of a key, if the request is the same. Who comes while it is being carried out waits for it.
 CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers

@@ -67,7 +67,7 @@ BEGIN
         RETURN 'not_retryable';
     ELSIF NOT o.track_row_data THEN
         RETURN 'row_data_not_tracked';
-    ELSIF d.max_retry_attempts > 0 AND o.retry_count >= d.max_retry_attempts THEN
+    ELSIF o.retry_count >= coalesce(nullif(d.max_retry_attempts, 0), 32000) THEN
         RETURN 'max_attempts_reached';
     ELSIF NOT EXISTS (SELECT FROM pawl_bulk.steps s
                        CROSS JOIN LATERAL (SELECT FROM pawl_bulk.records r

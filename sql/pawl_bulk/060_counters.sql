@@ -85,7 +85,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._validations_came() IS 'internal: counts validation records and tells of those that failed';
 CREATE TRIGGER counted AFTER INSERT ON pawl_bulk.validations REFERENCING NEW TABLE AS new_validations
-    FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
+    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
 
 -- What is written once: validation records, histories, signals, events. They go with their operation only.
 CREATE FUNCTION pawl_bulk._immutable() RETURNS trigger

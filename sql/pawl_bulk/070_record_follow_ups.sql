@@ -162,4 +162,4 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._records_began() IS 'internal: the work and the signal keys of new records';
 CREATE TRIGGER began AFTER INSERT ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
-    FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._records_began();
+    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._records_began();

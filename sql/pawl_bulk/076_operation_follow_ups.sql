@@ -50,7 +50,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: the role that wrote the notifications of an operation';
 CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
-    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
+    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
 
 -- Who wants to hear of it. What somebody wrote that is no target is left out: the operation moves all the same.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
@@ -151,7 +151,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_came() IS 'internal: the event of a new operation';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
 
 -- An operation is deleted with all that it has.
 CREATE FUNCTION pawl_bulk._operation_gone() RETURNS trigger

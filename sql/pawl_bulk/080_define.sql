@@ -36,6 +36,35 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_bulk._known_definitions() IS 'internal: the hint for whoever names a definition that is not there';
 
+-- A setting as JSON, null where it is not given: of its type, and in its range. Limits of intervals are in seconds, of texts in bytes.
+CREATE FUNCTION pawl_bulk._check_setting(what text, name text, given jsonb, type text, low numeric, high numeric) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    said constant text := given #>> '{}';
+    value numeric;
+BEGIN
+    IF said IS NULL THEN
+        RETURN;
+    END IF;
+    BEGIN
+        value := CASE type WHEN 'interval' THEN extract(epoch FROM said::interval) WHEN 'text' THEN octet_length(said) WHEN 'boolean' THEN said::boolean::integer ELSE said::numeric END;
+    EXCEPTION WHEN data_exception THEN
+        value := NULL;
+    END;
+    IF value IS NULL OR value NOT BETWEEN low AND high OR type = 'integer' AND value <> trunc(value) OR type IN ('text', 'interval') AND jsonb_typeof(given) <> 'string'
+       OR type = 'interval' AND (said::interval < interval '0' OR NOT isfinite(now() + said::interval)) THEN
+        PERFORM pawl._raise('22023', format('"%s" of %s is out of range', name, what), format('It is %s.', left(given::text, 100)),
+            CASE type WHEN 'boolean' THEN 'true or false' WHEN 'text' THEN format('a text of %s to %s bytes', low, high)
+                      WHEN 'interval' THEN format('an interval from %s to %s', make_interval(secs => low::double precision), justify_interval(make_interval(secs => high::double precision)))
+                      ELSE format('%s from %s to %s', CASE type WHEN 'integer' THEN 'an integer' ELSE 'a number' END, low, high) END);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._check_setting(text, text, jsonb, text, numeric, numeric) IS 'internal: rejects a setting of a definition that is out of range; 22023';
+
 CREATE FUNCTION pawl_bulk._define_step(definition text, version integer, step_index integer, step jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -64,6 +93,13 @@ BEGIN
             'It stands for nothing, so every row would wait for the same key.', 'use {row}, {step} or {data.<field>}');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(step -> 'backoff', '{}'), '{base,cap,jitter}', what || ', backoff');
+    -- tries are a smallint; names and queues are in indexes
+    PERFORM pawl_bulk._check_setting(format('step "%s"', left(step ->> 'name', 100)), x.name, x.given, x.type, x.low, x.high)
+       FROM (VALUES ('name', step -> 'name', 'text', 1, 200), ('handler', step -> 'handler', 'text', 1, 200), ('check', step -> 'check', 'text', 1, 200),
+                    ('signal_key', step -> 'signal_key', 'text', 1, 2000), ('max_retries', step -> 'max_retries', 'integer', 0, 32000), ('backoff.base', step #> '{backoff,base}', 'interval', 0, 31536000),
+                    ('backoff.cap', step #> '{backoff,cap}', 'interval', 0, 31536000), ('backoff.jitter', step #> '{backoff,jitter}', 'number', 0, 10), ('poll_jitter', step -> 'poll_jitter', 'number', 0, 10),
+                    ('poll_interval', step -> 'poll_interval', 'interval', 0.001, 31536000), ('timeout', step -> 'timeout', 'interval', 0.001, 3153600000),
+                    ('run_timeout', step -> 'run_timeout', 'interval', 0.001, 3153600000), ('allow_operation_retry', step -> 'allow_operation_retry', 'boolean', 0, 1)) x(name, given, type, low, high);
     INSERT INTO pawl_bulk.steps (name, version, step_index, step_name, kind, queue, handler, check_queue, check_handler, max_retries, backoff_base, backoff_cap,
                                  backoff_jitter, poll_interval, poll_jitter, timeout, run_timeout, allow_operation_retry, signal_key)
     VALUES (definition, version, step_index, step ->> 'name', kind,
@@ -120,6 +156,9 @@ BEGIN
         PERFORM pawl._raise('22023', 'a definition needs a name of 1 to 100 characters');
     END IF;
     steps := pawl_bulk._steps_of(configuration);
+    PERFORM pawl_bulk._check_setting(format('definition "%s"', name), x.name, configuration -> x.name, x.type, x.low, x.high)
+       FROM (VALUES ('max_retry_attempts', 'integer', 0, 32000), ('max_takeovers', 'integer', 0, 1000000), ('max_input_bytes', 'integer', 0, 1000000000000000),
+                    ('is_retryable', 'boolean', 0, 1), ('track_row_data', 'boolean', 0, 1), ('row_id', 'text', 0, 1000)) x(name, type, low, high);
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.define ' || name, 0));
     SELECT d.* INTO newest FROM pawl_bulk.definitions d WHERE d.name = configuration ->> 'name' ORDER BY d.version DESC LIMIT 1;
     IF newest.configuration = configuration AND newest.dropped_at IS NULL THEN

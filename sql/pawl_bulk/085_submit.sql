@@ -260,4 +260,4 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
 -- The condition keeps the rows of a COPY out of the queue of triggers.
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
-    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();
+    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

@@ -33,7 +33,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_made() IS 'internal: a new operation fits its definition; P0002, 22023, 55000';
-CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
+CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
 
 CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -142,7 +142,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that is of no record; PW003';
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
-    FOR EACH STATEMENT WHEN (NOT pawl_bulk._restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
+    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
 
 -- Runs are put on record by the session that makes them, and changed there, or when they are lost.
 CREATE FUNCTION pawl_bulk._run_by_hand() RETURNS trigger

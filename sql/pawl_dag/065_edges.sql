@@ -11,7 +11,7 @@ DECLARE
     fired constant boolean := pawl._fired_by('AFTER INSERT OR DELETE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.edges');
     suspect record;
-    restoring boolean := coalesce(current_setting('pawl.restoring', true), '') IN ('on', 'true', '1');
+    restoring constant boolean := pawl._restoring();
 BEGIN
     -- plans that are made while the tables are empty are kept, and are none for anything else
     IF NOT EXISTS (SELECT FROM changed_edges) THEN

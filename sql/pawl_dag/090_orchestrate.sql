@@ -1,6 +1,41 @@
 -- The orchestrator: what moves tasks on. Each call is one transaction over many tasks, each of its steps one statement; any number of
 -- sessions may call it at once. Tasks are locked first, then their steps.
 
+-- Tasks that a duty could not move on. What is wrong with one of them never stops the others: it waits, longer each time, and is reported.
+CREATE TABLE pawl_dag.troubles (
+    task_uuid uuid PRIMARY KEY REFERENCES pawl_dag.tasks ON DELETE CASCADE,
+    failures integer NOT NULL DEFAULT 1 CHECK (failures OPERATOR(pg_catalog.>) 0),
+    again_at timestamptz NOT NULL,
+    sqlstate text COLLATE "C" NOT NULL,
+    message text NOT NULL,
+    since timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE pawl_dag.troubles IS 'tasks that pawl_dag.orchestrate could not move on: the error, how often in a row, and when it tries again. The row goes when the task goes on';
+COMMENT ON COLUMN pawl_dag.troubles.again_at IS 'not before this time: 1 s, 2 s, 4 s ... at most a minute after the error';
+SELECT pg_catalog.pg_extension_config_dump('pawl_dag.troubles', '');
+
+CREATE FUNCTION pawl_dag._trouble(task uuid, sqlstate text, message text) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    INSERT INTO pawl_dag.troubles AS t (task_uuid, again_at, sqlstate, message)
+    SELECT x.task_uuid, clock_timestamp() + interval '1 s', _trouble.sqlstate, left(_trouble.message, 2000) FROM pawl_dag.tasks x WHERE x.task_uuid = _trouble.task
+    ON CONFLICT ON CONSTRAINT troubles_pkey DO UPDATE SET failures = least(t.failures + 1, 1000), sqlstate = excluded.sqlstate, message = excluded.message,
+           again_at = clock_timestamp() + least(interval '1 s' * power(2, least(t.failures, 6)), interval '1 min')
+$function$;
+COMMENT ON FUNCTION pawl_dag._trouble(uuid, text, text) IS 'internal: a task could not be moved on; it waits';
+
+CREATE FUNCTION pawl_dag._out_of_trouble() RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    DELETE FROM pawl_dag.troubles r USING pawl_dag.tasks t
+     WHERE t.task_uuid = r.task_uuid AND r.again_at <= clock_timestamp() AND NOT t.evaluate
+       AND NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = r.task_uuid
+                          AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration'))
+$function$;
+COMMENT ON FUNCTION pawl_dag._out_of_trouble() IS 'internal: forgets the troubles of tasks that were moved on';
+
 -- Tasks with something to do, locked; those of other processors and those that somebody works on are left out.
 CREATE FUNCTION pawl_dag._pick_tasks(batch integer) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -12,10 +47,12 @@ AS $function$
 DECLARE
     reported uuid[];
     picked uuid[];
+    waiting constant uuid[] := ARRAY(SELECT r.task_uuid FROM pawl_dag.troubles r WHERE r.again_at > clock_timestamp());
 BEGIN
     SELECT coalesce(array_agg(DISTINCT c.task_uuid), '{}') INTO reported
       FROM (SELECT s.task_uuid FROM pawl_dag.steps s
-             WHERE s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration' ORDER BY s.task_uuid LIMIT batch * 8) c;
+             WHERE (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration') AND s.task_uuid <> ALL (waiting)
+             ORDER BY s.task_uuid LIMIT batch * 8) c;
     SELECT coalesce(array_agg(l.task_uuid), '{}') INTO picked
       FROM (SELECT t.task_uuid FROM pawl_dag.tasks t
              WHERE t.task_uuid = ANY (reported) AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
@@ -23,7 +60,7 @@ BEGIN
     IF cardinality(picked) < batch THEN
         SELECT picked || coalesce(array_agg(l.task_uuid) FILTER (WHERE l.task_uuid <> ALL (picked)), '{}') INTO picked
           FROM (SELECT t.task_uuid FROM pawl_dag.tasks t
-                 WHERE t.evaluate AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
+                 WHERE t.evaluate AND t.task_uuid <> ALL (waiting) AND (t.processor_uuid IS NULL OR t.processor_uuid = pawl_dag.engine())
                  ORDER BY t.rank DESC, t.task_uuid LIMIT batch - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED) l;
     END IF;
     RETURN picked;
@@ -294,6 +331,41 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_dag_take_turn';
 COMMENT ON FUNCTION pawl_dag._take_turn(integer) IS 'internal: pawl_dag._turn, with the follow-ups of its own statements left to it';
 
+-- Turns of one task each, after a turn of many has failed: what is wrong is one's own.
+CREATE FUNCTION pawl_dag._take_turns_apart(batch integer, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    candidate uuid[];
+    turn record;
+BEGIN
+    tasks := 0;
+    settled := 0;
+    enqueued := 0;
+    finished := 0;
+    WHILE tasks < batch LOOP
+        -- locked from here on; a turn of one picks the same one
+        candidate := pawl_dag._pick_tasks(1);
+        EXIT WHEN candidate = '{}';
+        BEGIN
+            SELECT t.* INTO turn FROM pawl_dag._take_turn(1) t;
+            settled := settled + turn.settled;
+            enqueued := enqueued + turn.enqueued;
+            finished := finished + turn.finished;
+        EXCEPTION WHEN OTHERS THEN
+            IF pawl.is_transient(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('task %s was set aside: %s', candidate[1], SQLERRM), HINT = 'select * from pawl_dag.troubles';
+            PERFORM pawl_dag._trouble(candidate[1], SQLSTATE, SQLERRM);
+        END;
+        tasks := tasks + 1;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._take_turns_apart(integer) IS 'internal: one turn a task; one that fails is set aside';
+
 CREATE FUNCTION pawl_dag.orchestrate(batch integer DEFAULT 100, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -308,7 +380,17 @@ BEGIN
         PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
     END IF;
     PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
-    SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turn(batch) t;
+    BEGIN
+        SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turn(batch) t;
+    EXCEPTION WHEN OTHERS THEN
+        IF pawl.is_transient(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turns_apart(batch) t;
+    END;
+    IF EXISTS (SELECT FROM pawl_dag.troubles r WHERE r.again_at <= clock_timestamp()) THEN
+        PERFORM pawl_dag._out_of_trouble();
+    END IF;
     PERFORM set_config('pawl.processor', coalesce(caller, ''), true), set_config('pawl.event', coalesce(called_event, ''), true);
 END
 $function$;

@@ -15,4 +15,3 @@ GRANT UPDATE (priority, attempts, optional, retryable, max_attempts, backoff, ti
 GRANT INSERT ON pawl_dag.task_transitions, pawl_dag.step_transitions, pawl_dag.task_transitions_log, pawl_dag.step_transitions_log TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, UPDATE (resolution_status, resolution_timestamp, resolution_notes, resolved_by, metadata) ON pawl_dag.dlq TO pawl_admin, pawl_operator;
 GRANT INSERT, DELETE ON pawl_dag.namespaces, pawl_dag.templates, pawl_dag.template_steps, pawl_dag.template_edges TO pawl_admin;
-

@@ -163,6 +163,19 @@ COMMENT ON TABLE pawl_saga.signals IS 'what flows were told from outside; each s
 COMMENT ON COLUMN pawl_saga.signals.taken_by IS 'the node of the task that took it; null though it is taken: its flow began anew';
 CREATE INDEX signals_open ON pawl_saga.signals (flow_uuid, name, signal_uuid) WHERE taken_at IS NULL;
 
+-- What a duty cannot do in a flow raises in it alone: the flow is left for a while, and the others go on.
+CREATE TABLE pawl_saga.set_aside (
+    flow_uuid uuid PRIMARY KEY REFERENCES pawl_saga.flows ON DELETE CASCADE,
+    duty text COLLATE "C" NOT NULL,
+    attempts integer NOT NULL DEFAULT 1,
+    due_at timestamptz NOT NULL,
+    sqlstate text COLLATE "C" NOT NULL,
+    message text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE pawl_saga.set_aside IS 'flows in which a duty raised: the duties try again at due_at, later each time; no row: nothing raises';
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.set_aside', '');
+
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.flows', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.signals', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.runs', '');

@@ -12,24 +12,53 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._check_batch(integer) IS 'internal: the argument of duties, checked; 22023';
 
--- What a lost worker left, and what was decided to be reverted since: nobody knows what came of it, so it has failed.
-CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
+-- A duty raised in a flow: it is left alone for a second, then longer each time.
+CREATE FUNCTION pawl_saga._set_aside(flow uuid, duty text, code text, said text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    INSERT INTO pawl_saga.set_aside AS s (flow_uuid, duty, due_at, sqlstate, message) VALUES (flow, duty, clock_timestamp() + interval '1 s', code, said)
+    ON CONFLICT (flow_uuid) DO UPDATE
+       SET duty = excluded.duty, attempts = s.attempts + 1, sqlstate = excluded.sqlstate, message = excluded.message,
+           due_at = clock_timestamp() + least(interval '10 min', interval '1 s' * 2 ^ least(s.attempts, 10));
+    RAISE WARNING 'flow % is set aside: %', flow, said USING ERRCODE = code, DETAIL = format('Raised by the duty %s.', duty);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._set_aside(uuid, text, text, text) IS 'internal: records that a duty raised in a flow';
+
+-- What a lost worker left, and what was decided to be reverted since: its outcome is unknown, so it has failed. SECURITY DEFINER: it may set flows aside.
+CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET pawl.event = 'settle'
 SET pawl.token = ''
 AS $function$
 DECLARE
-    locked uuid[];
+    locked uuid;
+    said text;
+    code text;
 BEGIN
-    SELECT array_agg(f.flow_uuid) INTO locked
-      FROM (SELECT x.flow_uuid FROM pawl_saga.flows x
-             WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
-                                    WHERE t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
-             ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED) f;
-    UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
-     WHERE t.flow_uuid = ANY (locked) AND t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
+    FOR locked IN
+        SELECT x.flow_uuid FROM pawl_saga.flows x
+         WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
+                                WHERE t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
+           AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = x.flow_uuid AND s.due_at > clock_timestamp())
+         ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        BEGIN
+            UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
+             WHERE t.flow_uuid = locked AND t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
+            DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = locked;
+        EXCEPTION WHEN OTHERS THEN
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+                RAISE;
+            END IF;
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+            PERFORM pawl_saga._set_aside(locked, 'claim', code, said);
+        END;
+    END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._settle_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
@@ -200,7 +229,7 @@ BEGIN
     BEGIN
         RETURN QUERY SELECT r.* FROM pawl_saga._report_all(good, worker) r;
     EXCEPTION WHEN OTHERS THEN
-        IF SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
+        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
             RAISE;
         END IF;
         -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
@@ -208,7 +237,7 @@ BEGIN
             BEGIN
                 RETURN QUERY SELECT r.* FROM pawl_saga._report_all(one.results, worker) r;
             EXCEPTION WHEN OTHERS THEN
-                IF SQLSTATE LIKE '57%' OR SQLSTATE LIKE '53%' THEN
+                IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                     RAISE;
                 END IF;
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;

@@ -108,6 +108,8 @@ AS $function$
        AND NOT EXISTS (SELECT FROM facts x WHERE x.flow_uuid = f.flow_uuid
                           AND (x.state IN ('RUNNING', 'REVERTING') OR x.kind = 'task' AND x.due_at IS NULL AND x.state IN ('PENDING', 'SUCCESS', 'FAILURE')
                                OR x.kind = 'retry' AND x.due_at IS NOT NULL OR x.wait_until IS NOT NULL AND x.state = 'PENDING' AND x.intention = 'EXECUTE' AND x.blockers = 0))
+    UNION ALL
+    SELECT s.flow_uuid, NULL, format('is set aside until %s: %s raised %s: %s', s.due_at, s.duty, s.sqlstate, s.message) FROM looked_at f JOIN pawl_saga.set_aside s ON s.flow_uuid = f.flow_uuid
 $function$;
 COMMENT ON FUNCTION pawl_saga.verify(uuid) IS
 'what is wrong with a flow, or with all: counters that do not agree with the states, ends that the states do not allow. No rows: nothing. Its cost grows with the square of a flow';

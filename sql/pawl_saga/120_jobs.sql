@@ -276,11 +276,15 @@ BEGIN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
         EXCEPTION WHEN OTHERS THEN
-            IF pawl.is_transient(SQLSTATE) THEN
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
+            ELSIF SQLSTATE LIKE '40%' THEN
+                -- it may pass; the job is given back, max_attempts times, and the others go on
+                PERFORM pawl_saga.abandon_job(job.job_uuid, pawl_saga.conductor());
+            ELSE
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+                PERFORM pawl_saga.trash_job(job.job_uuid, pawl_saga.conductor(), said);
             END IF;
-            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
-            PERFORM pawl_saga.trash_job(job.job_uuid, pawl_saga.conductor(), said);
         END;
         done := done + 1;
     END LOOP;

@@ -4,6 +4,7 @@ GRANT USAGE ON SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_
 GRANT SELECT ON ALL TABLES IN SCHEMA pawl_saga TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT INSERT, UPDATE ON pawl_saga.flows, pawl_saga.runs, pawl_saga.tasks, pawl_saga.retries, pawl_saga.junctions, pawl_saga.attempts, pawl_saga.jobs, pawl_saga.signals
     TO pawl_admin, pawl_operator;
+GRANT INSERT, UPDATE, DELETE ON pawl_saga.set_aside TO pawl_admin, pawl_operator;
 -- a worker moves flows, tasks and jobs, and says what came of them; what they consist of, and what follows from their moves, is not its to write
 GRANT INSERT (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id, traceparent, tracestate), UPDATE (state) ON pawl_saga.flows TO pawl_worker;
 GRANT UPDATE (state, worker, lease_until, result, failure, revert_result, revert_failure, progress, progress_details) ON pawl_saga.tasks TO pawl_worker;
@@ -12,4 +13,3 @@ GRANT INSERT (job_uuid, board, name, priority, flow, inputs, details, max_attemp
     ON pawl_saga.jobs TO pawl_worker;
 GRANT INSERT ON pawl_saga.flow_transitions, pawl_saga.task_transitions, pawl_saga.retry_transitions, pawl_saga.job_transitions TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT, DELETE ON pawl_saga.definitions, pawl_saga.nodes, pawl_saga.edges, pawl_saga.votes, pawl_saga.parameters TO pawl_admin;
-

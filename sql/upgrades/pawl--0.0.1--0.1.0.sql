@@ -99,6 +99,22 @@ CREATE TABLE pawl.log_upkeep (
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.log_upkeep', '');
 
+CREATE TABLE pawl.redaction (
+    redaction uuid NOT NULL DEFAULT pawl.uuid_v7() PRIMARY KEY,
+    relation regclass NOT NULL,
+    state_column name NOT NULL,
+    key text[] NOT NULL,
+    fields text[] NOT NULL,
+    reason text NOT NULL,
+    entries bigint NOT NULL,
+    results bigint NOT NULL,
+    events bigint NOT NULL,
+    redacted_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    -- a name, not a regrole: a dump must load where that role does not exist
+    redacted_by text NOT NULL
+);
+SELECT pg_catalog.pg_extension_config_dump('pawl.redaction', '');
+
 -- what extensions define and attach comes back with them, not with a dump
 CREATE FUNCTION pawl._creating_extension() RETURNS name
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_creating_extension';

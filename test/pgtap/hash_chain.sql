@@ -26,9 +26,14 @@ insert into t values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'a');
 insert into t_transitions (code, at, n, event, metadata) values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'touch', '"by the door"');
 
 create function json_text(v text) returns text language sql immutable as $$ select coalesce(to_json(v)::text, 'null') $$;
+create function committed(field text, value text, salt bytea) returns text language sql immutable as $$
+    select case when value is not null then encode(sha256(sha256(salt || convert_to(field, 'UTF8')) || convert_to(value, 'UTF8')), 'hex') end $$;
+create function committed(metadata jsonb, salt bytea) returns jsonb language sql immutable as $$
+    select case when metadata is null then null when jsonb_typeof(metadata) <> 'object' then to_jsonb(committed('metadata', metadata::text, salt))
+                else (select coalesce(jsonb_object_agg(m.key, committed('metadata.' || m.key, m.value::text, salt)), '{}') from jsonb_each(metadata) m) end $$;
 create function content(l t_transitions) returns text language sql set timezone = 'UTC' set datestyle = 'ISO, YMD' set extra_float_digits = 1 as $$
     select format('[%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s]', json_text(l.code), json_text(l.at::text), json_text(l.n::text), l.sort_key, json_text(l.from_state),
-        json_text(l.to_state), json_text(l.event), json_text(l.processor), json_text(l.actor), json_text(l.correlation_id), json_text(l.metadata::text),
+        json_text(l.to_state), json_text(l.event), json_text(committed('processor', l.processor, l.salt)), json_text(l.actor), json_text(committed('correlation_id', l.correlation_id, l.salt)), json_text(committed(l.metadata, l.salt)::text),
         l.machine_version, (extract(epoch from l.created_at) * 1000000)::bigint) $$;
 create view again as
     with recursive chain as (

@@ -40,6 +40,15 @@ TEST(Records, Csv) {
     EXPECT_EQ(split("a", {}), Lines{"1:a"});
 }
 
+TEST(Records, LinesThatEndWithCarriageReturnsAloneAreToldNotLost) {
+    const std::string told = "broken: line 1 has a carriage return in it: lines end with LF or CR LF";
+    EXPECT_EQ(split("a,b\r1,2\r3,4\r", {}), Lines{told});
+    EXPECT_EQ(split("a,b\r1,2\r3,4\r", {}, {4, 1}), Lines{told});
+    EXPECT_EQ(split("{\"a\": 1}\r{\"a\": 2}", {.format = RecordFormat::ndjson}), Lines{told});
+    EXPECT_EQ(split("a\n1\r2\n", {}), (Lines{"1:a", "broken: line 2 has a carriage return in it: lines end with LF or CR LF"}));
+    EXPECT_EQ(split("a\r\n\"x\ry\"\r\n\r\nb", {}, {2, 3}), (Lines{"1:a", "2:\"x\ry\"", "4:b"}));
+}
+
 TEST(Records, AnOpenQuoteCostsOneLine) {
     EXPECT_EQ(split("a\n\"b,c\nd\n\"e\nf\n", {}), (Lines{"1:a", "2:\"b,c\nd\n\"e", "5:f"}));
     EXPECT_EQ(split("a\n\"b,c\nd\ne\n", {}), (Lines{"1:a", "2:\"b,c!a quote is not closed", "3:d", "4:e"}));

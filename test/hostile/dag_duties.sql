@@ -1,0 +1,42 @@
+-- What one task does wrong never stops the others: it is set aside, reported, and tried again.
+\set QUIET 1
+set client_min_messages = error;
+select no_plan();
+\ir ../pgtap/shared/dag.psql
+create role duty_worker login in role pawl_worker;
+create function poison() returns trigger language plpgsql as $$ begin raise exception 'poisoned' using errcode = 'ZZ001'; end $$;
+create table poisoned (task uuid);
+grant select on poisoned to public;
+create function is_poisoned(t uuid) returns boolean language sql as $$ select exists (select from public.poisoned where task = t) $$;
+create trigger poison before update on pawl_dag.tasks for each row when (is_poisoned(new.task_uuid)) execute function poison();
+select pawl_dag.start_task('diamond') from generate_series(1, 5) \g /dev/null
+insert into poisoned select task_uuid from pawl_dag.tasks order by task_uuid limit 2;
+set role duty_worker;
+select is(tasks, 5, 'all are looked at') from pawl_dag.orchestrate();
+select work();
+reset role;
+select is((select string_agg(state, ' ' order by state) from pawl_dag.tasks), 'complete complete complete pending pending', 'those that are well are done');
+select is_rows('select task_uuid, sqlstate, message, failures from pawl_dag.troubles', $$select task, 'ZZ001', 'poisoned', 1 from poisoned$$, 'the others are reported');
+select is(tasks, 0, 'and left alone for a while') from pawl_dag.orchestrate();
+update pawl_dag.troubles set again_at = clock_timestamp();
+select is(tasks, 2, 'then tried again') from pawl_dag.orchestrate();
+select is_rows('select failures, again_at > clock_timestamp() + interval ''1 s'' from pawl_dag.troubles', 'values (2, true), (2, true)', 'more and more seldom');
+-- a result that cannot be read
+truncate poisoned;
+update pawl_dag.troubles set again_at = clock_timestamp();
+select work();
+select is((select count(*) from pawl_dag.tasks where state = 'complete'), 5::bigint, 'what was mended goes on');
+update pawl_dag.troubles set again_at = clock_timestamp();
+select from pawl_dag.orchestrate();
+select is_empty('select * from pawl_dag.troubles', 'and is no trouble any more');
+-- what asks for a repetition is nobody's fault
+create function busy() returns trigger language plpgsql as $$ begin raise exception 'later' using errcode = '40001'; end $$;
+create trigger busy before update on pawl_dag.tasks for each row execute function busy();
+select pawl_dag.start_task('diamond') as task \gset
+select throws_ok('select pawl_dag.orchestrate()', '40001', 'later', 'a conflict is told to the caller');
+drop trigger busy on pawl_dag.tasks;
+select work();
+select is_empty('select wrong()', 'everything is as it must be');
+drop trigger poison on pawl_dag.tasks;
+drop role duty_worker;
+select * from finish();

@@ -1,0 +1,67 @@
+# A setting that is set before the library is loaded is a placeholder that any role can write. It decides about nothing: not in a fresh
+# session, not by the options of a connection, not by ALTER ROLE. Whoever may set pawl.restoring can restore.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../tap";
+use PawlTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_cluster('main');
+$node->safe_psql('postgres', <<'SQL');
+create extension pawl_dag;
+create extension pawl_bulk;
+create role worker login in role pawl_worker;
+create role restorer login in role pawl_operator;
+grant set on parameter pawl.restoring to restorer;
+select pawl_bulk.define('{"name": "t", "steps": [{"name": "a", "handler": "hands"}]}');
+select pawl_dag.define_template('{"name": "two", "identity_strategy": "always_unique", "steps": [{"name": "a", "handler": "h"}, {"name": "b", "handler": "h"}]}');
+create view deciding as
+select t.tgrelid::regclass as relation, t.tgname as name from pg_trigger t join pg_class c on c.oid = t.tgrelid
+ where c.relnamespace::regnamespace::text ^@ 'pawl' and pg_get_triggerdef(t.oid) ~* 'current_setting|is_superuser|session_user'
+union all
+select null, p.oid::regprocedure::text from pg_proc p
+ where p.pronamespace::regnamespace::text ^@ 'pawl' and case when p.prosqlbody is null then p.prosrc else pg_get_functiondef(p.oid) end ~* 'current_setting\(''(pawl\.restoring|is_superuser|pawl_api\.token)';
+SQL
+is($node->safe_psql('postgres', 'select * from deciding'), '', 'no trigger condition reads a setting, and no function one that decides about rights');
+
+# What psql prints and says, in a session of its own.
+sub session
+{
+	my ($role, $sql, %environment) = @_;
+	local %ENV = (%ENV, %environment);
+	my ($status, $out, $error) = $node->psql('postgres', $sql, extra_params => [ '-U', $role ]);
+	return "$out\n$error";
+}
+
+like(session('worker', 'set pawl.restoring = on; select pawl._restoring()'), qr/^f\n.*permission denied to set parameter "pawl.restoring"/s, 'a placeholder is discarded when the library comes');
+like(session('worker', 'select pawl._restoring()', PGOPTIONS => '-c pawl.restoring=on'), qr/^f\n/, 'so is an option of the connection');
+like(session('worker', 'select pawl._restoring(); set pawl.restoring = on'), qr/permission denied to set parameter/, 'later it cannot be set at all');
+like(session('worker', 'alter role worker set pawl.restoring = on'), qr/permission denied/, 'nor for sessions to come');
+like(session('worker', q{create function pg_temp.f() returns boolean language sql set pawl.restoring = 'on' as 'select pawl._restoring()'; select pg_temp.f()}), qr/permission denied/, 'nor by a function');
+like(session('restorer', 'set pawl.restoring = on; select pawl._restoring()'), qr/^t\n$/, 'a role with SET on the parameter restores');
+like(session('restorer', 'select pawl._restoring()', PGOPTIONS => '-c pawl.restoring=on'), qr/^t\n$/, 'by an option, too');
+is($node->safe_psql('postgres', 'set pawl.restoring = on; select pawl._restoring()'), 't', 'so does a superuser');
+
+# Every trigger whose condition or body asks: it does what it does without the placeholder.
+session('worker', <<'SQL');
+set pawl.restoring = on;
+insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name, notifications, notified_by)
+values ('t', 1, 'me', 0, false, 'forged', '[{"channel": "sql", "target": "public.f", "triggers": ["completion"]}]', 'postgres');
+SQL
+is(one($node, q(select notified_by from pawl_bulk.operations where file_name = 'forged')) // '', 'worker', 'a forged notified_by is replaced by the role that wrote it');
+session('worker', q{insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'plain')});
+session('worker', q{set pawl.restoring = on; insert into pawl_bulk.operations (definition, version, created_by, last_step, track_row_data, file_name) values ('t', 1, 'me', 0, false, 'hidden')});
+is(one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'hidden')),
+	one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'plain')), 'an operation that comes is noted');
+isnt(one($node, q(select count(*) from pawl_bulk.events e join pawl_bulk.operations o using (operation) where o.file_name = 'plain')), 0, 'as others are');
+my $task = one($node, q(select pawl_dag.start_task('two')));
+session('worker', "set pawl.restoring = on; insert into pawl_dag.steps (task_uuid, step_uuid, name, handler) values ('$task', gen_random_uuid(), 'c', 'h')");
+is(one($node, "select steps_total = (select count(*) from pawl_dag.steps s where s.task_uuid = t.task_uuid) from pawl_dag.tasks t where task_uuid = '$task'"), 't', 'steps that come are counted');
+$node->safe_psql('postgres', q(select pawl_dag.orchestrate() from generate_series(1, 3)));
+my ($a, $b) = split /\n/, one($node, "select step_uuid from pawl_dag.steps where task_uuid = '$task' order by name limit 2");
+like(session('worker', "set pawl.restoring = on; insert into pawl_dag.edges (task_uuid, parent_uuid, child_uuid) select '$task', a.step_uuid, b.step_uuid from pawl_dag.steps a, pawl_dag.steps b where a.task_uuid = '$task' and b.task_uuid = '$task' and a.name = 'a' and b.name = 'b'"),
+	qr/is too far to wait for another/, 'an edge to a step that is under way is rejected');
+done_testing();

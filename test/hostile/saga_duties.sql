@@ -1,0 +1,81 @@
+-- What one flow does wrong stops no other: a decider, a controller or a value that always raises, also with an error that is otherwise
+-- passed on to be tried again. The flow is set aside, tried again later, and reported.
+\set QUIET 1
+set client_min_messages = error;
+select no_plan();
+create extension pawl_saga;
+create function poison(x jsonb) returns boolean language plpgsql as $$ begin
+    if current_setting('test.cured', true) = 'on' then return true; end if;
+    raise exception 'always' using errcode = '40001'; end $$;
+create function poison_all(x jsonb) returns text language plpgsql as $$ begin raise exception 'always' using errcode = '40P01'; end $$;
+create function state(n text) returns text language sql as $$ select string_agg(distinct state, ',') from pawl_saga.flows where name = n $$;
+create function voted(first jsonb, name text, function text) returns uuid language sql as $$
+    select pawl_saga.define(jsonb_build_object('flow', 'graph', 'name', name, 'children', jsonb_build_array(first, '{"task": "b", "queue": "off"}'::jsonb),
+                                               'links', jsonb_build_array(jsonb_build_object('from', 'a', 'to', 'b', 'decider', jsonb_build_object('function', function))))) $$;
+
+-- waits
+select voted('{"task": "a", "wait_seconds": 0.001}', 'bad wait', 'public.poison'), pawl_saga.define('{"task": "a", "wait_seconds": 0.001}') \g /dev/null
+begin;
+select pawl_saga.create_flow(definition_uuid) as bad from pawl_saga.definitions where name = 'bad wait' \gset
+select pawl_saga.create_flow(definition_uuid) as good from pawl_saga.definitions where name = 'a' \gset
+select pawl_saga.run(:'bad'), pawl_saga.run(:'good') \g /dev/null
+commit;
+select pg_sleep(0.01) \g /dev/null
+select lives_ok('select pawl_saga.end_waits()', 'a decider that always raises 40001 does not end the duty');
+select is(state('a'), 'SUCCESS', 'the other wait has ended');
+select is((select attempts || ' ' || sqlstate || ' ' || message from pawl_saga.set_aside where flow_uuid = :'bad'), '1 40001 always', 'the flow is set aside');
+select ok((select problem from pawl_saga.verify(:'bad')) like 'is set aside until % end_waits raised 40001: always', 'and reported');
+select is((select next_at <= (select due_at from pawl_saga.set_aside) from pawl_saga.end_waits()), true, 'the duty comes back for it');
+select is((select attempts from pawl_saga.set_aside), 1, 'not before its time');
+update pawl_saga.set_aside set due_at = clock_timestamp();
+select pawl_saga.end_waits() \g /dev/null
+select is((select attempts || ' ' || (due_at > clock_timestamp() + interval '1.5 s') from pawl_saga.set_aside), '2 true', 'later each time');
+update pawl_saga.set_aside set due_at = clock_timestamp();
+set test.cured = on;
+select pawl_saga.end_waits() \g /dev/null
+set test.cured = off;
+select is((select count(*) from pawl_saga.set_aside), 0::bigint, 'cured, it goes on');
+select is((select string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'bad'), 'a SUCCESS, b PENDING', 'from where it was');
+delete from pawl_saga.flows;
+
+-- time-outs
+select pawl_saga.define('{"flow": "linear", "name": "bad timeout", "retry": {"retry": "Function", "name": "r", "function": "public.poison_all"}, "children": [{"task": "a", "timeout_seconds": 0.001, "queue": "t"}]}') \g /dev/null
+select pawl_saga.define('{"flow": "linear", "name": "good timeout", "children": [{"task": "a", "timeout_seconds": 0.001, "queue": "t"}]}') \g /dev/null
+select pawl_saga.start('bad timeout'), pawl_saga.start('good timeout') \g /dev/null
+select count(*) from pawl_saga.claim('w', 't', 10) \g /dev/null
+select pg_sleep(0.01) \g /dev/null
+select is((select done from pawl_saga.time_out_tasks()), 1::bigint, 'the other task has timed out');
+select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'time_out_tasks 40P01', 'the one whose controller raises is set aside');
+delete from pawl_saga.flows;
+
+-- results of many flows in one report
+select voted('{"task": "a", "queue": "q"}', 'bad report', 'public.poison'), pawl_saga.define('{"task": "good report", "queue": "q"}') \g /dev/null
+select pawl_saga.start('bad report'), pawl_saga.start('good report') \g /dev/null
+select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)) as results from pawl_saga.claim('w', 'q', 10) c \gset
+select results_eq(format('select ok, left(problem, 12), state from pawl_saga.report(%L, ''w'') order by ok', :'results'),
+    $$values (false, '40001 always', 'RUNNING'), (true, null, 'SUCCESS')$$, 'each flow of a report is settled alone');
+select is(state('good report'), 'SUCCESS', 'the other has ended');
+delete from pawl_saga.flows;
+
+-- orphans: a worker is lost with a task that is to be reverted, and its failure is put to a controller that raises
+select pawl_saga.define('{"flow": "unordered", "name": "orphan", "children": [{"task": "z", "queue": "o"}, {"flow": "linear", "name": "in", "retry": {"retry": "Function", "name": "r", "function": "public.poison_all"},
+    "children": [{"task": "a", "queue": "o"}]}]}') \g /dev/null
+select pawl_saga.define('{"task": "other", "queue": "o"}') \g /dev/null
+select pawl_saga.start('orphan') as o \gset
+select count(*) from pawl_saga.claim('w', 'o', 10) \g /dev/null
+select flow_uuid, node, fence from pawl_saga.tasks where flow_uuid = :'o' and name = 'z' \gset
+select is((select state from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence, 'failure', '{"message": "no"}'::jsonb)), 'w')), 'FAILURE', 'all is to be reverted');
+set session_replication_role = replica;
+update pawl_saga.tasks set lease_until = null, worker = null where flow_uuid = :'o' and name = 'a';
+set session_replication_role = origin;
+select pawl_saga.start('other') \g /dev/null
+select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim settles what it can, and hands out the rest');
+select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'claim 40P01', 'the flow is set aside');
+delete from pawl_saga.flows;
+
+-- jobs
+select pawl_saga.define('{"flow": "graph", "name": "bad job", "children": [{"task": "a", "wait_seconds": 0}, {"task": "b"}], "links": [{"from": "a", "to": "b", "decider": {"function": "public.poison"}}]}') \g /dev/null
+select pawl_saga.post('bad', 'bad job', priority => 'HIGH'), pawl_saga.post('good', 'other'), pawl_saga.post('none', 'no such flow') \g /dev/null
+select lives_ok('select pawl_saga.conduct()', 'a flow that cannot begin does not end the conductor');
+select is((select string_agg(name || ' ' || state || coalesce(' ' || (trashed_at is not null), ''), ', ' order by name) from pawl_saga.jobs), 'bad UNCLAIMED false, good CLAIMED false, none UNCLAIMED true', 'the others are begun, or trashed');
+select * from finish();
