@@ -175,7 +175,7 @@ select is(current_user::text, :'superuser', 'the caller is who it was');
 -- the caller's right comes first
 create role pawl_test_nothing in role pawl_reader;
 set role pawl_test_nothing;
-select throws_ok($$select * from pawl.verify('evil.t')$$, '42501', null, 'who may not read a table has it not verified');
+select throws_ok($$select * from pawl.verify('evil.t')$$, '42501', null, 'a caller without SELECT has no table verified');
 select is_empty($$select * from pawl.queue_depth where relation = 'evil.t'::regclass$$, 'nor counted');
 select throws_ok($$select * from pawl._as_owner('evil.t', 'state', 'log') l(id uuid, key text, sort_key int, from_state text, to_state text, event text, created_at timestamptz)$$, '42501', null,
                  'not by hand either');

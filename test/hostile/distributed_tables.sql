@@ -43,7 +43,7 @@ set role pawl_test_reader;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'to a reader, too');
 reset role;
 
--- a trigger function of pawl's catalog on a table of somebody's own
+-- a trigger function of pawl's catalog on a user's own table
 create role pawl_test_user;
 set role pawl_test_user;
 create temp table mine (a int);

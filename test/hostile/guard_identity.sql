@@ -54,7 +54,7 @@ create or replace function app.gok(old anyelement, new anyelement) returns boole
 select lives_ok($$update app.t set state = 'b' where id = 1$$, 'a guard that its owner replaced is the guard');
 reset role;
 set role pawl_test_intruder;
-select throws_ok($$create or replace function app.gok(old anyelement, new anyelement) returns boolean language sql as 'select true'$$, '42501', null, 'which nobody else can');
+select throws_ok($$create or replace function app.gok(old anyelement, new anyelement) returns boolean language sql as 'select true'$$, '42501', null, 'no other role can');
 
 -- dropped, nothing takes its place
 set role pawl_test_owner;
