@@ -71,7 +71,9 @@ TEST(Settings, EveryNameHasAType) {
     const std::pair<SettingType, const char*> values[] = {{SettingType::text, "\"?\""}, {SettingType::number, "123456789012"}, {SettingType::flag, "true"}, {SettingType::list, "[\"a\"]"}};
     for (const auto& [name, meaning] : setting_names())
         for (const auto& [type, value] : values)
-            if (type != type_of(name)) EXPECT_NE(problem_of(name + " = " + value), "") << name << " = " << value;
+            if (type != type_of(name)) {
+                EXPECT_NE(problem_of(name + " = " + value), "") << name << " = " << value;
+            }
 }
 
 TEST(Settings, EveryNameIsKnownToSet) {
