@@ -278,7 +278,7 @@ BEGIN
         EXCEPTION WHEN OTHERS THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
-            ELSIF SQLSTATE LIKE '40%' THEN
+            ELSIF pawl.is_transient(SQLSTATE) THEN
                 -- it may pass; the job is given back, max_attempts times, and the others go on
                 PERFORM pawl_saga.abandon_job(job.job_uuid, pawl_saga.conductor());
             ELSE
