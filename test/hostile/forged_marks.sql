@@ -98,6 +98,69 @@ select work('{b}');
 reset role;
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'a worker brings a task to its end');
 select is_empty('select wrong()', 'everything is as it must be');
+-- Settings that a session makes say what its own state changes are meant as. Whatever they are, flows are finished and undone to the end. They are
+-- set by a superuser here, who may set them all, and a worker works under them.
+create function wrong_flows() returns setof text language sql as $$
+    select name || ' ' || state from pawl_saga.flows where state <> all ('{SUCCESS,REVERTED}')
+    union all select 'verify ' || v.problem from pawl.verify() v $$;
+create function flows_end(setting text, worth text) returns text language plpgsql as $$
+declare c record; g uuid; h uuid; answer text;
+begin
+    perform set_config(setting, worth, true);
+    set local role marks_worker;
+    g := pawl_saga.start('f');
+    h := pawl_saga.start('f');
+    for i in 1..20 loop
+        select * into c from pawl_saga.claim('w');
+        exit when not found;
+        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            || case when c.flow_uuid = h and c.name = 'b' and c.action = 'execute' then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'w');
+    end loop;
+    reset role;
+    answer := (select string_agg(f.state, ' ' order by f.flow_uuid) from pawl_saga.flows f where f.flow_uuid in (g, h));
+    perform set_config(setting, '', true);
+    return answer;
+exception when others then
+    return sqlstate || ' ' || sqlerrm;
+end $$;
+create table setting (name text, worth text);
+insert into setting values ('pawl_saga.following', 'on'), ('pawl_saga.following', 'off'), ('pawl_dag.orchestrating', 'on'), ('pawl_bulk.operation', '7'),
+    ('pawl.processor', '019b0000-0000-7000-8000-00000005a9a0'), ('pawl.correlation_id', 'x'), ('pawl.metadata', '{"reason": "x"}'), ('pawl.delay', '1 day'),
+    ('pawl.traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'), ('pawl.tracestate', 'a=b'), ('pawl.event', 'unknown'), ('pawl.token', '');
+select is(flows_end(name, worth), 'SUCCESS REVERTED', format('under %s = %s flows end', name, worth)) from setting;
+select is_empty('select wrong_flows()', 'and none hangs');
+-- by hand too
+set pawl_saga.following = 'on';
+set role marks_worker;
+set pawl.processor = 'w';
+select pawl_saga.start('f') as g \gset
+update pawl_saga.tasks set state = 'RUNNING', worker = 'w' where flow_uuid = :'g' and name = 'a';
+update pawl_saga.tasks set state = 'SUCCESS', result = '1' where flow_uuid = :'g' and name = 'a';
+update pawl_saga.tasks set state = 'RUNNING', worker = 'w' where flow_uuid = :'g' and name = 'b';
+update pawl_saga.tasks set state = 'SUCCESS', result = '1' where flow_uuid = :'g' and name = 'b';
+reset role;
+select is((select state from pawl_saga.flows where flow_uuid = :'g'), 'SUCCESS', 'nor does a flow whose tasks are updated by hand');
+reset pawl_saga.following;
+
+-- The mark of the follow-ups is the owner's, ends with an error, and only the outermost one gets it.
+select is(as_role(r, command, by_trigger), '42501', format('%s: %s', r, command))
+  from unnest('{marks_worker,marks_operator}'::name[]) r, unnest('{select pawl_saga._follow(),select pawl_saga._followed()}'::text[]) command, unnest('{false,true}'::boolean[]) by_trigger;
+begin;
+savepoint s;
+select is(pawl_saga._follow(), true, 'the outermost follow-up');
+select is(pawl_saga._follow(), false, 'one within it');
+select throws_ok('select 1/0', '22012', null, 'an error within');
+select is(pawl_saga._follow(), false, 'leaves it');
+rollback to s;
+select is(pawl_saga._follow(), true, 'an error ends it');
+rollback to s;
+select throws_ok('do $do$ begin perform pawl_saga._follow() and 1/0 > 0; end $do$', '22012', null, 'one of its own');
+select is(pawl_saga._follow(), true, 'too');
+release s;
+select is(pawl_saga._follow(), false, 'the subtransaction''s end does not');
+rollback;
+select is(pawl_saga._follow(), true, 'the transaction''s end does');
+select is(pawl_saga._follow(), true, 'of a statement of its own too');
 drop owned by marks_worker, marks_operator;
 drop role marks_worker, marks_operator;
 select * from finish();

@@ -74,9 +74,8 @@ select is(pg_temp.try(format('update pawl_saga.flows set state = %L', s)), 'PW00
 select ok(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)) in ('PW003', '42501'), 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
--- the switch of the follow-ups is not a worker's
-select is(pg_temp.try($$set pawl_saga.following = 'on'$$), '42501', 'follow-ups cannot be told that others finish the flow');
-select is(pg_temp.try($$select set_config('pawl_saga.following', 'on', false)$$), '42501', 'by no call');
+-- the mark of the follow-ups is not a worker's
+select is(pg_temp.try('select pawl_saga._follow()'), '42501', 'follow-ups cannot be told that others finish the flow');
 select is(pg_temp.try(format('select pawl_saga._ask(%L, null)', 'public.done')), '42501', 'nor is a function called as another');
 
 -- What a worker does by hand is what the functions do.
