@@ -1,6 +1,8 @@
 // May throw and may ereport: who sees to what follows from the moves of workflow steps. A trigger does, but not for the statements of an
 // orchestrator, who sees to it himself. Of a saga's moves the outermost follow-up sees to the end of the flow. That one is at work is known
 // here and nowhere else: a setting could be set by any session.
+#include <utility>
+
 #include "pg/arguments.hpp"
 
 namespace pawl {
@@ -48,6 +50,10 @@ void end_following_of(SubTransactionId subtransaction) noexcept {
 void reassign_following(SubTransactionId from, SubTransactionId to) noexcept {
     if (following == from) following = to;
 }
+
+SubTransactionId suspend_following() noexcept { return std::exchange(following, InvalidSubTransactionId); }
+
+void resume_following(SubTransactionId suspended) noexcept { following = suspended; }
 
 PAWL_FUNCTION(pawl_dag_take_turn) {
     pg::require(fcinfo, 0, "batch");
