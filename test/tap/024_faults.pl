@@ -55,7 +55,7 @@ for my $name (qw(example_worker pawld))
 	diag("$name sends " . @statements . ' statements') if $ENV{PAWL_LONG};
 	cmp_ok(scalar @statements, '>=', 7, "the statements of $name are known");
 
-	$accidents->happen($_, 'cut', @statements) for qw(before after);
+	$accidents->happen_at_each('cut', @statements);
 	is(join("\n", $accidents->missed(@statements)), '', "an accident at each statement of $name");
 	my @telling = $ENV{PAWL_LONG} ? @statements : grep { /pawl_dag\.(claim|report|orchestrate|work_sql_steps)|pawl\.reap/ } @statements;
 	$accidents->happen($_, 'program', @telling) for qw(before after);

@@ -70,7 +70,7 @@ for my $name (qw(example_devices pawld))
 	my @telling = grep { /pawl_bulk\.|heartbeat|pawl\.(reap|fire_due)/ } @statements;
 	cmp_ok(scalar @telling, '>=', $name eq 'pawld' ? 6 : 3, "the statements of $name are known");
 	@telling = @statements if $ENV{PAWL_LONG};
-	$accidents->happen($_, 'cut', @telling) for qw(before after);
+	$accidents->happen_at_each('cut', @telling);
 	is(join("\n", $accidents->missed(@telling)), '', "an accident at each statement of $name");
 	@telling = grep { /claim|report|advance|work_sql_rows|pawl\.reap/ } @telling unless $ENV{PAWL_LONG};
 	$accidents->happen($_, 'program', @telling) for qw(before after);

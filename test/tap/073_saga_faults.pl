@@ -47,7 +47,7 @@ for my $name (qw(example_travel example_conductor pawld))
 	my @telling = grep { $_ =~ $telling{$name} } @statements;
 	cmp_ok(scalar @telling, '>=', 3, "the statements of $name are known");
 	@telling = @statements if $ENV{PAWL_LONG};
-	$accidents->happen($_, 'cut', @telling) for qw(before after);
+	$accidents->happen_at_each('cut', @telling);
 	is(join("\n", $accidents->missed(@telling)), '', "an accident at each statement of $name");
 	@telling = grep { $_ =~ $gravest{$name} } @telling unless $ENV{PAWL_LONG};
 	$accidents->happen($_, 'program', @telling) for qw(before after);

@@ -54,6 +54,19 @@ sub happen
 	return;
 }
 
+# Before and after each. What is sent seldom may not have come in time on a machine that is busy: it gets more chances.
+sub happen_at_each
+{
+	my ($self, $what, @statements) = @_;
+	$self->happen($_, $what, @statements) for qw(before after);
+	for (1 .. 5)
+	{
+		my @missed = $self->missed(@statements) or last;
+		$self->happen('before', $what, @missed);
+	}
+	return;
+}
+
 # Whether the accident happens, with work to do: some statements are sent in a new session only, others only when there is more to do.
 sub await
 {
