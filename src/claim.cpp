@@ -1,6 +1,7 @@
 // May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes those that are named.
 #include "pg/sqlstate.hpp"
 #include "bookmark.hpp"
+#include "trial.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -219,29 +220,79 @@ Picked pick_and_decide(const Request& request, Intent& intent) {
     return picked;
 }
 
-// Takes the rows that `pick` finds, and returns them.
-template <Picked (*pick)(const Request&, Intent&)>
+Picked pick_and_decide_named(const Request& request, Intent& intent) { return decide(request, pick_named(request), intent); }
+
+// How rows are claimed, and where they are returned.
+struct Claiming {
+    const Request* request;
+    Intent* intent;
+    ReturnSetInfo* result;
+
+    // Nothing is returned that a later error undoes.
+    int64 take(const Picked& picked) const {
+        const int64 taken = take_steps(request->target, picked.batch, picked.steps, *intent, Returning::rows);
+        for (int i = 0; i < picked.batch.n; ++i)
+            if (picked.steps[i].after != nullptr) return_row(request->target, result, picked.steps[i].after);
+        return taken;
+    }
+    static int64 see_to(const Batch& batch, void* argument) {
+        const auto* claiming = static_cast<Claiming*>(argument);
+        return claiming->take(decide(*claiming->request, batch, *claiming->intent));
+    }
+};
+
+// What the caller names may be what raises: then every row would.
+void require_sound_request(const Request& request) {
+    owner_value(*request.target.attachment->managed, request.processor);
+    if (request.lease == nullptr) return;
+    DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()), IntervalPGetDatum(request.lease));
+}
+
+// The next rows but for those that raise errors or that guards keep, which do not hide those behind them.
+void claim_apart(Claiming& claiming, Raising& raising) {
+    const Request& request = *claiming.request;
+    int wanted = request.batch;
+    int kept = 0;
+    for (bool more = true; more && wanted > 0 && kept < most_looked_at && raising.n < Raising::most;) {
+        const int asked = Max(wanted, least_looked_at);
+        const Batch next = pick_range(request, nullptr, 0, asked, kept);
+        more = next.n == asked;
+        for (int at = 0; at < next.n && wanted > 0;) {
+            const int n = Min(wanted, next.n - at);
+            const int taken = static_cast<int>(see_to_apart(request.target, {next.rows + at, n}, Claiming::see_to, &claiming, raising));
+            wanted -= taken;
+            kept += n - taken;
+            at += n;
+        }
+    }
+}
+
+void claim_keys_apart(Claiming& claiming, Raising& raising) {
+    see_to_apart(claiming.request->target, pick_named(*claiming.request), Claiming::see_to, &claiming, raising);
+}
+
+// Takes the rows that `pick` finds, and returns them; where that raises an error, those that `apart` finds.
+template <Picked (*pick)(const Request&, Intent&), void (*apart)(Claiming&, Raising&)>
 Datum take(FunctionCallInfo fcinfo, const Request& request) {
     Intent intent = work_intent(request.target, request.processor);
     intent.lease = request.lease;
-    const Picked picked = pg::call([&] {
-        pg::materialize(fcinfo);
-        SPI_connect();
-        return pick(request, intent);
-    });
     IntentScope scope(intent);
     pg::call([&] {
-        take_steps(request.target, picked.batch, picked.steps, intent, Returning::rows);
-        auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
-        for (int i = 0; i < picked.batch.n; ++i)
-            if (picked.steps[i].after != nullptr) return_row(request.target, result, picked.steps[i].after);
+        pg::materialize(fcinfo);
+        SPI_connect();
+        Claiming claiming = {&request, &intent, reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo)};
+        if (ErrorData* error = try_alone([&] { claiming.take(pick(request, intent)); })) {
+            raise_unless_of_row(request.target, error);
+            require_sound_request(request);
+            Raising raising;
+            apart(claiming, raising);
+            tell_of_more(request.target, raising);
+        }
         SPI_finish();
         close_target(request.target);
     });
     return static_cast<Datum>(0);
 }
-
-Picked pick_and_decide_named(const Request& request, Intent& intent) { return decide(request, pick_named(request), intent); }
 
 }  // namespace
 
@@ -253,7 +304,7 @@ PAWL_FUNCTION(pawl_claim) {
     request.lease = lease_argument(fcinfo, 3);
     request.batch = batch_argument(fcinfo, 4);
     request.queue = queue_argument(fcinfo, 5, request.target);
-    return take<pick_and_decide>(fcinfo, request);
+    return take<pick_and_decide, claim_apart>(fcinfo, request);
 }
 
 PAWL_FUNCTION(pawl_claim_keys) {
@@ -274,7 +325,7 @@ PAWL_FUNCTION(pawl_claim_keys) {
         });
         return static_cast<Datum>(0);
     }
-    return take<pick_and_decide_named>(fcinfo, request);
+    return take<pick_and_decide_named, claim_keys_apart>(fcinfo, request);
 }
 
 }  // namespace pawl

@@ -194,10 +194,6 @@ void define_settings() {
                              "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
                              "pawl.verify tells afterwards whether what came in is sound.",
                              &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
-    static char* following = nullptr;
-    DefineCustomStringVariable("pawl_saga.following", "Set while follow-ups of a saga's moves run.",
-                               "The outermost one ends the flow; they set it themselves, with the rights of the extension's owner.", &following, "",
-                               PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("pawl");
 }
 

@@ -1,14 +1,16 @@
 // May throw and may ereport: pawl.fire_due, which fires the timers that have run down.
 #include "bookmark.hpp"
 #include "lock_order.hpp"
+#include "trial.hpp"
 #include "work.hpp"
 
 namespace pawl {
 
 namespace {
 
-// Rows whose time has come, the earliest first, from the head of the index or from one of the ranges behind the bookmark.
-Batch pick_range(const Target& target, const Bookmark* behind, int level, int most) {
+// Rows whose time has come, the earliest first, from the head of the index but for the first `skip`, or from one of the ranges behind the
+// bookmark.
+Batch pick_range(const Target& target, const Bookmark* behind, int level, int most, int skip = 0) {
     const ManagedColumn& due = target.attachment->managed->due;
     StringInfoData clauses;
     initStringInfo(&clauses);
@@ -17,7 +19,12 @@ Batch pick_range(const Target& target, const Bookmark* behind, int level, int mo
     parameters.add(INT8OID, Int64GetDatum(most));
     appendStringInfo(&clauses, "%s WHERE %s OPERATOR(pg_catalog.<=) $1", lock_first(*target.attachment), column_name(due));
     if (behind != nullptr) append_behind(&clauses, *target.attachment, *behind, level, parameters);
-    appendStringInfo(&clauses, " ORDER BY %s, %s LIMIT $2 FOR NO KEY UPDATE OF %s SKIP LOCKED", column_name(due), order_by_key(*target.attachment), row_alias);
+    appendStringInfo(&clauses, " ORDER BY %s, %s LIMIT $2", column_name(due), order_by_key(*target.attachment));
+    if (skip > 0) {
+        parameters.add(INT8OID, Int64GetDatum(skip));
+        appendStringInfo(&clauses, " OFFSET $%d", parameters.n);
+    }
+    appendStringInfo(&clauses, " FOR NO KEY UPDATE OF %s SKIP LOCKED", row_alias);
     return pick_rows(target, clauses.data, parameters, Order::of_timers);
 }
 
@@ -108,6 +115,40 @@ TimestampTz next_due(const Target& target) {
     return Min(next, again);
 }
 
+// How timers are fired.
+struct Firing {
+    const Target* target;
+    Intent* intent;
+
+    int64 fire(const Batch& due) const {
+        intent->timed = intent->still = false;
+        intent->event = nullptr;
+        intent->at = GetCurrentTimestamp();
+        auto* steps = static_cast<Step*>(palloc(sizeof(Step) * Max(due.n, 1)));
+        for (int i = 0; i < due.n; ++i)
+            steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr} : timer_step(*target, due.rows[i], *intent);
+        intent->timed = true;
+        const int64 moved = take_steps(*target, due, steps, *intent);
+        return moved + let_stay(*target, due, steps, *intent);
+    }
+    static int64 see_to(const Batch& due, void* argument) { return static_cast<Firing*>(argument)->fire(due); }
+};
+
+// Rows that raise errors stay due, and do not hide those behind them.
+int64 fire_apart(Firing& firing, int64 most, Raising& raising) {
+    int64 fired = 0;
+    int kept = 0;
+    while (fired < most && kept < most_rows && raising.n < Raising::most) {
+        const int asked = static_cast<int>(most - fired);
+        const Batch due = pick_range(*firing.target, nullptr, 0, asked, kept);
+        const int64 done = see_to_apart(*firing.target, due, Firing::see_to, &firing, raising);
+        fired += done;
+        kept += due.n - static_cast<int>(done);
+        if (due.n < asked) break;
+    }
+    return fired;
+}
+
 Tally fire_due(Oid relation, const char* column, int most) {
     const Target target = open_target(relation, column);
     if (target.attachment->managed == nullptr || !target.attachment->managed->due.kept()) no_such_work(target, "no timers", "due");
@@ -115,15 +156,16 @@ Tally fire_due(Oid relation, const char* column, int most) {
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        const Batch due = pick_due(target, most);
-        intent.at = GetCurrentTimestamp();
-        auto* steps = static_cast<Step*>(palloc(sizeof(Step) * Max(due.n, 1)));
-        for (int i = 0; i < due.n; ++i)
-            steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr} : timer_step(target, due.rows[i], intent);
-        intent.timed = true;
-        Tally tally = {take_steps(target, due, steps, intent), DT_NOEND};
-        tally.done += let_stay(target, due, steps, intent);
+        Firing firing = {&target, &intent};
+        Raising raising;
+        Tally tally = {0, DT_NOEND};
+        if (ErrorData* error = try_alone([&] { tally.done = firing.fire(pick_due(target, most)); })) {
+            raise_unless_of_row(target, error);
+            tally.done = fire_apart(firing, most, raising);
+            tell_of_more(target, raising);
+        }
         tally.next = next_due(target);
+        if (tally.done < most) tally.next = raising.next(tally.next);
         SPI_finish();
         close_target(target);
         return tally;

@@ -1,5 +1,8 @@
 // May throw and may ereport: who sees to what follows from the moves of workflow steps. A trigger does, but not for the statements of an
-// orchestrator, who sees to it himself. That he is at work is known here and nowhere else: a setting could be set by anybody.
+// orchestrator, who sees to it himself. Of a saga's moves the outermost follow-up sees to the end of the flow. That one is at work is known
+// here and nowhere else: a setting could be set by any session.
+#include <utility>
+
 #include "pg/arguments.hpp"
 
 namespace pawl {
@@ -24,6 +27,9 @@ private:
     int before_;
 };
 
+// The subtransaction in which the outermost follow-up of a saga's moves began; invalid: none is under way.
+SubTransactionId following = InvalidSubTransactionId;
+
 // Nobody but the owner may call it, so it is called by its place in the catalog.
 Datum turn(Datum batch) {
     Oid argument = INT4OID;
@@ -35,10 +41,37 @@ Datum turn(Datum batch) {
 
 PAWL_FUNCTION(pawl_dag_orchestrating) { return BoolGetDatum(orchestrator_depth == trigger_depth()); }
 
+void end_following() noexcept { following = InvalidSubTransactionId; }
+
+void end_following_of(SubTransactionId subtransaction) noexcept {
+    if (following == subtransaction) end_following();
+}
+
+void reassign_following(SubTransactionId from, SubTransactionId to) noexcept {
+    if (following == from) following = to;
+}
+
+SubTransactionId suspend_following() noexcept { return std::exchange(following, InvalidSubTransactionId); }
+
+void resume_following(SubTransactionId suspended) noexcept { following = suspended; }
+
 PAWL_FUNCTION(pawl_dag_take_turn) {
     pg::require(fcinfo, 0, "batch");
     const AtWork at_work;
     return pg::call([&] { return turn(PG_GETARG_DATUM(0)); });
+}
+
+// pawl_saga._follow(): true where no other follow-up is under way. Only the owner may call it: its follow-ups are SECURITY DEFINER.
+PAWL_FUNCTION(pawl_saga_follow) {
+    const bool outermost = following == InvalidSubTransactionId;
+    if (outermost) following = GetCurrentSubTransactionId();
+    return BoolGetDatum(outermost);
+}
+
+// pawl_saga._followed()
+PAWL_FUNCTION(pawl_saga_followed) {
+    end_following();
+    return static_cast<Datum>(0);
 }
 
 }  // namespace pawl

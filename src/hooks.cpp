@@ -21,6 +21,11 @@ namespace pawl {
 
 void forget_deferral() noexcept;  // triggers.cpp
 
+// follow_ups.cpp: at the end of the transaction; of a subtransaction that is rolled back, or is committed into its parent
+void end_following() noexcept;
+void end_following_of(SubTransactionId subtransaction) noexcept;
+void reassign_following(SubTransactionId from, SubTransactionId to) noexcept;
+
 namespace {
 
 ExecutorStart_hook_type next_executor_start = nullptr;
@@ -125,6 +130,7 @@ void forget_everything() {
     forget_transition_memory();
     forget_moves();
     forget_deferral();
+    end_following();
     clear_intents();
     executor_level = 0;
     deferring_level = no_level;
@@ -164,11 +170,13 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
         reassign_events(mine, parent);
         reassign_wakes(mine, parent);
         reassign_counts(mine, parent);
+        reassign_following(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
         drop_hops_of(mine);
         drop_events_of(mine);
         drop_wakes_of(mine);
         drop_counts_of(mine);
+        end_following_of(mine);
         drop_moves_of(mine);
         distrust_bookmarks();
         if (!rows_are_unjudged()) deferring_level = no_level;

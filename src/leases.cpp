@@ -2,6 +2,7 @@
 #include "pg/sqlstate.hpp"
 #include "holders.hpp"
 #include "lock_order.hpp"
+#include "trial.hpp"
 #include "work.hpp"
 
 namespace pawl {
@@ -111,18 +112,37 @@ int64 move_all(const Target& target, const Batch& batch, const text* event, cons
     return take_steps(target, batch, steps, intent);
 }
 
-// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are do not hide those behind them.
-int64 reap_owner(const Target& target, const Holder& holder, const text* event, int64 most, Intent& intent) {
+// How rows lose their owner.
+struct Losing {
+    const Target* target;
+    const text* event;
+    const text* otherwise;
+    Intent* intent;
+
+    int64 move(const Batch& batch) const { return move_all(*target, batch, event, otherwise, *intent); }
+    static int64 see_to(const Batch& batch, void* argument) { return static_cast<Losing*>(argument)->move(batch); }
+};
+
+// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are, and with `raising` those that raise
+// errors, do not hide those behind them.
+int64 reap_owner(Losing& losing, const Holder& holder, int64 most, Raising* raising) {
     int64 reaped = 0;
     int kept = 0;
-    while (reaped < most && kept < most_rows) {
+    while (reaped < most && kept < most_rows && (raising == nullptr || raising->n < Raising::most)) {
         const int asked = static_cast<int>(most - reaped);
-        const Batch lapsed = pick_lapsed(target, holder, asked, kept);
-        const int64 moved = move_all(target, lapsed, event, target.attachment->managed->lapse_else, intent);
+        const Batch lapsed = pick_lapsed(*losing.target, holder, asked, kept);
+        const int64 moved = raising == nullptr ? losing.move(lapsed) : see_to_apart(*losing.target, lapsed, Losing::see_to, &losing, *raising);
         reaped += moved;
         kept += lapsed.n - static_cast<int>(moved);
         if (lapsed.n < asked) break;
     }
+    return reaped;
+}
+
+int64 reap_all(Losing& losing, const Holders& holders, TimestampTz now, int64 most, Raising* raising) {
+    int64 reaped = 0;
+    for (int i = 0; i < holders.n; ++i)
+        if (holders.items[i].has_lease && holders.items[i].lease < now) reaped += reap_owner(losing, holders.items[i], most - reaped, raising);
     return reaped;
 }
 
@@ -165,7 +185,14 @@ PAWL_FUNCTION(pawl_abandon) {
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        const int64 given_up = move_all(target, pick_owned(target, processor), event, otherwise, intent);
+        Losing losing = {&target, event, otherwise, &intent};
+        Raising raising;
+        int64 given_up = 0;
+        if (ErrorData* error = try_alone([&] { given_up = losing.move(pick_owned(target, processor)); })) {
+            raise_unless_of_row(target, error);
+            given_up = see_to_apart(target, pick_owned(target, processor), Losing::see_to, &losing, raising);
+            tell_of_more(target, raising);
+        }
         SPI_finish();
         close_target(target);
         return Int64GetDatum(given_up);
@@ -173,6 +200,12 @@ PAWL_FUNCTION(pawl_abandon) {
 }
 
 namespace {
+
+bool any_lost(const Holders& holders, TimestampTz now) {
+    for (int i = 0; i < holders.n; ++i)
+        if (holders.items[i].has_lease && holders.items[i].lease < now) return true;
+    return false;
+}
 
 Tally reap(Oid relation, const char* column, int most) {
     const Target target = open_work(relation, column);
@@ -185,13 +218,22 @@ Tally reap(Oid relation, const char* column, int most) {
         SPI_connect();
         const Holders holders = find_holders(target);
         const TimestampTz now = GetCurrentTimestamp();
+        Losing losing = {&target, event, target.attachment->managed->lapse_else, &intent};
+        Raising raising;
         Tally tally = {0, holders.complete_again};
+        if (any_lost(holders, now)) {
+            if (ErrorData* error = try_alone([&] { tally.done = reap_all(losing, holders, now, most, nullptr); })) {
+                raise_unless_of_row(target, error);
+                tally.done = reap_all(losing, holders, now, most, &raising);
+                tell_of_more(target, raising);
+            }
+        }
         for (int i = 0; i < holders.n; ++i) {
             const Holder& holder = holders.items[i];
             if (!holder.has_lease) continue;
-            if (holder.lease < now) tally.done += reap_owner(target, holder, event, most - tally.done, intent);
             tally.next = Min(tally.next, holder.lease < now ? next_lease(target, holder, holders.remembered ? now : DT_NOEND) : holder.lease);
         }
+        if (tally.done < most) tally.next = raising.next(tally.next);
         SPI_finish();
         close_target(target);
         return tally;

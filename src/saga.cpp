@@ -6,6 +6,10 @@
 
 namespace pawl {
 
+// follow_ups.cpp
+SubTransactionId suspend_following() noexcept;
+void resume_following(SubTransactionId suspended) noexcept;
+
 PAWL_FUNCTION(pawl_saga_compile) {
     pg::require(fcinfo, 0, "structure");
     const std::string structure(pg::view(pg::text_argument(fcinfo, 0)));
@@ -38,17 +42,45 @@ void put(void* argument) {
     SPI_finish();
 }
 
+// The session's role; but a superuser's session runs a function of another role with the rights of that function's owner. Follow-ups
+// cannot see whether the superuser moved the flow itself or called a SECURITY DEFINER function that did.
+Oid asking_role(const char* function) {
+    const Oid role = GetOuterUserId();
+    if (!superuser_arg(role)) return role;
+    const Oid called = DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(psprintf("%s(jsonb)", function))));
+    HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(called));
+    if (!HeapTupleIsValid(tuple)) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", function)));
+    const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
+    ReleaseSysCache(tuple);
+    return superuser_arg(owner) ? role : owner;
+}
+
+// What the function does to other flows has follow-ups of its own.
+void ask(Oid role, Question* question) {
+    const SubTransactionId suspended = suspend_following();
+    PG_TRY();
+    {
+        with_rights_of(role, put, question);
+    }
+    PG_FINALLY();
+    {
+        resume_following(suspended);
+    }
+    PG_END_TRY();
+}
+
 }  // namespace
 
 // In a security-restricted operation the role of the session did not ask for anything: a table's owner did.
 PAWL_FUNCTION(pawl_saga_ask) {
     pg::require(fcinfo, 0, "function");
-    const std::string statement = "SELECT " + std::string(pg::view(pg::text_argument(fcinfo, 0))) + "($1)";
+    const std::string function(pg::view(pg::text_argument(fcinfo, 0)));
+    const std::string statement = "SELECT " + function + "($1)";
     Question question = {statement.c_str(), PG_GETARG_DATUM(1), PG_ARGISNULL(1), CurrentMemoryContext, nullptr};
     return pg::call([&]() -> Datum {
         if (InSecurityRestrictedOperation())
             ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("cannot call a decider or controller within security-restricted operation")));
-        with_rights_of(GetOuterUserId(), put, &question);
+        ask(asking_role(function.c_str()), &question);
         if (question.answer != nullptr) return PointerGetDatum(cstring_to_text(question.answer));
         fcinfo->isnull = true;
         return 0;

@@ -53,7 +53,8 @@ BEGIN
                             WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'you may not read its log'
                             WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows from you'
                             WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
-                            WHEN NOT pawl._same_owner(bound.relation, VARIADIC array_remove(ARRAY[bound.history], NULL)) THEN 'its log belongs to another role'
+                            WHEN pawl._of_another(bound.relation, pawl._verified_tables(bound)) IS NOT NULL
+                            THEN format('%s belongs to another role', pawl._of_another(bound.relation, pawl._verified_tables(bound)))
                             ELSE pawl._binding_problem(bound.relation, bound.state_column) END;
             IF problem IS NOT NULL THEN
                 relation := bound.relation;

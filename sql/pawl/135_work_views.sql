@@ -298,6 +298,25 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._same_owner(regclass, regclass[]) IS 'internal: whether these are tables of the owner of the first';
 
+-- Every table that verify reads for a lifecycle; audits that the caller may not read are left out.
+CREATE FUNCTION pawl._verified_tables(bound pawl.binding) RETURNS regclass[]
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT array_remove(ARRAY[bound.relation, bound.history, pawl._anchors(bound.history)]
+                        || ARRAY(SELECT a.audit FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit WHERE a.log = bound.history
+                                    AND has_table_privilege(a.audit, 'SELECT') AND NOT row_security_active(a.audit)), NULL)
+$function$;
+COMMENT ON FUNCTION pawl._verified_tables(pawl.binding) IS 'internal: the tables that verify reads for a lifecycle';
+
+CREATE FUNCTION pawl._of_another(relation regclass, others regclass[]) RETURNS regclass
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT o FROM unnest(others) WITH ORDINALITY u(o, n) WHERE NOT pawl._same_owner(relation, o) ORDER BY n LIMIT 1
+$function$;
+COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS 'internal: the first of these that is no table of the owner of the relation; null: there is none';
+
 -- What pawl._as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the caller, where row-level
 -- security applies to the caller: it sees the rows that the policies show it. A log of another owner is not read as this one.
 CREATE FUNCTION pawl._owner_statements(relation regclass, state_column name, what text)
@@ -325,9 +344,7 @@ BEGIN
             owner := NULL;
         END IF;
     ELSE
-        read := array_remove(ARRAY[bound.relation, bound.history, pawl._anchors(bound.history)]
-                || ARRAY(SELECT a.audit FROM pawl.audit_binding a JOIN pg_class c ON c.oid = a.audit WHERE a.log = bound.history
-                            AND has_table_privilege(a.audit, 'SELECT') AND NOT row_security_active(a.audit)), NULL);
+        read := pawl._verified_tables(bound);
         SELECT r INTO blocked FROM unnest(read) WITH ORDINALITY u(r, n)
          WHERE NOT has_table_privilege(r, 'SELECT') OR row_security_active(r) ORDER BY n LIMIT 1;
         IF FOUND AND has_table_privilege(blocked, 'SELECT') THEN
@@ -335,9 +352,10 @@ BEGIN
         ELSIF FOUND THEN
             PERFORM pawl._raise('42501', format('permission denied for table %s', blocked));
         END IF;
-        IF NOT pawl._same_owner(bound.relation, VARIADIC read) THEN
-            PERFORM pawl._raise('42501', format('table %s and its log do not belong to one role', relation),
-                'Both are read with the rights of the owner of the table.', format('alter table %s owner to %s', bound.history, owner::regrole));
+        blocked := pawl._of_another(bound.relation, read);
+        IF blocked IS NOT NULL THEN
+            PERFORM pawl._raise('42501', format('tables %s and %s do not belong to one role', relation, blocked),
+                'Both are read with the rights of the owner of the first.', format('alter table %s owner to %s', blocked, owner::regrole));
         END IF;
     END IF;
     IF what = 'claimable' THEN

@@ -49,8 +49,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._lock_steps(uuid[], text[], uuid[]) IS 'internal: locks the steps of tasks that are in one of the states (null: any), or these of them, in the order of their keys; the tasks are locked by the caller';
 
+-- SECURITY DEFINER: what counts parents and steps writes columns that only the owner may write.
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -144,9 +145,9 @@ COMMENT ON FUNCTION pawl_dag._step_renamed() IS 'internal: a new name is nobody 
 CREATE TRIGGER renamed AFTER UPDATE OF name ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.name IS DISTINCT FROM NEW.name) EXECUTE FUNCTION pawl_dag._step_renamed();
 
--- Steps that come or go: the counters of their tasks are counted anew.
+-- Steps that come or go: the counters of their tasks are counted anew. SECURITY DEFINER: see pawl_dag._steps_moved.
 CREATE FUNCTION pawl_dag._steps_changed() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE

@@ -1,7 +1,8 @@
 -- Edges are checked where they are written: within one task, no cycle, also when two sessions write them at once.
 
+-- SECURITY DEFINER: see pawl_dag._steps_moved.
 CREATE FUNCTION pawl_dag._edges_written() RETURNS trigger
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_mergejoin = off

@@ -52,21 +52,28 @@ BEGIN
     IF trace IS NOT NULL OR calling_span <> '' THEN
         PERFORM pawl._enter_span(trace, trace_state);
     END IF;
-    BEGIN
-        -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
-        IF NOT named THEN
-            PERFORM pawl._raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
-                'name it in the template: select pawl_dag.define_template(...)');
-        END IF;
-        answer := pawl_dag._call_handler(step.handler, context, inputs);
-    EXCEPTION WHEN OTHERS THEN
-        -- what the server asks of everybody is not the step's failure
-        IF pawl.is_transient(SQLSTATE) THEN
-            RAISE;
-        END IF;
-        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
-        problem := jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code));
-    END;
+    -- A conflict is worth repeating at once; one that always comes back is the step's own. In a transaction with one snapshot it may be the
+    -- transaction's, which only its caller can repeat.
+    FOR try IN 1..6 LOOP
+        problem := NULL;
+        BEGIN
+            -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
+            IF NOT named THEN
+                PERFORM pawl._raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
+                    'name it in the template: select pawl_dag.define_template(...)');
+            END IF;
+            answer := pawl_dag._call_handler(step.handler, context, inputs);
+            EXIT;
+        EXCEPTION WHEN OTHERS THEN
+            -- what the server asks of everybody is not the step's failure
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;
+            END IF;
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+            problem := jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code));
+        END;
+        EXIT WHEN NOT pawl.is_transient(code);
+    END LOOP;
     PERFORM set_config('pawl.processor', worker, true);
     IF problem IS NULL THEN
         UPDATE pawl_dag.steps s SET state = 'enqueued_for_orchestration', result = answer, error = NULL
@@ -101,7 +108,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.run_sql_steps(integer) IS
-'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them, all in the caller''s transaction: what ends that leaves no trace of them. pawl_dag.work_sql_steps() is the duty. Returns how many it ran. A function that fails is undone alone, and its error is the step''s. Its search_path is pg_catalog, unless it sets its own. Only functions that the task''s template names are run; of a mapped step, inputs also has "item" and "index". Where the task belongs to a trace, pawl.traceparent is the step''s own span in it';
+'runs enqueued steps whose handler is sql:<schema>.<function>, a function (context jsonb, inputs jsonb) returns jsonb, with the caller''s rights; at most batch of them, all in the caller''s transaction: what ends that leaves no trace of them. pawl_dag.work_sql_steps() is the duty. Returns how many it ran. A function that fails is undone alone, and its error is the step''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Its search_path is pg_catalog, unless it sets its own. Only functions that the task''s template names are run; of a mapped step, inputs also has "item" and "index". Where the task belongs to a trace, pawl.traceparent is the step''s own span in it';
 
 -- Takes the next step; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_dag._take_sql_step(worker text, lease interval) RETURNS pawl_dag.steps

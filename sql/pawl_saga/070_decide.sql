@@ -124,7 +124,7 @@ COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by 
 CREATE FUNCTION pawl_saga._ask(function text, argument jsonb) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
 COMMENT ON FUNCTION pawl_saga._ask(text, jsonb) IS
-'internal: calls a function with the rights of the session''s current role, and returns the output of its type; 42501: the operation is security-restricted';
+'internal: calls a function with the rights of the session''s current role, for a superuser those of the function''s owner, and returns the output of its type; 42501: the operation is security-restricted';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void

@@ -52,6 +52,16 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'internal: a task has waited long enough';
 
+-- The outermost follow-up of a move looks whether the flow has ended, when everything else is done. That one is under way
+-- is known to the backend alone: a setting could be set by any session.
+CREATE FUNCTION pawl_saga._follow() RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_follow';
+COMMENT ON FUNCTION pawl_saga._follow() IS 'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that as well';
+
+CREATE FUNCTION pawl_saga._followed() RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_followed';
+COMMENT ON FUNCTION pawl_saga._followed() IS 'internal: the outermost follow-up is done';
+
 -- Looks at nodes of a flow again, and whether it has ended by that.
 CREATE FUNCTION pawl_saga._look_again(flow uuid, nodes integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -59,13 +69,15 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     each integer;
+    outermost constant boolean := pawl_saga._follow();
 BEGIN
-    PERFORM set_config('pawl_saga.following', 'on', true);
     FOREACH each IN ARRAY nodes LOOP
         PERFORM pawl_saga._examine(flow, each);
     END LOOP;
     PERFORM pawl_saga._finish(ARRAY[flow]);
-    PERFORM set_config('pawl_saga.following', '', true);
+    IF outermost THEN
+        PERFORM pawl_saga._followed();
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._look_again(uuid, integer[]) IS 'internal: begins what can begin among some nodes of a flow that is locked';

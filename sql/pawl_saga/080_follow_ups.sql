@@ -134,7 +134,7 @@ DECLARE
     undone_flows uuid[]; undone_nodes integer[];
     failed record;
     began uuid[] := '{}';  -- flows that go on for sure
-    outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
+    outermost boolean;
 BEGIN
     -- planned for the rows of the first statement and kept: a nested loop would compare every old row with every new one of a large decision
     SELECT array_agg(n.flow_uuid ORDER BY n.flow_uuid, n.node), array_agg(n.node ORDER BY n.flow_uuid, n.node), array_agg(n.state ORDER BY n.flow_uuid, n.node),
@@ -146,9 +146,9 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM set_config('enable_nestloop', 'on', true);
+    outermost := pawl_saga._follow();
     IF outermost THEN
         PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = ANY (moved_flows) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
-        PERFORM set_config('pawl_saga.following', 'on', true);
     END IF;
     SELECT array_agg(m.flow) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
            array_agg(m.node) FILTER (WHERE m.state IN ('SUCCESS', 'IGNORE') AND m.intention IN ('EXECUTE', 'IGNORE')),
@@ -190,7 +190,7 @@ BEGIN
         IF moved_flows <> '{}' THEN
             PERFORM pawl_saga._finish(moved_flows);
         END IF;
-        PERFORM set_config('pawl_saga.following', '', true);
+        PERFORM pawl_saga._followed();
     END IF;
     RETURN NULL;
 END

@@ -151,7 +151,7 @@ SET pawl.token = ''
 AS $function$
 DECLARE
     fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
-    outermost boolean := coalesce(current_setting('pawl_saga.following', true), '') = '';
+    outermost boolean;
 BEGIN
     IF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._fill_flow(NEW.flow_uuid);
@@ -164,9 +164,7 @@ BEGIN
     ELSIF NEW.state = 'RESUMING' THEN
         PERFORM pawl_saga._engine(NEW.flow_uuid, NEW.run, 'SUSPENDED');
     END IF;
-    IF outermost THEN
-        PERFORM set_config('pawl_saga.following', 'on', true);
-    END IF;
+    outermost := pawl_saga._follow();
     IF NEW.state = 'PENDING' THEN
         PERFORM pawl_saga._reset_atoms(NEW.flow_uuid);
         PERFORM pawl_saga._recount(NEW.flow_uuid);  -- nothing is ready before it is run
@@ -185,7 +183,7 @@ BEGIN
     END IF;
     IF outermost THEN
         PERFORM pawl_saga._finish(ARRAY[NEW.flow_uuid]);
-        PERFORM set_config('pawl_saga.following', '', true);
+        PERFORM pawl_saga._followed();
     END IF;
     RETURN NULL;
 END

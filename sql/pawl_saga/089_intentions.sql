@@ -47,10 +47,13 @@ DECLARE
     fired constant boolean := pawl._fired_by('BEFORE UPDATE OR TRUNCATE STATEMENT, BEFORE DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.intentions');
 BEGIN
+    -- the cascade from flows comes when the flow is gone
+    IF TG_OP = 'DELETE' AND NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = OLD.flow_uuid) THEN
+        RETURN OLD;
+    END IF;
     PERFORM pawl._raise('PW006', 'the record of intentions is immutable', 'It goes with its flow.');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._intention_kept() IS 'internal: refuses changes of the record of intentions; PW006';
 CREATE TRIGGER kept BEFORE UPDATE OR TRUNCATE ON pawl_saga.intentions FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._intention_kept();
--- the cascade from flows deletes below a trigger of PostgreSQL's own
-CREATE TRIGGER kept_row BEFORE DELETE ON pawl_saga.intentions FOR EACH ROW WHEN (pg_catalog.pg_trigger_depth() OPERATOR(pg_catalog.=) 0) EXECUTE FUNCTION pawl_saga._intention_kept();
+CREATE TRIGGER kept_row BEFORE DELETE ON pawl_saga.intentions FOR EACH ROW EXECUTE FUNCTION pawl_saga._intention_kept();

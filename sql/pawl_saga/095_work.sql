@@ -281,6 +281,7 @@ DECLARE
     calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
     traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
     answer jsonb := jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
+    problem jsonb;
     said text;
     detail text;
     code text;
@@ -288,23 +289,31 @@ BEGIN
     IF traced THEN
         PERFORM pawl._enter_span(work ->> 'traceparent', work ->> 'tracestate');
     END IF;
-    BEGIN
-        IF work ->> 'action' = 'execute' THEN
-            answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
-        ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
-            NULL;  -- nothing to undo
-        ELSE
-            answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
-                jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures', work -> 'failures')));
-        END IF;
-    EXCEPTION WHEN OTHERS THEN
-        -- what the server asks of everybody is not the task's failure
-        IF pawl.is_transient(SQLSTATE) THEN
-            RAISE;
-        END IF;
-        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
-        answer := answer || jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
-    END;
+    -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one snapshot it may be the
+    -- transaction's, which only its caller can repeat.
+    FOR try IN 1..6 LOOP
+        problem := '{}';
+        BEGIN
+            IF work ->> 'action' = 'execute' THEN
+                answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
+            ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
+                NULL;  -- nothing to undo
+            ELSE
+                answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
+                    jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures', work -> 'failures')));
+            END IF;
+            EXIT;
+        EXCEPTION WHEN OTHERS THEN
+            -- what the server asks of everybody is not the task's failure
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;
+            END IF;
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+            problem := jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
+        END;
+        EXIT WHEN NOT pawl.is_transient(code);
+    END LOOP;
+    answer := answer || problem;
     IF traced THEN
         PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
     END IF;
@@ -339,7 +348,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
+'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb

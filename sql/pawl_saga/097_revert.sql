@@ -5,10 +5,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.metadata = ''
-SET pawl_saga.following = 'on'
 AS $function$
 DECLARE
     f pawl_saga.flows := pawl_saga._lock(flow);
+    outermost boolean;
     why jsonb := jsonb_build_object('reason', reason, 'actor', session_user);
 BEGIN
     IF coalesce(reason, '') = '' THEN
@@ -17,6 +17,7 @@ BEGIN
         PERFORM pawl._raise('55000', 'the flow has nothing that is to be undone', format('Flow %s is in state "%s".', flow, f.state),
             CASE f.state WHEN 'REVERTED' THEN format('select pawl_saga.reset(%L, ''...'')', flow) END);
     END IF;
+    outermost := pawl_saga._follow();
     PERFORM set_config('pawl.metadata', why::text, true);
     -- each UPDATE is an arrow of the flow; what is under way finishes, and is undone then
     IF f.state = 'SUSPENDING' THEN
@@ -31,6 +32,9 @@ BEGIN
     END IF;
     UPDATE pawl_saga.flows x SET problem = jsonb_build_object('message', 'reverted by hand') || why WHERE x.flow_uuid = flow AND NOT x.broken;
     PERFORM pawl_saga._finish(ARRAY[flow]);
+    IF outermost THEN
+        PERFORM pawl_saga._followed();
+    END IF;
     RETURN (SELECT x.state FROM pawl_saga.flows x WHERE x.flow_uuid = flow);
 END
 $function$;

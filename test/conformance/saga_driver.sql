@@ -8,13 +8,15 @@ create table given (n int generated always as identity, atom text, arguments jso
 
 -- A request to suspend at the moment of an event: before anything follows from it, as one who watches would send it.
 create function at_the_cue() returns trigger language plpgsql as $$
-declare following text := coalesce(current_setting('pawl_saga.following', true), '');
+declare outermost boolean;
 begin
     update public.cue set countdown = countdown - 1 where who = new.name and state = new.state;
     if found and exists (select from public.cue where countdown = 0) then
-        perform set_config('pawl_saga.following', 'on', true);
+        outermost := pawl_saga._follow();
         update pawl_saga.flows set state = 'SUSPENDING' where flow_uuid = new.flow_uuid and state = 'RUNNING';
-        perform set_config('pawl_saga.following', following, true);
+        if outermost then
+            perform pawl_saga._followed();
+        end if;
     end if;
     return null;
 end $$;

@@ -71,18 +71,18 @@ select lives_ok($$select pawl.release('app.a')$$, 'a damaged lifecycle is taken 
 select is((select count(*) from pawl.health() where status = 'error'), 0::bigint, 'and all is well');
 
 -- What a pawl_admin may store.
-create role pawl_test_maker in role pawl_admin;
-create role pawl_test_other;
-alter table app.a owner to pawl_test_maker;
+create role pawl_damage_maker in role pawl_admin;
+create role pawl_damage_other;
+alter table app.a owner to pawl_damage_maker;
 create table app.theirs (id int primary key, state text not null);
-alter table app.theirs owner to pawl_test_other;
-grant usage, create on schema app to pawl_test_maker;
+alter table app.theirs owner to pawl_damage_other;
+grant usage, create on schema app to pawl_damage_maker;
 create function stores(change text) returns text language plpgsql as $$
 declare code text; message text; explanation text;
 begin
     begin
         perform pawl._drop_binding('app.a', 'state') where exists (select from pawl.binding b where b.relation = 'app.a'::regclass);
-        set local role pawl_test_maker;
+        set local role pawl_damage_maker;
         execute format($q$select pawl._store_binding(b) from (select (jsonb_populate_record(x, %L)).* from pawl.binding x where relation = 'app.b'::regclass) b$q$,
                        '{"relation": "app.a", "history": null, "history_view": null}'::jsonb || change::jsonb);
         reset role;
@@ -92,9 +92,9 @@ begin
     return concat_ws(' | ', code, message, nullif(explanation, ''));
 end $$;
 select is(stores('{}'), 'ok', 'a binding of its own table that fits');
-select results_eq($$select enforced_by, extension, enforced_at > now() - interval '1 h' from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_test_maker', null::name, true)$$, 'who stored it is on record');
+select results_eq($$select enforced_by, extension, enforced_at > now() - interval '1 h' from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_damage_maker', null::name, true)$$, 'who stored it is on record');
 select is(stores('{"enforced_by": "postgres", "extension": "pawl_dag"}'), 'ok', 'another name and an extension may be said');
-select results_eq($$select enforced_by, extension from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_test_maker', null::name)$$, 'and are not believed');
+select results_eq($$select enforced_by, extension from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_damage_maker', null::name)$$, 'and are not believed');
 select is(stores('{"relation": "app.theirs"}'), '42501 | must be owner of table app.theirs', 'of no other role''s table');
 select is(stores('{"history": "app.b_transitions"}'), '42501 | must be owner of table app.b_transitions', 'with no other role''s log');
 select is(stores('{"history_view": "app.theirs"}'), '42501 | must be owner of table app.theirs', 'nor view');
@@ -105,12 +105,12 @@ select is(stores('{"owner_column": "id"}') like 'XX001 | %', true, 'with no colu
 select is(stores('{"state_column": "id"}') like '42804 | %', true, 'on no column that cannot hold a state');
 select is(stores('{"relation": "pg_class"}') like '42501 | %', true, 'of no system catalog');
 select is(stores('{"relation": "4000000000"}') like '42P01 | %', true, 'of no table that is not there');
-set role pawl_test_maker;
+set role pawl_damage_maker;
 create temp table fleeting (id int primary key, state text not null, owner text, lease timestamptz, due timestamptz);
 reset role;
 select is(stores(jsonb_build_object('relation', 'fleeting'::regclass::oid::text)::text), '0A000 | fleeting is a temporary table', 'of no temporary table');
 select is(stores('{"relation": "4000000001"}') like '42P01 | %', true, 'of no table that is not there');
-set role pawl_test_maker;
+set role pawl_damage_maker;
 select throws_ok($$select pawl._change_binding(b) from pawl.binding b where relation = 'app.b'::regclass$$, '42501', 'must be owner of table app.b', 'no other role''s is changed');
 select throws_ok($$select pawl._drop_binding('app.b', 'state')$$, '42501', 'must be owner of table app.b', 'or dropped');
 select throws_ok($$select pawl._drop_audit('app.b_transitions')$$, '42501', 'must be owner of table app.b_transitions', 'nor its audit');

@@ -38,14 +38,14 @@ select results_eq($$select relation::text, check_name, status, hint from pawl.he
                   $$values ('later', 'distributed', 'error', 'select undistribute_table(''public.later'')')$$, 'but of one that became distributed');
 update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions' where logicalrelid = 'later'::regclass;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'or whose log did');
-create role pawl_test_reader in role pawl_reader;
-set role pawl_test_reader;
+create role pawl_distributed_reader in role pawl_reader;
+set role pawl_distributed_reader;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'to a reader, too');
 reset role;
 
 -- a trigger function of pawl's catalog on a user's own table
-create role pawl_test_user;
-set role pawl_test_user;
+create role pawl_distributed_user;
+set role pawl_distributed_user;
 create temp table mine (a int);
 create trigger t after insert on mine for each statement execute function pawl.invalidate();
 select throws_ok('insert into mine values (1)', '39P01', null, 'pawl.invalidate() is for the tables of pawl alone');

@@ -3,12 +3,12 @@
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
-create role pawl_test_owner in role pawl_admin; create role pawl_test_intruder;
-create schema app authorization pawl_test_owner;
-grant usage, create on schema app to pawl_test_intruder;
-create schema elsewhere authorization pawl_test_intruder;
+create role pawl_guard_owner in role pawl_admin; create role pawl_guard_intruder;
+create schema app authorization pawl_guard_owner;
+grant usage, create on schema app to pawl_guard_intruder;
+create schema elsewhere authorization pawl_guard_intruder;
 grant usage on schema elsewhere to public;
-set role pawl_test_owner;
+set role pawl_guard_owner;
 create table app.t (id int primary key, state text not null default 'a', flag boolean not null default false);
 create table app.effects (what text);
 grant insert on app.effects to public;
@@ -24,13 +24,13 @@ select throws_ok($$update app.t set state = 'b' where id = 1$$, 'PW003', null, '
 select is((select calls from pawl.binding where relation = 'app.t'::regclass), '{"app.gok(anyelement, anyelement)","app.note(record, record)"}', 'the binding says which functions they are');
 
 -- an intruder that may create functions there makes ones that fit better
-set role pawl_test_intruder;
+set role pawl_guard_intruder;
 create function app.gok(old app.t, new app.t) returns boolean language sql as $$ select true $$;
 create function app.note(old app.t, new app.t) returns void language sql as $$ insert into app.effects values ('intruder') $$;
 create function app.note(old anyelement, new anyelement) returns void language sql as $$ insert into app.effects values ('intruder') $$;
 create function elsewhere.gok(old app.t, new app.t) returns boolean language sql as $$ select true $$;
 set search_path = elsewhere, app, public;
-set role pawl_test_owner;
+set role pawl_guard_owner;
 select throws_ok($$update app.t set state = 'b' where id = 1$$, 'PW003', null, 'a guard that fits better changes nothing');
 update app.t set state = 'b' where id = 2;
 select results_eq('select what from app.effects', $$values ('owner')$$, 'nor an effect');
@@ -53,11 +53,11 @@ select throws_ok($$update app.t set state = 'b' where id = 1$$, 'PW003', null, '
 create or replace function app.gok(old anyelement, new anyelement) returns boolean language plpgsql as $$ begin return not new.flag; end $$;
 select lives_ok($$update app.t set state = 'b' where id = 1$$, 'a guard that its owner replaced is the guard');
 reset role;
-set role pawl_test_intruder;
+set role pawl_guard_intruder;
 select throws_ok($$create or replace function app.gok(old anyelement, new anyelement) returns boolean language sql as 'select true'$$, '42501', null, 'no other role can');
 
 -- dropped, nothing takes its place
-set role pawl_test_owner;
+set role pawl_guard_owner;
 update app.t set state = 'a' where id = 1;
 drop function app.gok(anyelement, anyelement);
 select throws_ok($$update app.t set state = 'b' where id = 1$$, '42883', 'function app.gok(t, t) does not exist', 'a guard that is gone is missed');

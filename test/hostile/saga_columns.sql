@@ -29,11 +29,11 @@ select is((select string_agg(distinct p.proname, ', ' order by p.proname) from p
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')), '_fill_flow, _settle_orphans, begin_attempts, end_waits',
           'nor any other than these');
 
-create role saga_worker in role pawl_worker;
+create role saga_columns_worker in role pawl_worker;
 create role saga_operator in role pawl_operator;
 create function done(arguments jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
 create table asked (who text, answer text);
-grant insert on asked to saga_worker;
+grant insert on asked to saga_columns_worker;
 create function no(results jsonb) returns boolean language plpgsql as $$ begin insert into public.asked values (current_user, 'no'); return false; end $$;
 create function again(history jsonb) returns text language plpgsql as $$ begin insert into public.asked values (current_user, 'retry');
     return case when jsonb_array_length(history) < 2 then 'RETRY' else 'REVERT' end; end $$;
@@ -46,7 +46,7 @@ select pawl_saga.define('{"flow": "graph", "name": "secret", "children": [{"task
 select pawl_saga.define('{"flow": "linear", "name": "w", "children": [{"task": "s", "signal": "go"}, {"task": "t", "wait_seconds": 0}, {"task": "q", "execute": "sql:public.done"}]}') \g /dev/null
 select pawl_saga.define('{"flow": "linear", "name": "needs", "children": [{"task": "a", "requires": ["x"]}]}') \g /dev/null
 
-set role saga_worker;
+set role saga_columns_worker;
 set pawl.processor = 'w';
 select pawl_saga.start('f') as f \gset
 select state, definition_uuid from pawl_saga.flows where flow_uuid = :'f' \gset
@@ -74,9 +74,8 @@ select is(pg_temp.try(format('update pawl_saga.flows set state = %L', s)), 'PW00
 select ok(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)) in ('PW003', '42501'), 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
--- the switch of the follow-ups is not a worker's
-select is(pg_temp.try($$set pawl_saga.following = 'on'$$), '42501', 'follow-ups cannot be told that others finish the flow');
-select is(pg_temp.try($$select set_config('pawl_saga.following', 'on', false)$$), '42501', 'by no call');
+-- the mark of the follow-ups is not a worker's
+select is(pg_temp.try('select pawl_saga._follow()'), '42501', 'follow-ups cannot be told that others finish the flow');
 select is(pg_temp.try(format('select pawl_saga._ask(%L, null)', 'public.done')), '42501', 'nor is a function called as another');
 
 -- What a worker does by hand is what the functions do.
@@ -96,7 +95,7 @@ reset role;
 set role saga_operator;
 select lives_ok(format('select pawl_saga.reset(%L, ''again'')', :'f'), 'by an operator it is');
 reset role;
-set role saga_worker;
+set role saga_columns_worker;
 -- a flow that is inserted by hand has its atoms when it is run, and its names are looked for
 insert into pawl_saga.flows (flow_uuid, definition_uuid, name) select pawl.uuid_v7(), definition_uuid, name from pawl_saga.definitions where name = 'f' returning flow_uuid as g \gset
 select is(pg_temp.try(format('update pawl_saga.flows set state = ''RUNNING'' where flow_uuid = %L', :'g')), 'done', 'a flow by hand');
@@ -123,8 +122,8 @@ select pawl_saga.start('d') as d \gset
 select is(pg_temp.work('execute c'), 'execute a, execute c, revert c, revert a, execute a, execute c, revert c, revert a', 'deciders and controllers are asked');
 select is((select state from pawl_saga.flows where flow_uuid = :'d'), 'REVERTED', 'to the end');
 reset role;
-select is((select array_agg(distinct who || ' ' || answer order by who || ' ' || answer) from asked), '{saga_worker no,saga_worker retry}', 'with the rights of who reported, not of who owns the extension');
-set role saga_worker;
+select is((select array_agg(distinct who || ' ' || answer order by who || ' ' || answer) from asked), '{saga_columns_worker no,saga_columns_worker retry}', 'with the rights of who reported, not of who owns the extension');
+set role saga_columns_worker;
 select pawl_saga.start('secret') as s \gset
 select pg_temp.work() \g /dev/null
 select is((select state || ' ' || (problem ->> 'sqlstate') from pawl_saga.flows where flow_uuid = :'s'), 'FAILURE 42501', 'a decider that the worker may not call is not called');

@@ -18,7 +18,7 @@ end $$;
 select pawl_dag.define_template('{"name": "order", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}') is not null as ok;
 select pawl_dag.start_task('order', '{"id": 1}') as task \gset
 select is(refusal($$select pawl_dag.start_task('order', '{"id": 1}')$$),
-    format('23505: such a task "order" is there already. Task %s (pending) has the identity key "%s". select * from pawl_dag.tasks where task_uuid = ''%s''; one more: name an identity_key of its own',
+    format('23505: such a task "order" is there already. Task %s (pending) has the identity key "%s". select * from pawl_dag.tasks where task_uuid = ''%s''; one more: identity_key => ''...''',
         :'task', (select identity_key from pawl_dag.tasks where task_uuid = :'task'), :'task'), 'a task that is there is named');
 select is(refusal($$select pawl_dag.start_tasks('order', array['{"id": 2}', '{"id": 1}', '{"id": 3}']::jsonb[])$$) ~ format('^23505.*Task %s ', :'task'), true, 'one among many');
 select is(refusal($$select pawl_dag.start_tasks('order', array['{"id": 4}', '{"id": 4}']::jsonb[])$$) ~ '^23505: two of the tasks "order" are the same. 2 of them have', true, 'one that is said twice');

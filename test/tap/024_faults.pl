@@ -43,8 +43,8 @@ for my $name (qw(example_worker pawld))
 {
 	my ($other) = grep { $_ ne $name } keys %program;
 	my $helper = begin_program($node, @{ $program{$other} });
-	# events are pruned once a minute, and when the daemon begins
-	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_task, at_start => qr/prune_events/);
+	# what the daemon does seldom, and when it begins
+	my $accidents = Accidents->new(node => $node, program => $program{$name}, work => \&begin_task, at_start => qr/prune_events|time_out_tasks/);
 	# What it sends: in quiet, and after a loss.
 	begin_task() for 1 .. 3;
 	ok(all_ended($node, 'work'), "$name works through a proxy");

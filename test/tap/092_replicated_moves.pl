@@ -188,6 +188,7 @@ alter table seen owner to log_owner;
 select pawl.audit('owned', '{"worn": true}');
 alter table owned owner to log_owner;
 alter table owned_transitions owner to log_owner;
+select format('alter table %s owner to log_owner', audit) from pawl.audit_binding where relation = 'owned'::regclass \gexec
 create function note_who() returns trigger language plpgsql as $$
 begin
     begin create temp table left_behind (); exception when insufficient_privilege then insert into public.seen values (current_user, true); return null; end;

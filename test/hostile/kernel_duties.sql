@@ -1,0 +1,72 @@
+-- What one row does wrong stops no other: reap, fire_due, abandon, claim and claim_keys leave it as it is, tell of it, and see to the rest.
+\set QUIET 1
+set client_min_messages = error;
+select no_plan();
+\setenv PGDATABASE :DBNAME
+\setenv PGOPTIONS '-c client_min_messages=warning'
+
+create function stings() returns trigger language plpgsql as $$
+begin
+    if new.state is distinct from old.state then
+        if new.poison = 'trigger' then raise exception 'poisoned trigger' using errcode = 'ZZ003'; end if;
+        if new.poison = 'busy' then raise exception 'later' using errcode = '40001'; end if;
+        if new.poison = 'slow' then perform pg_sleep(1000); end if;
+    end if;
+    return new;
+end $$;
+-- The first 12 rows are poisoned where they are now, the 13th is kept by its guard.
+create function poison(t regclass) returns void language plpgsql as $$
+begin
+    execute format($f$update %s set held = state, poison = case when id <= 12 then (array['check', 'trigger', 'effect', 'guard'])[1 + id %% 4] when id = 13 then 'no' end$f$, t);
+end $$;
+create function heal(t regclass) returns void language plpgsql as $$ begin execute format('update %s set poison = null', t); end $$;
+create function ids(t regclass, condition text) returns text language plpgsql as $$
+declare answer text;
+begin
+    execute format('select string_agg(id::text, '' '' order by id) from %s where %s', t, condition) into answer;
+    return answer;
+end $$;
+create function set_time(t regclass, assignment text) returns void language plpgsql as $$
+begin
+    set local session_replication_role = replica;
+    execute format('update %s set %s', t, assignment);
+    set local session_replication_role = origin;
+end $$;
+create function cancelled(statement text) returns boolean language plpgsql as $$
+begin
+    execute statement;
+    return false;
+exception when query_canceled then return true;
+end $$;
+create function all_but(first int) returns text language sql as $$ select string_agg(i::text, ' ' order by i) from generate_series(first, 30) i $$;
+
+\set t plain_duties
+\set partitions ''
+\set members ''
+\ir include/duties.psql
+\set t partitioned_duties
+\set partitions 'partition by range (id)'
+\set members 'create table few_duties partition of partitioned_duties for values from (1) to (20); create table more_duties partition of partitioned_duties for values from (20) to (100);'
+\ir include/duties.psql
+
+-- More rows that raise errors than a call tells of.
+create table many_duties (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, check (id > 200 or state = 'ready'));
+select pawl.define('plain', E'stateDiagram-v2\n[*] --> ready\nready --> running : start\nrunning --> ready : lose\nrunning:::owned') \g /dev/null
+select pawl.enforce('many_duties', 'state', 'plain', history => true, owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lose') \g /dev/null
+insert into many_duties (id) select generate_series(1, 210);
+\set warnings `psql -XAtqc "select count(*) from pawl.claim(null::many_duties, processor => 'w', batch => 5)" 2>&1`
+select is((select count(*) from regexp_matches(:'warnings'::text, 'WARNING:  row \d+ of public.many_duties stays as it is: new row for relation', 'g')), 5::bigint, 'the warnings of a call are few');
+select matches(:'warnings'::text, 'WARNING:  195 more rows of public.many_duties stay as they are', 'and the others are counted');
+select matches(:'warnings'::text, '(^|\n)5(\n|$)', 'behind many rows that raise errors others are reached');
+
+-- What no row does wrong is raised.
+create role duty_caller;
+grant select, update (lease) on many_duties to duty_caller;
+set role duty_caller;
+select throws_ok($$select pawl.claim(null::many_duties, processor => 'w')$$, '42501', null, 'rights that the caller lacks');
+reset role;
+select throws_ok($$select pawl.claim(null::many_duties, processor => 'w', lease => '294000 years')$$, '22008', null, 'a lease that is out of range');
+select is_empty($$select * from pawl.verify('many_duties')$$, 'log and rows agree');
+drop owned by duty_caller;
+drop role duty_caller;
+select * from finish();
