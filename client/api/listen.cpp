@@ -39,7 +39,7 @@ public:
         const char* values[] = {caller.kind.c_str(), caller.digest.data(), wanted.empty() ? nullptr : wanted.c_str()};
         const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0}, formats[] = {0, 1, 0};
         return pool_.lend([&](Session& session) -> std::optional<Problem> {
-            const Result result(PQexecParams(session.raw(), "SELECT visible FROM pawl_api._listen($1, $2, $3)", 3, nullptr, values, lengths, formats, 0), PQclear);
+            const Result result = session.ask("SELECT visible FROM pawl_api._listen($1, $2, $3)", 3, values, lengths, formats);
             if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) return problem_of(result.get());
             relations = relations_of(value_of(result.get(), 0, 0));
             asked_ = Clock::now();

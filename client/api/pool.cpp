@@ -88,7 +88,7 @@ Outcome Pool::call(const Caller& caller, const Call& call) {
         if (!session) return outcome;
         outcome = session->call(caller, call);
         give_back(outcome.lost ? nullptr : std::move(session));
-        const bool again = outcome.lost ? !call.body : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
+        const bool again = outcome.lost ? !call.body && !outcome.silent : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
         {
             const std::lock_guard lock(mutex_);
             ++calls_;
@@ -113,7 +113,7 @@ std::optional<Problem> Pool::lend(const std::function<std::optional<Problem>(Ses
         give_back(nullptr);
         throw;
     }
-    give_back(PQstatus(session->raw()) == CONNECTION_OK ? std::move(session) : nullptr);
+    give_back(session->is_usable() ? std::move(session) : nullptr);
     return said;
 }
 

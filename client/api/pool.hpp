@@ -44,6 +44,7 @@ struct Outcome {
     std::optional<std::string> json = {};
     Problem problem = {};
     bool lost = false;  // the connection broke: what became of the transaction is not known
+    bool silent = false;  // it is lost because the server said nothing
 };
 
 using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
@@ -53,7 +54,8 @@ Problem problem_of(const PGresult* result);
 
 class Session {
 public:
-    // Throws ConnectionLost.
+    // Throws ConnectionLost. timeout: of a statement, by the server. A server that sends nothing for twice that time and 5 s is given up,
+    // whatever the network says of the connection.
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
     Outcome call(const Caller& caller, const Call& call);
@@ -61,8 +63,11 @@ public:
     // False: the server has closed it meanwhile.
     bool is_alive();
 
+    // False: it broke, or the server was silent for too long.
+    bool is_usable() const noexcept { return !silent_ && PQstatus(connection_.get()) == CONNECTION_OK; }
+
     // Plain commands, for what is no single round trip; the result may be an error.
-    PGconn* raw() noexcept { return connection_.get(); }
+    Result ask(const char* statement, int count, const char* const* values, const int* lengths, const int* formats);
     Result run(const char* statement, const std::vector<std::optional<std::string>>& parameters = {});
 
     // BEGIN, and the first statement of a request. Returns what went wrong.
@@ -71,8 +76,13 @@ public:
 private:
     bool prepare(const std::string& name, const std::string& statement, int parameters);
     Result next(bool& broken);
+    bool wait();
+    Result last();
 
+    using Clock = std::chrono::steady_clock;
     std::unique_ptr<PGconn, void (*)(PGconn*)> connection_;
+    std::chrono::milliseconds longest_silence_;
+    bool silent_ = false;
     std::set<std::string> prepared_;
 };
 

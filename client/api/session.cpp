@@ -29,13 +29,14 @@ Problem problem_of(const PGresult* result) {
     return problem;
 }
 
-Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
+Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout)
+    : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish), longest_silence_(2 * timeout + std::chrono::seconds(5)) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
     PQsetNoticeProcessor(connection_.get(), [](void*, const char*) {}, nullptr);
-    PQsetClientEncoding(connection_.get(), "UTF8");
-    const std::string begin = "SET statement_timeout = " + std::to_string(timeout.count()) +
+    PQsetnonblocking(connection_.get(), 1);
+    const std::string begin = "SET client_encoding = 'UTF8'; SET statement_timeout = " + std::to_string(timeout.count()) +
                               "; SET idle_in_transaction_session_timeout = '5min'; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'";
-    const Result set(PQexec(connection_.get(), begin.c_str()), PQclear);
+    const Result set = PQsendQuery(connection_.get(), begin.c_str()) == 1 ? last() : Result(nullptr, PQclear);
     if (PQresultStatus(set.get()) != PGRES_COMMAND_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
 }
 
@@ -53,11 +54,46 @@ bool Session::prepare(const std::string& name, const std::string& statement, int
     return PQsendPrepare(connection_.get(), name.c_str(), statement.c_str(), parameters, unknown.data()) == 1;
 }
 
+// Until a result can be had without waiting. False: the server said nothing for too long, and the connection is of no use any more.
+bool Session::wait() {
+    PGconn* const link = connection_.get();
+    for (auto end = Clock::now() + longest_silence_;;) {
+        const int unsent = PQflush(link);
+        if (unsent < 0 || !PQisBusy(link)) return true;  // an error is a result, too
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+        pollfd what{PQsocket(link), static_cast<short>(POLLIN | (unsent ? POLLOUT : 0)), 0};
+        const int ready = left.count() > 0 ? ::poll(&what, 1, static_cast<int>(left.count())) : 0;
+        if (ready == 0) {
+            silent_ = true;
+            return false;
+        }
+        if (ready < 0) continue;  // a signal
+        if ((what.revents & ~POLLOUT) && PQconsumeInput(link) == 0) return true;
+        end = Clock::now() + longest_silence_;
+    }
+}
+
+// The last result of a command outside of a pipeline, as PQexec gives it; null: the server was silent.
+Result Session::last() {
+    Result result(nullptr, PQclear);
+    while (wait()) {
+        Result more(PQgetResult(connection_.get()), PQclear);
+        if (!more) return result;
+        result = std::move(more);
+        const ExecStatusType status = PQresultStatus(result.get());
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || PQstatus(connection_.get()) != CONNECTION_OK) return result;
+    }
+    return {nullptr, PQclear};
+}
+
 // The result of the next command of the pipeline; what follows it is a null.
 Result Session::next(bool& broken) {
-    Result result(PQgetResult(connection_.get()), PQclear);
+    const auto get = [this] { return Result(wait() ? PQgetResult(connection_.get()) : nullptr, PQclear); };
+    Result result = get();
     if (result && PQresultStatus(result.get()) != PGRES_PIPELINE_SYNC)
-        while (PGresult* more = PQgetResult(connection_.get())) PQclear(more);
+        while (get()) {
+        }
+    broken = broken || silent_;
     broken = broken || !result || PQstatus(connection_.get()) != CONNECTION_OK;
     return result;
 }
@@ -110,7 +146,11 @@ Outcome Session::call(const Caller& caller, const Call& call) {
     }
     if (broken || PQexitPipelineMode(link) != 1) {
         outcome.lost = true;
-        if (outcome.problem.sqlstate.empty()) outcome.problem = problem_of(nullptr);
+        outcome.silent = silent_;
+        if (silent_)
+            outcome.problem = {.status = 504, .detail = "the database did not answer in time", .sqlstate = "08006"};
+        else if (outcome.problem.sqlstate.empty())
+            outcome.problem = problem_of(nullptr);
         return outcome;
     }
     outcome.good = !failed;
@@ -120,14 +160,19 @@ Outcome Session::call(const Caller& caller, const Call& call) {
 Result Session::run(const char* statement, const std::vector<std::optional<std::string>>& parameters) {
     std::vector<const char*> values;
     for (const auto& parameter : parameters) values.push_back(parameter ? parameter->c_str() : nullptr);
-    return {PQexecParams(connection_.get(), statement, static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0), PQclear};
+    return ask(statement, static_cast<int>(values.size()), values.data(), nullptr, nullptr);
+}
+
+Result Session::ask(const char* statement, int count, const char* const* values, const int* lengths, const int* formats) {
+    if (PQsendQueryParams(connection_.get(), statement, count, nullptr, values, lengths, formats, 0) != 1) return {nullptr, PQclear};
+    return last();
 }
 
 std::optional<Problem> Session::begin(const Caller& caller) {
     if (const Result begun = run("BEGIN"); PQresultStatus(begun.get()) != PGRES_COMMAND_OK) return problem_of(begun.get());
     const char* who[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
     const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0, 0}, formats[] = {0, 1, 0, 0};
-    const Result result(PQexecParams(connection_.get(), "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4, nullptr, who, lengths, formats, 0), PQclear);
+    const Result result = ask("SELECT pawl_api.begin_request($1, $2, $3, $4)", 4, who, lengths, formats);
     if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) return problem_of(result.get());
     return std::nullopt;
 }

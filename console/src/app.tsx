@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, Problem, signedOut, token } from "./api";
 import { follow, SessionContext, useConnected, useSession } from "./live";
-import { link, usePlace, type Place } from "./router";
+import { go, link, usePlace, type Place } from "./router";
 import { useTheme, type Theme } from "./theme";
 import type { Session } from "./types";
 import { Empty, Head, Trouble } from "./ui/parts";
@@ -128,5 +128,5 @@ export function App() {
     if (waiting) return <p class="empty" role="status">Loading…</p>;
     if (problem) return <main class="signin"><Trouble error={problem} again={resume} /></main>;
     if (!session) return <SignIn entered={(s) => { setNote(null); setSession(s); }} note={note} />;
-    return <SessionContext.Provider value={session}><Shell leave={() => leave()} /></SessionContext.Provider>;
+    return <SessionContext.Provider value={session}><Shell leave={() => { go(link([]), true); leave(); }} /></SessionContext.Provider>;
 }

@@ -32,6 +32,22 @@ export function go(address: string, replace = false): void {
     } else location.hash = address;
 }
 
+/** What an address may keep: tokens do not come by addresses, and one that somebody wrote there must not stay in the history. */
+export function cleaned(search: string, fragment: string): string | null {
+    if (search === "" && (fragment === "" || fragment === "#")) return null;
+    if (!fragment.startsWith("#/")) return "#/";
+    const [path = "", query = ""] = fragment.split("?", 2);
+    const kept = [...new URLSearchParams(query)].filter(([name]) => !/token|bearer|authorization/i.test(name));
+    const dropped = kept.length < [...new URLSearchParams(query)].length;
+    if (search === "" && !dropped) return null;
+    return path + (kept.length > 0 ? "?" + new URLSearchParams(kept).toString() : "");
+}
+
+export function cleanAddress(): void {
+    const fragment = cleaned(location.search, location.hash);
+    if (fragment !== null) history.replaceState(null, "", location.pathname + fragment);
+}
+
 export function usePlace(): Place {
     const [place, set] = useState(() => parsePlace(location.hash));
     useEffect(() => {
