@@ -113,7 +113,8 @@ def sessions(arguments):
     killer = Killer(arguments, history, connect, stop)
     for thread in [*clients, killer]:
         thread.start()
-    while not stop.is_set() and not os.path.exists(arguments.until):
+    parent = os.getppid()
+    while not stop.is_set() and not os.path.exists(arguments.until) and os.getppid() == parent:
         stop.wait(0.05)
     stop.set()
     for thread in [*clients, killer]:
