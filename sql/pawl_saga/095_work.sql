@@ -322,6 +322,42 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS 'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
 
+-- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at once, then each
+-- alone, so that the others stand; the one that goes on raising is left to its lease.
+CREATE FUNCTION pawl_saga._run_claimed(works jsonb[], worker text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    work jsonb;
+    reports jsonb[] := '{}';
+    problem text;
+BEGIN
+    FOREACH work IN ARRAY works LOOP
+        reports := reports || pawl_saga._run_task(work);
+    END LOOP;
+    SELECT r.problem INTO problem FROM pawl_saga.report(to_jsonb(reports), worker) r WHERE NOT r.ok LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('40000', problem);
+    END IF;
+EXCEPTION WHEN OTHERS THEN
+    IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE;
+    END IF;
+    IF cardinality(works) > 1 THEN
+        FOREACH work IN ARRAY works LOOP
+            PERFORM pawl_saga._run_claimed(ARRAY[work], worker);
+        END LOOP;
+        RETURN;
+    END IF;
+    RAISE WARNING USING MESSAGE = format('task "%s" of flow %s was run and undone: %s', works[1] ->> 'name', works[1] ->> 'flow_uuid', SQLERRM),
+        ERRCODE = '01000', DETAIL = format('SQLSTATE %s. It is given back when its lease expires.', SQLSTATE);
+    UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 s'
+     WHERE t.flow_uuid = (works[1] ->> 'flow_uuid')::uuid AND t.node = (works[1] ->> 'node')::integer AND t.worker = _run_claimed.worker;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS 'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
+
 CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -329,20 +365,16 @@ AS $function$
 DECLARE
     worker constant text := pawl.uuid_v7()::text;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
-    work jsonb;
-    reports jsonb[];
+    works jsonb[];
 BEGIN
     PERFORM pawl_saga._check_batch(batch);
     done := 0;
     WHILE done < batch LOOP
-        reports := '{}';
-        -- nobody can take a row that this transaction has written, so the lease is a formality
-        FOR work IN SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c LOOP
-            reports := reports || pawl_saga._run_task(work);
-        END LOOP;
-        EXIT WHEN reports = '{}';
-        PERFORM FROM pawl_saga.report(to_jsonb(reports), worker);
-        done := done + cardinality(reports);
+        -- no other session can take a row that this transaction has written, so the lease is a formality
+        works := ARRAY(SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c);
+        EXIT WHEN works = '{}';
+        PERFORM pawl_saga._run_claimed(works, worker);
+        done := done + cardinality(works);
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
 END
