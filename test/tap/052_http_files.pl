@@ -39,7 +39,7 @@ subtest 'an upload' => sub {
 	is($made->{status}, 201, 'is taken') or return diag($made->{content});
 	is($made->{json}{rows}, 3, 'its rows are counted');
 	my $id = $made->{json}{operation};
-	$node->poll_query_until('postgres', "select status = 'Running' and total_rows = 3 and (select count(*) = 2 from pawl_bulk.work where operation = '$id' and kind = 'signal') from pawl_bulk.status where operation = '$id'") or die;
+	$node->poll_query_until('postgres', "select status = 'Running' and total_rows = 3 and failed_rows = 1 and (select count(*) = 2 from pawl_bulk.work where operation = '$id' and kind = 'signal') from pawl_bulk.status where operation = '$id'") or die;
 	my $got = ask('GET', "/api/bulks/$id", token => $operator)->{json};
 	is_deeply([ @$got{qw(created_by file_name source failed_rows)} ], [ 'otto', 'd.csv', 'http', 1 ], 'the person of the token has submitted it');
 	is(ask('GET', "/api/bulks/$id/file", token => $operator)->{content}, $csv, 'the file comes back as it was');
