@@ -47,6 +47,7 @@ begin
     set local session_replication_role = origin;
     update pawl_dag.tasks set deadline_at = clock_timestamp() - interval '1 s' where task_uuid = (select uuid from task where n = 1);
 end $$;
+-- An UPDATE by hand of several tasks locks them in the order of its plan, so it has one task.
 create table deed (name text, command text);
 insert into deed values
     ('orchestrate', 'select from pawl_dag.orchestrate()'), ('fire_due', $$select from pawl.fire_due('pawl_dag.steps')$$), ('reap', $$select from pawl.reap('pawl_dag.steps')$$),
@@ -58,7 +59,7 @@ insert into deed values
     ('cancel_step', $$select pawl_dag.cancel_step(task_uuid, step_uuid) from mine where name = 'due' order by task_uuid$$),
     ('resolve_step', $$select pawl_dag.resolve_step(task_uuid, step_uuid, 'x') from mine where name = 'lost' order by task_uuid$$),
     ('fire_many', $$select from pawl.fire_many('pawl_dag.steps', (select array_agg(row(task_uuid, step_uuid)) from mine where name in ('due', 'held')), 'Cancel')$$),
-    ('work_sql', 'select pawl_dag.run_sql_steps(5)'), ('cancel_by_hand', $$update pawl_dag.tasks set state = 'cancelled' where task_uuid in (select uuid from task)$$);
+    ('work_sql', 'select pawl_dag.run_sql_steps(5)'), ('cancel_by_hand', $$update pawl_dag.tasks set state = 'cancelled' where task_uuid = (select uuid from task where n = 1)$$);
 insert into deed select 'log_door', $$insert into pawl_dag.step_transitions (task_uuid, step_uuid, event) select task_uuid, step_uuid, 'ResolveManually' from mine where name = 'held' order by 1, 2$$;
 
 create function waits(connection text) returns boolean language sql as $$ select cardinality(pg_blocking_pids(pid)) > 0 from session where name = connection $$;
