@@ -22,7 +22,7 @@ declare
     began constant timestamptz := clock_timestamp();
     done int := 0;
 begin
-    while done < kills and clock_timestamp() < began + interval '1 minute' loop
+    while done < kills and clock_timestamp() < began + interval '3 minutes' loop
         perform pg_stat_clear_snapshot();
         done := done + (select count(*) from (
             select pg_terminate_backend(pid) as ended from pg_stat_activity
