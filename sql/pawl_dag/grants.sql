@@ -4,7 +4,7 @@ GRANT USAGE ON SCHEMA pawl_dag TO pawl_admin, pawl_operator, pawl_worker, pawl_r
 GRANT SELECT ON ALL TABLES IN SCHEMA pawl_dag TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT INSERT ON pawl_dag.tasks, pawl_dag.steps, pawl_dag.edges TO pawl_admin, pawl_operator, pawl_worker;
 -- What a task or step is, and whose function runs it, is said once; everything that happens to it is updated by whoever makes it happen.
--- Workers drive tasks, so they write what follows from state changes; triggers reject a plain UPDATE of these (105_by_hand.sql).
+-- Workers drive tasks, so they write what follows from state changes; triggers reject a plain UPDATE of these (by_hand.sql).
 GRANT UPDATE (state, processor_uuid, lease_until, fence, steps_total, steps_blocked, steps_ready, steps_in_flight, steps_waiting,
               steps_failed, steps_satisfied, steps_cancelled, evaluate, entered_at)
     ON pawl_dag.tasks TO pawl_admin, pawl_operator, pawl_worker;

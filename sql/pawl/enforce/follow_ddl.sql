@@ -1,4 +1,4 @@
--- What people do to enforced tables by DDL. The event triggers that call these functions are created last of all, in 900.
+-- What people do to enforced tables by DDL. The event triggers that call these functions are created last, in grants.sql.
 
 -- New members of an enforced tree: their rows are vetted, their triggers made, their logs begun. Runs with the rights of whoever
 -- attached them, because it reads and writes their tables.
