@@ -50,14 +50,14 @@ my @ambiguous = (
 	[ 'tail' => qr/\btails?\b/i, 'newest entry' ],
 	[ 'hand' => qr/\bhands?\b/i, 'claim, in-flight work' ],
 	[ 'holder' => qr/\bholders?\b/i, 'owner of the lease' ],
-	[ 'take' => qr/\btak(?:e|es|en|ing) (?:(?:the|a|an|next|its|their|more|new|these|those|many) )*(?:rows?|steps?|tasks?|jobs?|work|atoms?)\b/i, 'claim' ],
+	[ 'take' => qr/\btak(?:e|es|en|ing) (?:(?:the|a|an|next|its|their|more|new|these|those|many) )*(?:rows?|steps?|tasks?|jobs?|work|atoms?)\b(?! (?:\w+ ){0,4}through)/i, 'claim' ],
 	[ 'attachment' => qr/\battachments?\b/i, 'binding' ],
 );
 
 # The reviewed allowlist: word, what may stand (matched around the hit), and why. A fourth value keeps it to some files.
 my @allowed = (
 	[ 'who', qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i, 'people are who' ],
-	[ 'who', qr/\bwho (?:am i|you are|did what|changed what|may do what|did it)\b/i, 'a question about people' ],
+	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
 	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i, 'the SQL type; the glossary\'s own definition of the log' ],
 	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
 	[ 'record', qr/\b(?:DNS|service) record\b/i, 'the field\'s own term' ],
