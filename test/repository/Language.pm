@@ -231,10 +231,12 @@ sub wrap_hits
 	my (@hits, $before);
 	my $line = 0;
 	$text =~ s{^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$}{"\n" x ($& =~ tr/\n//)}gmse;
+	$text =~ s{`([^`\n]*(?:\n[^`\n]+)*)`}{"x" . "\n" x ($1 =~ tr/\n//)}gme;
 	for my $row (split /\n/, $text)
 	{
 		$line++;
-		my $prose = $row =~ s/`[^`]*`/x/gr =~ s/\]\([^)]*\)/]/gr =~ s/^\s*(?:[-*]|\d+\.)\s+//r;
+		next if $row =~ /^x,?(?: a view)?$/;    # the signature of a function
+		my $prose = $row =~ s/\]\([^)]*\)/]/gr =~ s/^\s*(?:[-*]|\d+\.)\s+//r;
 		next if $prose !~ /\w/ || $row =~ /^(?:#|\||    )/ && $row !~ /^\s*[-*\d]/;
 		push @hits, [ wrap => $line, 'two sentences', substr($row, 0, 60) ] if $prose =~ /(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[a-z)\]x"]\. +[A-Z`*\[]/;
 		push @hits, [ wrap => $line, 'half a sentence', substr($row, -60) ] if $prose =~ /(?:\w|,)$/ && $prose !~ /^(?:\*\*|\[)/ && $row !~ /^\s*(?:[-*]|\d+\.)\s/;
