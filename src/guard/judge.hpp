@@ -1,7 +1,7 @@
 // May ereport; owns nothing. The judgement of one row: which arrow it takes, or why it may not.
 #pragma once
 
-#include "session/context.hpp"
+#include "guard/intent.hpp"
 #include "catalog/member_cache.hpp"
 #include "guard/ownership.hpp"
 #include "pg/postgres.hpp"

@@ -3,7 +3,8 @@
 
 #include "log/journal.hpp"
 #include "guard/refusal.hpp"
-#include "observe/tally.hpp"
+#include "events/wake.hpp"
+#include "session/observer.hpp"
 
 namespace pawl {
 
@@ -265,6 +266,18 @@ int decide_move(Attachment& attachment, const Row& before, const Row& after, con
                     errhint("Give that trigger a shorter name.")));
 }
 
+// What was decided is told to those who wait and to those who count, and goes to the log: into the journal, or to the function that asked
+// for it.
+void record(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent) {
+    if (attachment.wake && !verdict.waits) note_claimable(attachment, verdict.to);
+    if (observer.changed != nullptr) observer.changed(attachment, verdict);
+    if (!keeps_record(attachment)) return;
+    if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr)
+        intent->captured = make_hop_in(intent->capture, attachment, row, verdict, intent);
+    else
+        record_hop(attachment, row, verdict, intent);
+}
+
 // Returns the arrow whose effects are still to be run, or no_arrow. `key`: of the row in the table it was in, for what its BEFORE
 // trigger has left.
 int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& before, const Row& after, When when, const PendingKey& key,
@@ -321,7 +334,7 @@ int judge_hop(Attachment& attachment, const Attachment& before_of, const Row& be
     verdict.waits = attachment.wake && waits_for_time(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
     if (keeps && attachment.nresults > 0) verdict.facts = facts_of_result(attachment, statement_of(*upkeep, before, after));
     if (attachment.log_fence) verdict.fence = token_after(attachment, after.slot, upkeep == nullptr ? nullptr : &upkeep->changes);
-    record_hop(attachment, after.slot, verdict, intent);
+    record(attachment, after.slot, verdict, intent);
     return arrow != no_arrow && attachment.calls[arrow].neffects > 0 ? arrow : no_arrow;
 }
 
@@ -391,7 +404,7 @@ void judge_insert(Member* member, const Row& row) {
         Verdict verdict = {nullptr, to_text, attachment.machine->event_text[arrow], HeapTupleHeaderGetCmin(row.tuple->t_data), true, nullptr, nullptr,
                            InvalidTransactionId, attachment.wake && waits_for_time(attachment, row.slot, nullptr)};
         if (attachment.log_fence) verdict.fence = token_after(attachment, row.slot, nullptr);
-        record_hop(attachment, row.slot, verdict, nullptr);
+        record(attachment, row.slot, verdict, nullptr);
         run_effects(attachment, arrow, versions);
     }
 }
@@ -411,7 +424,7 @@ void judge_delete(Member* member, const Row& row, Ending ending, CommandId comma
         if (!may_end(attachment, from)) refuse_delete(attachment, row.slot, from_text);
         Verdict verdict = {from_text, nullptr, event_of(ending), command, made_here(row.tuple), nullptr, nullptr, HeapTupleHeaderGetXmin(row.tuple->t_data)};
         verdict.subtransaction = subtransaction;
-        record_hop(attachment, row.slot, verdict, nullptr);
+        record(attachment, row.slot, verdict, nullptr);
     }
 }
 
