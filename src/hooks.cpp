@@ -4,6 +4,7 @@
 #include "session/context.hpp"
 #include "fire/index_choice.hpp"
 #include "fire/plans.hpp"
+#include "guard/handover.hpp"
 #include "guard/intent.hpp"
 #include "log/log_columns.hpp"
 #include "session/observer.hpp"
@@ -126,7 +127,8 @@ void forget_everything() {
     forget_outbox();
     forget_counts();
     forget_wakes();
-    forget_transition_memory();
+    forget_handovers();
+    forget_state_texts();
     forget_moves();
     forget_deferral();
     clear_intents();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "catalog/row_identity.hpp"
-#include "guard/judge.hpp"
+#include "guard/decide.hpp"
 #include "pg/arguments.hpp"
 #include "pg/bridge.hpp"
 

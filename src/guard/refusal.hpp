@@ -3,7 +3,7 @@
 #pragma once
 
 #include "catalog/row_identity.hpp"
-#include "guard/judge.hpp"
+#include "guard/decide.hpp"
 
 namespace pawl {
 

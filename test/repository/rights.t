@@ -16,7 +16,7 @@ cmp_ok(scalar @files, '>', 100, 'the sources are there');
 my %depth_is_harmless = (
 	'src/session/context.cpp' => 'a token counts for the statements of the client that shows it; it may show none anyway',
 	'src/packs/dag/orchestrator.cpp' => 'compared with the depth that C noted for the call of an owner-only function',
-	'src/guard/judge.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
+	'src/guard/decide.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
 	'src/guard/moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
 
 # The settings of the packs that are read, and why no trigger decides by them: what pawl.* says of a state change is recorded, and
