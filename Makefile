@@ -15,7 +15,7 @@ MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module
 BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
     -c wal_level=replica
 
-.PHONY: help deps benchdeps build programs install uninstall demo psql test bench clean
+.PHONY: help deps benchdeps build programs install uninstall demo psql test mutate bench clean
 .NOTPARALLEL:
 
 help: ## this list
@@ -58,6 +58,9 @@ benchdeps:
 
 test: deps build programs ## every test; ONLY="unit pgtap ..." some sections, TESTS="claims ..." some tests (test/README.md); closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
+
+mutate: deps ## break the sources on purpose, one change at a time: each must fail a test mapped to it; MUTATE="name ... --resume" (test/README.md); an hour
+	@test/mutation/run $(MUTATE)
 
 bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run
