@@ -31,12 +31,12 @@ bool record_is_open(Oid relation) {
     return false;
 }
 
-void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument) {
+void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument, Reach reach) {
     const Open before = open;
     open = {first, second};
     PG_TRY();
     {
-        with_rights_of(role, work, argument);
+        with_rights_of(role, work, argument, reach);
     }
     PG_FINALLY();
     {

@@ -13,6 +13,6 @@ bool record_is_open(Oid relation);
 extern bool redacting;
 
 // Does the work with the rights of a role, as with_rights_of, with these records open (InvalidOid: none).
-void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument);
+void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument, Reach reach = Reach::whole);
 
 }  // namespace pawl
