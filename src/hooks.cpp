@@ -1,16 +1,16 @@
 // May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
-#include "audit.hpp"
-#include "bookmark.hpp"
-#include "context.hpp"
-#include "index_choice.hpp"
-#include "journal.hpp"
-#include "member_cache.hpp"
-#include "moves.hpp"
-#include "outbox.hpp"
+#include "observe/audit.hpp"
+#include "work/bookmark.hpp"
+#include "session/context.hpp"
+#include "fire/index_choice.hpp"
+#include "log/journal.hpp"
+#include "catalog/member_cache.hpp"
+#include "guard/moves.hpp"
+#include "events/outbox.hpp"
 #include "pg/bridge.hpp"
-#include "tail_memory.hpp"
-#include "tally.hpp"
-#include "wake.hpp"
+#include "log/tail_memory.hpp"
+#include "observe/tally.hpp"
+#include "events/wake.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;

@@ -1,0 +1,93 @@
+// May ereport; owns nothing (the guard's shell throws). See record.hpp.
+#include "log/record.hpp"
+
+#include "session/context.hpp"
+#include "pg/bridge.hpp"
+#include "pg/sqlstate.hpp"
+
+namespace pawl {
+
+namespace {
+
+struct Open {
+    Oid first;
+    Oid second;
+};
+
+Open open = {InvalidOid, InvalidOid};
+
+bool is_open(Oid relation) { return OidIsValid(relation) && (relation == open.first || relation == open.second); }
+
+}  // namespace
+
+bool redacting = false;
+
+bool record_is_open(Oid relation) {
+    if (is_open(relation)) return true;
+    if ((!OidIsValid(open.first) && !OidIsValid(open.second)) || !get_rel_relispartition(relation)) return false;
+    ListCell* cell;
+    foreach (cell, get_partition_ancestors(relation))
+        if (is_open(lfirst_oid(cell))) return true;
+    return false;
+}
+
+Oid owner_of(Oid relation) {
+    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+    if (!HeapTupleIsValid(tuple))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
+    const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+    ReleaseSysCache(tuple);
+    return owner;
+}
+
+void with_rights_of(Oid role, Work work, void* argument, Reach reach) {
+    Oid user;
+    int context;
+    GetUserIdAndSecContext(&user, &context);
+    const int settings = NewGUCNestLevel();
+    const int confined = reach == Reach::confined && role != user ? SECURITY_RESTRICTED_OPERATION : 0;
+    SetUserIdAndSecContext(role, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS | confined);
+    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    // What is not known of a source makes plans look expensive; compiling one takes longer than running it.
+    set_config_option("jit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    work(argument);
+    // An error needs no cleaning up: the end of its (sub)transaction puts rights and settings back. false: what code of the role has set
+    // by plain SET is undone, too; a search_path of its making would have the caller's next statement run more of it.
+    AtEOXact_GUC(false, settings);
+    SetUserIdAndSecContext(user, context);
+}
+
+void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument, Reach reach) {
+    const Open before = open;
+    open = {first, second};
+    PG_TRY();
+    {
+        with_rights_of(role, work, argument, reach);
+    }
+    PG_FINALLY();
+    {
+        open = before;
+    }
+    PG_END_TRY();
+}
+
+// On audits and on what is known of pruned logs.
+PAWL_FUNCTION(pawl_record_guard) {
+    if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() is a trigger function");
+    auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() must be fired BEFORE a statement or row", {},
+                          "Triggers with it are made by pawl.audit.");
+    HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
+    // a dump brings an extension's records to where their guards stand already
+    const bool loaded = is_restoring() && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+    if (loaded || record_is_open(RelationGetRelid(trigger->tg_relation))) return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);
+    const char* operation = TRIGGER_FIRED_BY_INSERT(trigger->tg_event)   ? "INSERT"
+                            : TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "UPDATE"
+                            : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
+                                                                         : "TRUNCATE";
+    throw pg::Failure(sqlstate::log_is_immutable, "the record \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
+                      std::string(operation) + " was refused: only pawl writes it.");
+}
+
+}  // namespace pawl
