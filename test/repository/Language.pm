@@ -61,7 +61,7 @@ my @allowed = (
 	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
 	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i, 'the SQL type; the glossary\'s own definition of the log' ],
 	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
-	[ 'record', qr/\b(?:DNS|service) record\b/i, 'the field\'s own term' ],
+	[ 'record', qr/\b(?:DNS|service|CSV) record\b/i, 'the field\'s own term' ],
 	[ 'record', qr/./, 'a bulk operation has records, its documents call them so', qr/bulk/i ],
 	[ 'move', qr/\bmoves? (?:constructor|assignment|semantics)\b/i, 'C++' ],
 	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i, 'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
