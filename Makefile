@@ -15,13 +15,13 @@ MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module
 BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
     -c wal_level=replica
 
-.PHONY: help deps benchdeps build programs install uninstall demo psql test mutate bench clean
+.PHONY: help deps benchdeps build programs install uninstall demo psql test test-all mutate bench clean
 .NOTPARALLEL:
 
 help: ## this list
 	@echo "pawl: state machines enforced on PostgreSQL tables"
 	@echo
-	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ' *## *' '/^[a-z-]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PG_CONFIG=...   build for another PostgreSQL (default: Debian's PostgreSQL $(PG_MAJOR))"
 
@@ -58,6 +58,11 @@ benchdeps:
 
 test: deps build programs ## every test; ONLY="unit pgtap ..." some sections, TESTS="claims ..." some tests (test/README.md); closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
+
+test-all: export PAWL_FULL ?= 1
+test-all: export PAWL_LONG ?= 1
+test-all: export FUZZ_RUNS ?= 1000000
+test-all: test ## make test with the full matrix of the enforcement, soaks and long fuzzing: hours
 
 mutate: deps ## break the sources on purpose, one change at a time: each must fail a test mapped to it; MUTATE="name ... --resume" (test/README.md); an hour
 	@test/mutation/run $(MUTATE)

@@ -216,14 +216,6 @@ void write_open_log(void* argument) {
     work->hops = waiting;
 }
 
-void write_restricted(void* argument) {
-    Oid user;
-    int context;
-    GetUserIdAndSecContext(&user, &context);
-    SetUserIdAndSecContext(user, context | SECURITY_RESTRICTED_OPERATION);
-    write_open_log(argument);
-}
-
 // Writes all hops of one log that can be written; the others go, in order, to `rest`.
 void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all) {
     Relation log = try_relation_open(table, RowExclusiveLock);
@@ -235,7 +227,7 @@ void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all
     LogWork work = {log, hops, outbox, all};
     // A subscription is often a superuser's, and the log's triggers and expressions are its owner's code.
     if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
-        with_rights_of(log->rd_rel->relowner, write_restricted, &work);
+        with_rights_of(log->rd_rel->relowner, write_open_log, &work, Reach::confined);
     else
         write_open_log(&work);
     table_close(log, NoLock);

@@ -60,7 +60,7 @@ void ask(Oid role, Question* question) {
     const SubTransactionId suspended = suspend_following();
     PG_TRY();
     {
-        with_rights_of(role, put, question);
+        with_rights_of(role, put, question, Reach::confined);
     }
     PG_FINALLY();
     {
