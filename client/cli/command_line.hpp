@@ -1,4 +1,5 @@
-// May throw. How a command line is declared: what `pawl` needs of CLI11, whose headers only the files that include it have to compile.
+// May throw. How a command line is declared: what `pawl` needs of CLI11. Its templates are slow to compile, so only main.cpp and
+// command_line.cpp include them.
 #pragma once
 
 #include <cstddef>
