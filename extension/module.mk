@@ -41,7 +41,7 @@ LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,AL
 # Headers that nearly every file reads are compiled once: C++'s for the core, the server's as well for the rest, so that the core cannot
 # see PostgreSQL by accident. PRECOMPILED=no builds without them and shows includes that are missing.
 PRECOMPILED ?= yes
-CORE_OBJS := $(filter obj/src/core/%,$(OBJS))
+CORE_OBJS := $(filter obj/src/core/% obj/src/packs/saga/saga_%,$(OBJS))
 SERVER_OBJS := $(filter-out $(CORE_OBJS),$(OBJS))
 STANDARD_HEADERS := algorithm array charconv cstdint cstring map memory optional set string string_view unordered_map unordered_set utility vector
 COMPILE = $(CXX) $(CXXFLAGS) $(DEBUG_INFO) $(CPPFLAGS) -MMD -MP
