@@ -8,7 +8,7 @@ ALL_PACKS := dag bulk saga
 EXTENSIONS := pawl $(PACKS:%=pawl_%) $(if $(filter-out $(PACKS),$(ALL_PACKS)),,pawl_api)
 MODULE_big := pawl
 SOURCES := $(sort $(foreach folder,$(filter-out packs,$(notdir $(patsubst %/,%,$(wildcard $(TOP)/src/*/)))),$(wildcard $(TOP)/src/$(folder)/*.cpp)) \
-	$(wildcard $(PACKS:%=$(TOP)/src/packs/%/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
+	$(foreach pack,$(filter pawl_%,$(EXTENSIONS)),$(wildcard $(TOP)/src/packs/$(pack:pawl_%=%)/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
 OBJS := $(SOURCES:$(TOP)/%.cpp=obj/%.o)
 
 version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TOP)/extension/$(1).control)

@@ -141,7 +141,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS
-'the COPY ... TO STDOUT that exports an operation, to be run by the client (psql: \gexec): one line a row, failed validations included. mode report: where it stands, and its data where that is kept; data: the data alone. format csv, or json (an array). Filters are combined by AND. neutralise, of the report as CSV: cells that a spreadsheet would take for formulas get an apostrophe; data are the data. P0002: no such operation; 22023: unknown mode or format; 55000: the data was not kept; 54011: more than 1600 columns, which JSON may have';
+E'the COPY ... TO STDOUT that exports an operation, to be run by the client (psql: \\gexec): one line a row, failed validations included. mode report: where it stands, and its data where that is kept; data: the data alone. format csv, or json (an array). Filters are combined by AND. neutralise, of the report as CSV: cells that a spreadsheet would take for formulas get an apostrophe; data are the data. P0002: no such operation; 22023: unknown mode or format; 55000: the data was not kept; 54011: more than 1600 columns, which JSON may have';
 
 -- The feed: events of all operations in commit order.
 CREATE FUNCTION pawl_bulk.read_feed(consumer text, batch integer DEFAULT 100) RETURNS SETOF pawl_bulk.events

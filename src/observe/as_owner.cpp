@@ -2,9 +2,9 @@
 // owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a security-restricted operation, and never as
 // the caller.
 #include "catalog/catalog_writer.hpp"
-#include "log/record.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
+#include "session/rights.hpp"
 
 extern "C" {
 #include "executor/tstoreReceiver.h"
