@@ -99,6 +99,9 @@ select from pawl.reap('pawl_dag.steps');
 select from pawl.fire_due('pawl_dag.steps');
 reset role;
 select is((select count(*) from pawl_dag.dlq where reason = 'max_retries_exceeded'), 1::bigint, 'a dead letter too, that it may not write itself');
+select t.task_uuid as blocked from pawl_dag.tasks t where t.state = 'blocked_by_failures' \gset
+select is(may('hand_operator', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'evaluating_results', :'blocked')), 'PW003',
+          'a task with a failed step is not put back to work');
 select is_empty('select wrong()', 'everything is as it must be');
 drop role hand_worker, hand_operator;
 select * from finish();
