@@ -60,6 +60,8 @@ insert into wish select what, format(command, :'task'), worker, operator from (v
     ('a result before it is reported', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
     ('a result that is reported', 'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ''1'' where task_uuid = %L and name = ''a''', 'ok', 'ok'),
     ('an error that is reported', 'update pawl_dag.steps set state = ''enqueued_as_error_for_orchestration'', error = ''1'', permanent = true where task_uuid = %L and name = ''a''', 'ok', 'ok'),
+    ('an error that is for ever waits', 'update pawl_dag.steps set state = ''enqueued_as_error_for_orchestration'', error = ''1'', permanent = true where task_uuid = %1$L and name = ''a'';
+        update pawl_dag.steps set state = ''waiting_for_retry'' where task_uuid = %1$L and name = ''a''', 'PW003', 'PW003'),
     ('a result of a step of nobody', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
     ('a step for ever due', 'update pawl_dag.steps set next_retry_at = ''infinity'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
     ('a wait of its own choice', 'update pawl_dag.steps set state = ''waiting_for_retry'', next_retry_at = ''infinity'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
