@@ -104,6 +104,8 @@ select is((select count(*) from pawl_dag.dlq where reason = 'max_retries_exceede
 select t.task_uuid as blocked from pawl_dag.tasks t where t.state = 'blocked_by_failures' \gset
 select is(may('hand_operator', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'evaluating_results', :'blocked')), 'PW003',
           'a task with a failed step is not put back to work');
+select is(may('hand_operator', format($$set local pawl.event = 'Retry'; update pawl_dag.steps set state = 'pending' where task_uuid = %L and name = 'b'$$, :'blocked')), 'PW003',
+          'a step without attempts left is not retried, but reset');
 select is_empty('select wrong()', 'everything is as it must be');
 drop role hand_worker, hand_operator;
 select * from finish();
