@@ -33,10 +33,10 @@ std::string name_of_machine(FunctionCallInfo fcinfo, int n) {
 }
 
 // Guards and effects become qualified names; those that name no function become notes, or the definition is refused.
-void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
+void resolve_functions(bool notes_allowed, std::vector<core::Transition>& transitions) {
     std::string unknown;
     int n = 0;
-    for (core::Arrow& arrow : arrows) {
+    for (core::Transition& transition : transitions) {
         auto resolve = [&](std::vector<std::string>& names, const char* before, const char* after) {
             std::vector<std::string> found;
             for (const std::string& name : names) {
@@ -44,15 +44,15 @@ void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
                 if (qualified != nullptr) {
                     found.emplace_back(qualified);
                 } else if (notes_allowed) {
-                    arrow.notes.push_back(before + name + after);
+                    transition.notes.push_back(before + name + after);
                 } else if (n++ < 20) {
-                    unknown += (unknown.empty() ? "\"" : ", \"") + name + "\" (line " + std::to_string(arrow.where.line) + ")";
+                    unknown += (unknown.empty() ? "\"" : ", \"") + name + "\" (line " + std::to_string(transition.where.line) + ")";
                 }
             }
             names = std::move(found);
         };
-        resolve(arrow.guards, "[", "]");
-        resolve(arrow.effects, "/ ", "");
+        resolve(transition.guards, "[", "]");
+        resolve(transition.effects, "/ ", "");
     }
     if (n > 0)
         throw pg::Failure(sqlstate::definition_error, std::to_string(n) + " guard(s) or effect(s) name no function",
@@ -61,19 +61,19 @@ void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
                           "SELECT pawl.define(machine, diagram, unbound => 'note');");
 }
 
-void check_intervals(const std::vector<core::Arrow>& arrows) {
-    for (const core::Arrow& arrow : arrows) {
-        if (arrow.after.empty()) continue;
-        const char* interval = arrow.after.c_str();
+void check_intervals(const std::vector<core::Transition>& transitions) {
+    for (const core::Transition& transition : transitions) {
+        if (transition.after.empty()) continue;
+        const char* interval = transition.after.c_str();
         if (!pg::call([&] { return pg::is_interval(interval); }))
-            throw core::Error("\"" + arrow.after + "\" is not an interval", arrow.where, {}, "For example: after 30 minutes");
+            throw core::Error("\"" + transition.after + "\" is not an interval", transition.where, {}, "For example: after 30 minutes");
     }
 }
 
-core::Machine with_arrows(const core::Machine& machine, std::vector<core::Arrow> arrows) {
+core::Machine with_arrows(const core::Machine& machine, std::vector<core::Transition> transitions) {
     core::Machine made;
     for (const core::State& state : machine.states()) made.add(state);
-    for (core::Arrow& arrow : arrows) made.add(std::move(arrow));
+    for (core::Transition& transition : transitions) made.add(std::move(transition));
     made.index();
     return made;
 }
@@ -96,10 +96,10 @@ void visit_version(const CatalogRow& row, void* argument) {
 }
 
 bool same_functions(const core::Machine& a, const core::Machine& b) {
-    if (a.arrows().size() != b.arrows().size()) return false;
-    for (std::size_t i = 0; i < a.arrows().size(); ++i) {
-        const core::Arrow& left = a.arrows()[i];
-        const core::Arrow& right = b.arrows()[i];
+    if (a.transitions().size() != b.transitions().size()) return false;
+    for (std::size_t i = 0; i < a.transitions().size(); ++i) {
+        const core::Transition& left = a.transitions()[i];
+        const core::Transition& right = b.transitions()[i];
         if (left.guards != right.guards || left.effects != right.effects || left.notes != right.notes) return false;
     }
     return true;
@@ -174,22 +174,22 @@ void insert_arrows(const char* name, int version, const core::Machine& machine) 
         "notes, drawn_from) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::pg_catalog.interval, $11, $12)",
         12, types);
     int ordinal = 0;
-    for (const core::Arrow& arrow : machine.arrows()) {
-        const bool first = arrow.from == core::no_state;
+    for (const core::Transition& transition : machine.transitions()) {
+        const bool first = transition.from == core::no_state;
         Datum values[] = {CStringGetTextDatum(name),
                           Int32GetDatum(version),
                           Int32GetDatum(++ordinal),
-                          first ? static_cast<Datum>(0) : text_datum(machine.states()[arrow.from].name),
-                          text_datum(machine.states()[arrow.to].name),
-                          text_datum(arrow.event),
-                          pg::make_text_array(arrow.params),
-                          pg::make_text_array(arrow.guards),
-                          pg::make_text_array(arrow.effects),
-                          text_datum(arrow.after),
-                          pg::make_text_array(arrow.notes),
-                          text_datum(arrow.drawn_from)};
-        const char nulls[] = {' ', ' ', ' ', first ? 'n' : ' ', ' ', arrow.event.empty() ? 'n' : ' ', ' ', ' ',
-                              ' ', arrow.after.empty() ? 'n' : ' ', ' ', arrow.drawn_from.empty() ? 'n' : ' ', '\0'};
+                          first ? static_cast<Datum>(0) : text_datum(machine.states()[transition.from].name),
+                          text_datum(machine.states()[transition.to].name),
+                          text_datum(transition.event),
+                          pg::make_text_array(transition.params),
+                          pg::make_text_array(transition.guards),
+                          pg::make_text_array(transition.effects),
+                          text_datum(transition.after),
+                          pg::make_text_array(transition.notes),
+                          text_datum(transition.drawn_from)};
+        const char nulls[] = {' ', ' ', ' ', first ? 'n' : ' ', ' ', transition.event.empty() ? 'n' : ' ', ' ', ' ',
+                              ' ', transition.after.empty() ? 'n' : ' ', ' ', transition.drawn_from.empty() ? 'n' : ' ', '\0'};
         insert(plan, values, nulls);
     }
 }
@@ -247,10 +247,10 @@ PAWL_FUNCTION(pawl_define) {
 
     const core::Diagram diagram = core::read_mermaid(source);
     const core::Machine compiled = core::compile(diagram);
-    std::vector<core::Arrow> arrows = compiled.arrows();
-    check_intervals(arrows);
-    resolve_functions(unbound == "note", arrows);
-    const core::Machine machine = with_arrows(compiled, std::move(arrows));
+    std::vector<core::Transition> transitions = compiled.transitions();
+    check_intervals(transitions);
+    resolve_functions(unbound == "note", transitions);
+    const core::Machine machine = with_arrows(compiled, std::move(transitions));
     const std::string canonical = core::write_mermaid(diagram);
 
     const Newest newest = pg::call([&] { return lock_and_find(name.c_str()); });

@@ -73,24 +73,24 @@ void visit_state(const CatalogRow& row, void* argument) {
 }
 
 void visit_arrow(const CatalogRow& row, void* argument) {
-    ArrowRow& arrow = static_cast<Rows<ArrowRow>*>(argument)->append();
-    arrow.ordinal = row.integer("ordinal");
-    arrow.from = row.string("from_state");
-    arrow.to = row.required("to_state");
-    arrow.event = row.string("event");
-    arrow.after = row.interval("after");
-    arrow.drawn_from = row.string("drawn_from");
-    arrow.params = row.strings("params", &arrow.nparams);
-    arrow.guards = row.strings("guards", &arrow.nguards);
-    arrow.effects = row.strings("effects", &arrow.neffects);
-    arrow.notes = row.strings("notes", &arrow.nnotes);
+    ArrowRow& transition = static_cast<Rows<ArrowRow>*>(argument)->append();
+    transition.ordinal = row.integer("ordinal");
+    transition.from = row.string("from_state");
+    transition.to = row.required("to_state");
+    transition.event = row.string("event");
+    transition.after = row.interval("after");
+    transition.drawn_from = row.string("drawn_from");
+    transition.params = row.strings("params", &transition.nparams);
+    transition.guards = row.strings("guards", &transition.nguards);
+    transition.effects = row.strings("effects", &transition.neffects);
+    transition.notes = row.strings("notes", &transition.nnotes);
 }
 
 std::string string_of(const char* value) { return value == nullptr ? std::string() : std::string(value); }
 
 std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
 
-std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& transitions) {
     auto damaged = [&](const std::string& problem) {
         throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
                           "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
@@ -99,7 +99,7 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     auto machine = std::make_unique<core::Machine>();
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
     std::sort(states.items, states.items + states.n, by_ordinal);
-    std::sort(arrows.items, arrows.items + arrows.n, by_ordinal);
+    std::sort(transitions.items, transitions.items + transitions.n, by_ordinal);
 
     // A state that is named before the composite it lies in has the lower ordinal.
     auto id_of = [&](const char* name) {
@@ -136,22 +136,22 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         machine->add(std::move(state));
     }
     machine->index();
-    for (int i = 0; i < arrows.n; ++i) {
-        const ArrowRow& row = arrows.items[i];
-        core::Arrow arrow;
-        arrow.from = row.from == nullptr ? core::no_state : machine->find(row.from);
-        arrow.to = machine->find(row.to);
+    for (int i = 0; i < transitions.n; ++i) {
+        const ArrowRow& row = transitions.items[i];
+        core::Transition transition;
+        transition.from = row.from == nullptr ? core::no_state : machine->find(row.from);
+        transition.to = machine->find(row.to);
         for (const char* end : {row.from, row.to})
             if (end != nullptr && machine->find(end) == core::no_state)
                 damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end + "\", which is no state that a row can be in.");
-        arrow.event = string_of(row.event);
-        arrow.params = strings_of(row.params, row.nparams);
-        arrow.guards = strings_of(row.guards, row.nguards);
-        arrow.effects = strings_of(row.effects, row.neffects);
-        arrow.notes = strings_of(row.notes, row.nnotes);
-        arrow.after = string_of(row.after);
-        arrow.drawn_from = string_of(row.drawn_from);
-        machine->add(std::move(arrow));
+        transition.event = string_of(row.event);
+        transition.params = strings_of(row.params, row.nparams);
+        transition.guards = strings_of(row.guards, row.nguards);
+        transition.effects = strings_of(row.effects, row.neffects);
+        transition.notes = strings_of(row.notes, row.nnotes);
+        transition.after = string_of(row.after);
+        transition.drawn_from = string_of(row.drawn_from);
+        machine->add(std::move(transition));
     }
     machine->index();
     return machine;
@@ -170,10 +170,10 @@ BoundMachine* settle_in_memory(const char* name, int version, core::Machine* mac
     bound->name = pstrdup(name);
     bound->version = version;
     bound->state_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->states().size(), 1)));
-    bound->event_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->arrows().size(), 1)));
+    bound->event_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->transitions().size(), 1)));
     for (std::size_t i = 0; i < machine->states().size(); ++i) bound->state_text[i] = make_text(machine->states()[i].name);
-    for (std::size_t i = 0; i < machine->arrows().size(); ++i)
-        if (!machine->arrows()[i].event.empty()) bound->event_text[i] = make_text(machine->arrows()[i].event);
+    for (std::size_t i = 0; i < machine->transitions().size(); ++i)
+        if (!machine->transitions()[i].event.empty()) bound->event_text[i] = make_text(machine->transitions()[i].event);
     callback->func = delete_machine;
     callback->arg = machine;
     MemoryContextRegisterResetCallback(context, callback);
@@ -190,16 +190,16 @@ BoundMachine* find_machine(const char* name, int version) {
         if (!bound->stale && bound->version == version && strcmp(bound->name, name) == 0) return bound;
 
     Rows<StateRow> states;
-    Rows<ArrowRow> arrows;
+    Rows<ArrowRow> transitions;
     pg::call([&] {
         scan_machine("machine_state", name, version, visit_state, &states);
-        scan_machine("machine_transition", name, version, visit_arrow, &arrows);
+        scan_machine("machine_transition", name, version, visit_arrow, &transitions);
     });
-    if (states.n == 0 || arrows.n > static_cast<int>(core::max_arrows))
+    if (states.n == 0 || transitions.n > static_cast<int>(core::max_arrows))
         throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
                           {}, "SELECT machine, version FROM pawl.machine;");
 
-    std::unique_ptr<core::Machine> machine = build(name, version, states, arrows);
+    std::unique_ptr<core::Machine> machine = build(name, version, states, transitions);
     BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
     machine.release();  // the memory context deletes it from now on
     bound->next = machines;

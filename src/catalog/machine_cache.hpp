@@ -12,7 +12,7 @@ struct BoundMachine {
     int version;
     const core::Machine* machine;
     text** state_text;  // by StateId
-    text** event_text;  // by arrow; null where the arrow has no name
+    text** event_text;  // by transition; null where the transition has no name
     bool stale;
     MemoryContext context;
     BoundMachine* next;

@@ -122,9 +122,9 @@ PAWL_FUNCTION(pawl_resolve_calls) {
             if (signature != nullptr && std::find(found.begin(), found.end(), signature) == found.end()) found.emplace_back(signature);
         }
     };
-    for (const core::Arrow& arrow : machine.arrows()) {
-        look_up(arrow.guards);
-        look_up(arrow.effects);
+    for (const core::Transition& transition : machine.transitions()) {
+        look_up(transition.guards);
+        look_up(transition.effects);
     }
     return pg::call([&] { return pg::make_text_array(found); });
 }
@@ -146,9 +146,9 @@ PAWL_FUNCTION(pawl_guard_functions) {
             if (std::find(missing.begin(), missing.end(), line) == missing.end()) missing.push_back(line);
         }
     };
-    for (const core::Arrow& arrow : machine.arrows()) {
-        look_up(arrow.guards, true);
-        look_up(arrow.effects, false);
+    for (const core::Transition& transition : machine.transitions()) {
+        look_up(transition.guards, true);
+        look_up(transition.effects, false);
     }
     ReturnSetInfo* result = pg::call([&] { return pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC); });
     for (const std::string& line : missing)

@@ -104,15 +104,15 @@ void DiagramBuilder::set_direction(std::string_view direction) {
     (open_.empty() ? diagram_.direction : diagram_.states[open_.back().state].direction) = direction;
 }
 
-void DiagramBuilder::arrow(const Name& from, const Name& to, std::string_view text) {
-    DrawnArrow arrow;
-    arrow.from = from.id;
-    arrow.to = to.id;
-    arrow.text = text;
-    arrow.label = read_label(text);
-    if (!open_.empty()) arrow.in = innermost();
-    arrow.where = from.where;
-    diagram_.arrows.push_back(std::move(arrow));
+void DiagramBuilder::transition(const Name& from, const Name& to, std::string_view text) {
+    DrawnArrow transition;
+    transition.from = from.id;
+    transition.to = to.id;
+    transition.text = text;
+    transition.label = read_label(text);
+    if (!open_.empty()) transition.in = innermost();
+    transition.where = from.where;
+    diagram_.transitions.push_back(std::move(transition));
 }
 
 void DiagramBuilder::region(Place where) {
@@ -120,7 +120,7 @@ void DiagramBuilder::region(Place where) {
     region.line = where.line;
     region.column = where.column;
     region.in = innermost();
-    region.arrows_before = diagram_.arrows.size();
+    region.arrows_before = diagram_.transitions.size();
     diagram_.regions.push_back(std::move(region));
 }
 

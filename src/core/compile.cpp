@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. From the drawing to arrows between atomic states.
+// Pure C++; throws core::Error. From the drawing to transitions between atomic states.
 #include "compile.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool is_pseudo(std::string_view id) {
     return id == "[*]";
 }
 
-// Where an arrow really ends, and what it meets on the way there.
+// Where an transition really ends, and what it meets on the way there.
 struct Target {
     StateId to = no_state;  // no_state: the end, reached through a choice
     std::string_view in;    // for the end: the composite it is drawn in
@@ -52,7 +52,7 @@ private:
     bool leaves_by_itself(StateId composite) const;
     const Ids& atomic_states(StateId composite);
     const Targets& resolve(StateId target, Place where, int depth = 0);
-    void resolve_through(Targets& targets, const DrawnArrow& arrow, bool branch, Place where, int depth);
+    void resolve_through(Targets& targets, const DrawnArrow& transition, bool branch, Place where, int depth);
     bool hidden(StateId from, StateId composite, const DrawnArrow& drawn);
     void expand(const DrawnArrow& drawn);
     void emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, const Target& target);
@@ -60,13 +60,13 @@ private:
 
     const Diagram& diagram_;
     std::vector<State> states_;
-    std::vector<Arrow> arrows_;
+    std::vector<Transition> arrows_;
     std::unordered_map<std::string_view, StateId> ids_;
     std::vector<Ids> children_;
     std::vector<std::vector<const DrawnArrow*>> entries_;   // of a composite: its [*] --> child; of a choice: its branches
-    std::unordered_set<std::string> own_events_;            // "state id, event" of drawn arrows
-    std::vector<bool> has_exit_;                            // an arrow to a state is drawn from it
-    std::unordered_set<std::string_view> ending_;           // composites where an arrow to [*] ends the row's life
+    std::unordered_set<std::string> own_events_;            // "state id, event" of drawn transitions
+    std::vector<bool> has_exit_;                            // an transition to a state is drawn from it
+    std::unordered_set<std::string_view> ending_;           // composites where an transition to [*] ends the row's life
     std::vector<std::unique_ptr<Ids>> atomic_;
     std::vector<std::unique_ptr<Targets>> targets_;
     std::vector<bool> resolving_;
@@ -86,7 +86,7 @@ Machine Compiler::run() {
     make_states();
     sort_arrows();
     mark_terminal();
-    for (const DrawnArrow& drawn : diagram_.arrows) expand(drawn);
+    for (const DrawnArrow& drawn : diagram_.transitions) expand(drawn);
     if (std::none_of(states_.begin(), states_.end(), [](const State& each) { return each.initial; })) {
         const Place where = diagram_.states.empty() ? Place{} : diagram_.states.front().where;
         throw Error("the diagram has no initial state", where, "No row could ever be inserted.", "add an arrow: [*] --> <first state>",
@@ -94,13 +94,13 @@ Machine Compiler::run() {
     }
     Machine machine;
     for (State& each : states_) machine.add(std::move(each));
-    for (Arrow& each : arrows_) machine.add(std::move(each));
+    for (Transition& each : arrows_) machine.add(std::move(each));
     machine.index();
     return machine;
 }
 
 void Compiler::check_arrows() const {
-    for (const DrawnArrow& drawn : diagram_.arrows) {
+    for (const DrawnArrow& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from) && is_pseudo(drawn.to)) {
             throw Error("an arrow leads from [*] to [*] and moves nothing", drawn.where, {}, "name a state at one of its ends");
         }
@@ -152,7 +152,7 @@ void Compiler::inherit_tags() {
 }
 
 void Compiler::sort_arrows() {
-    for (const DrawnArrow& drawn : diagram_.arrows) {
+    for (const DrawnArrow& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from)) {
             if (!drawn.in.empty()) entries_[static_cast<std::size_t>(id(drawn.in))].push_back(&drawn);
             continue;
@@ -174,11 +174,11 @@ bool Compiler::leaves_by_itself(StateId composite) const {
     return false;
 }
 
-// An arrow to [*] inside a composite ends only the composite. It ends the row's life where the composite has no arrow to
+// An transition to [*] inside a composite ends only the composite. It ends the row's life where the composite has no transition to
 // leave by, or is drawn to end itself.
 void Compiler::mark_terminal() {
     std::unordered_map<std::string_view, std::vector<const DrawnArrow*>> ends;  // by the composite they are drawn in
-    for (const DrawnArrow& drawn : diagram_.arrows) {
+    for (const DrawnArrow& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.to) && !is_choice(id(drawn.from))) ends[drawn.in].push_back(&drawn);
     }
     std::vector<std::string_view> open{""};
@@ -222,7 +222,7 @@ const Compiler::Ids& Compiler::atomic_states(StateId composite) {
     return *known;
 }
 
-// The atomic states that an arrow to `target` enters: through first children of composites and branches of choices.
+// The atomic states that an transition to `target` enters: through first children of composites and branches of choices.
 const Compiler::Targets& Compiler::resolve(StateId target, Place where, int depth) {
     const auto at = static_cast<std::size_t>(target);
     if (targets_[at]) return *targets_[at];
@@ -255,20 +255,20 @@ const Compiler::Targets& Compiler::resolve(StateId target, Place where, int dept
     return *targets_[at];
 }
 
-void Compiler::resolve_through(Targets& targets, const DrawnArrow& arrow, bool branch, Place where, int depth) {
+void Compiler::resolve_through(Targets& targets, const DrawnArrow& transition, bool branch, Place where, int depth) {
     Target first;
-    first.guards = arrow.label.guards;
-    first.effects = arrow.label.effects;
-    if (branch && !arrow.label.event.empty()) {  // free text on a branch is its condition
+    first.guards = transition.label.guards;
+    first.effects = transition.label.effects;
+    if (branch && !transition.label.event.empty()) {  // free text on a branch is its condition
         Label condition;
-        condition.event = arrow.label.event;
-        condition.params = arrow.label.params;
+        condition.event = transition.label.event;
+        condition.params = transition.label.params;
         first.guards.insert(first.guards.begin(), write_label(condition));
     }
-    first.in = arrow.in;
+    first.in = transition.in;
     const Targets end{Target{}};
-    const bool ends = is_pseudo(arrow.to);
-    for (const Target& onward : ends ? end : resolve(id(arrow.to), where, depth + 1)) {
+    const bool ends = is_pseudo(transition.to);
+    for (const Target& onward : ends ? end : resolve(id(transition.to), where, depth + 1)) {
         Target target = first;
         target.to = onward.to;
         if (!ends && onward.to == no_state) target.in = onward.in;
@@ -278,12 +278,12 @@ void Compiler::resolve_through(Targets& targets, const DrawnArrow& arrow, bool b
         for (const auto* list : {&target.guards, &target.effects}) {
             for (const std::string& each : *list) bytes += sizeof(std::string) + each.size();
         }
-        spend(1, bytes, arrow.where);
+        spend(1, bytes, transition.where);
         targets.push_back(std::move(target));
     }
 }
 
-// True if a state inside the composite, on the way to it, has an arrow of its own for the event.
+// True if a state inside the composite, on the way to it, has an transition of its own for the event.
 bool Compiler::hidden(StateId from, StateId composite, const DrawnArrow& drawn) {
     for (StateId at = from; at != composite; at = state(at).parent) {
         spend(1, 0, drawn.where);
@@ -321,34 +321,34 @@ void Compiler::emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, c
         if (ending_.contains(target.in)) states_[static_cast<std::size_t>(from)].terminal = true;
         return;
     }
-    Arrow arrow;
-    arrow.from = from;
-    arrow.to = target.to;
-    arrow.event = drawn.label.event;
-    arrow.params = drawn.label.params;
-    arrow.guards = drawn.label.guards;
-    arrow.guards.insert(arrow.guards.end(), target.guards.begin(), target.guards.end());
-    arrow.effects = drawn.label.effects;
-    arrow.effects.insert(arrow.effects.end(), target.effects.begin(), target.effects.end());
-    arrow.after = drawn.label.after;
-    if (drawn_from != no_state) arrow.drawn_from = state(drawn_from).name;
-    arrow.where = drawn.where;
+    Transition transition;
+    transition.from = from;
+    transition.to = target.to;
+    transition.event = drawn.label.event;
+    transition.params = drawn.label.params;
+    transition.guards = drawn.label.guards;
+    transition.guards.insert(transition.guards.end(), target.guards.begin(), target.guards.end());
+    transition.effects = drawn.label.effects;
+    transition.effects.insert(transition.effects.end(), target.effects.begin(), target.effects.end());
+    transition.after = drawn.label.after;
+    if (drawn_from != no_state) transition.drawn_from = state(drawn_from).name;
+    transition.where = drawn.where;
 
     std::string key = std::to_string(from) + ' ' + std::to_string(target.to);
-    for (const std::string* each : {&arrow.event, &arrow.after}) (key += '\0') += *each;
-    for (const auto* list : {&arrow.guards, &arrow.effects}) {
+    for (const std::string* each : {&transition.event, &transition.after}) (key += '\0') += *each;
+    for (const auto* list : {&transition.guards, &transition.effects}) {
         key += '\1';
         for (const std::string& each : *list) (key += '\0') += each;
     }
-    std::size_t bytes = sizeof(Arrow) + 2 * key.size();
-    for (const std::string& each : arrow.params) bytes += sizeof(std::string) + each.size();
+    std::size_t bytes = sizeof(Transition) + 2 * key.size();
+    for (const std::string& each : transition.params) bytes += sizeof(std::string) + each.size();
     spend(1, bytes, drawn.where);
     if (!seen_.insert(std::move(key)).second) return;
     if (arrows_.size() == max_arrows) {
         throw Error("the machine has more than " + std::to_string(max_arrows) + " arrows", drawn.where,
                     "Arrows from composites and through choices count once for every pair of states.", {}, "too_many_arrows");
     }
-    arrows_.push_back(std::move(arrow));
+    arrows_.push_back(std::move(transition));
 }
 
 void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {

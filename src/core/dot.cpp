@@ -91,7 +91,7 @@ private:
     void write_state(std::size_t state);
     void write_cluster(std::size_t state);
     void write_entry(const std::string& in);
-    void write_arrow(const DrawnArrow& arrow);
+    void write_arrow(const DrawnArrow& transition);
     Colours colours_of(const DrawnState& state);
     std::size_t anchor(std::size_t state) const;
     bool inside(std::size_t state, std::size_t composite) const;
@@ -116,11 +116,11 @@ void DotWriter::prepare() {
         parent.children.push_back(i);
         parent.cluster = true;
     }
-    for (const DrawnArrow& arrow : diagram_.arrows) {
-        if (arrow.from == "[*]") {
-            entered_.insert(arrow.in);
-        } else if (arrow.to == "[*]") {
-            nodes_[ids_.at(arrow.from)].terminal = true;
+    for (const DrawnArrow& transition : diagram_.transitions) {
+        if (transition.from == "[*]") {
+            entered_.insert(transition.in);
+        } else if (transition.to == "[*]") {
+            nodes_[ids_.at(transition.from)].terminal = true;
         }
     }
 }
@@ -138,7 +138,7 @@ std::string DotWriter::write(std::string_view name) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (diagram_.states[i].parent.empty()) write_state(i);
     }
-    for (const DrawnArrow& arrow : diagram_.arrows) write_arrow(arrow);
+    for (const DrawnArrow& transition : diagram_.transitions) write_arrow(transition);
     out_ += "}\n";
     return std::move(out_);
 }
@@ -210,22 +210,22 @@ bool DotWriter::inside(std::size_t state, std::size_t composite) const {
     return state != none;
 }
 
-void DotWriter::write_arrow(const DrawnArrow& arrow) {
-    const std::size_t from = arrow.from == "[*]" ? none : ids_.at(arrow.from);
-    const std::size_t to = arrow.to == "[*]" ? none : ids_.at(arrow.to);
+void DotWriter::write_arrow(const DrawnArrow& transition) {
+    const std::size_t from = transition.from == "[*]" ? none : ids_.at(transition.from);
+    const std::size_t to = transition.to == "[*]" ? none : ids_.at(transition.to);
     std::string attributes;
     const auto add = [&attributes](const std::string& text) { attributes += (attributes.empty() ? "" : ", ") + text; };
     if (to == none) {
         if (from == none || diagram_.states[from].kind == StateKind::state) return;  // shown by the state's double border
-        line(quote("[*] after " + arrow.from) + " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
+        line(quote("[*] after " + transition.from) + " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
     }
-    if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + arrow.from));
-    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + arrow.to));
-    const std::string label = write_label(arrow.label);
+    if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + transition.from));
+    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + transition.to));
+    const std::string label = write_label(transition.label);
     if (!label.empty()) add("label=" + quote(' ' + label + ' '));
-    if (!arrow.label.after.empty()) add("style=dashed");
-    line((from == none ? quote("[*] in " + arrow.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
-         (to == none ? quote("[*] after " + arrow.from) : quote(diagram_.states[anchor(to)].id)) +
+    if (!transition.label.after.empty()) add("style=dashed");
+    line((from == none ? quote("[*] in " + transition.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
+         (to == none ? quote("[*] after " + transition.from) : quote(diagram_.states[anchor(to)].id)) +
          (attributes.empty() ? "" : " [" + attributes + "]"));
 }
 

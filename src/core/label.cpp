@@ -1,4 +1,4 @@
-// Pure C++; throws only bad_alloc. The label of an arrow: event(params) [guards] after <interval> / effects.
+// Pure C++; throws only bad_alloc. The label of an transition: event(params) [guards] after <interval> / effects.
 #include <array>
 #include <optional>
 

@@ -49,8 +49,8 @@ StateId Machine::add(State state) {
     return static_cast<StateId>(states_.size() - 1);
 }
 
-void Machine::add(Arrow arrow) {
-    arrows_.push_back(std::move(arrow));
+void Machine::add(Transition transition) {
+    arrows_.push_back(std::move(transition));
 }
 
 void Machine::index() {
@@ -90,7 +90,7 @@ void Machine::index_arrows() {
     });
 
     starts_.assign(states_.size() + 2, 0);
-    for (const Arrow& arrow : arrows_) ++starts_[static_cast<std::size_t>(arrow.from + 2)];
+    for (const Transition& transition : arrows_) ++starts_[static_cast<std::size_t>(transition.from + 2)];
     std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
 
     pairs_.assign(table_size(arrows_.size()), Slot{});

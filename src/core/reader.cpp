@@ -161,15 +161,15 @@ std::vector<std::string> Reader::tags() {
 
 void Reader::arrow_or_state(const Name& from) {
     const std::vector<std::string> from_tags = tags();
-    const bool arrow = scan_.accept("-->");
-    if (!arrow && from.pseudo()) scan_.fail("'-->' after '[*]'");
+    const bool transition = scan_.accept("-->");
+    if (!transition && from.pseudo()) scan_.fail("'-->' after '[*]'");
     const auto put = [this](const Name& name, const std::vector<std::string>& tags) {
         if (name.pseudo()) return;
         const auto state = build_.mention(name);
         for (const std::string& tag : tags) build_.tag(state, tag);
     };
     put(from, from_tags);
-    if (!arrow) {
+    if (!transition) {
         if (scan_.accept(":")) {
             build_.describe(build_.mention(from), scan_.rest_of_line());
         } else if (scan_.peek() == '{') {
@@ -189,7 +189,7 @@ void Reader::arrow_or_state(const Name& from) {
     } else {
         end_of_statement("':', ':::' or the end of the line");
     }
-    build_.arrow(from, to, text);
+    build_.transition(from, to, text);
 }
 
 // What follows the word `state`.

@@ -28,7 +28,7 @@ std::string name(std::string_view id) {
     return is_plain(id) ? std::string(id) : quoted(id);
 }
 
-// At the start of a statement a keyword would be read as one, except before an arrow or a colon.
+// At the start of a statement a keyword would be read as one, except before an transition or a colon.
 std::string first_name(std::string_view id, bool before_arrow_or_colon) {
     static constexpr std::array<std::string_view, 11> keywords{"state", "note", "direction", "class", "classDef", "hide",
                                                                "scale", "style", "click", "accTitle", "accDescr"};
@@ -39,8 +39,8 @@ std::string first_name(std::string_view id, bool before_arrow_or_colon) {
     return name(id);
 }
 
-// Emits arrows and states in their order. A composite is opened where its first arrow stands, and opened a second time only
-// when the order of the diagram asks for it. What the arrows do not tell by themselves is named on a line of its own.
+// Emits transitions and states in their order. A composite is opened where its first transition stands, and opened a second time only
+// when the order of the diagram asks for it. What the transitions do not tell by themselves is named on a line of its own.
 class Writer {
 public:
     explicit Writer(const Diagram& diagram) : diagram_(diagram) {}
@@ -51,7 +51,7 @@ private:
     struct Node {
         std::size_t parent = none;
         std::vector<std::size_t> children;
-        std::size_t pending = 0;  // arrows and regions still to be written in it or deeper
+        std::size_t pending = 0;  // transitions and regions still to be written in it or deeper
         bool mentioned = false;
         bool claimed = false;     // written inside its parent
         bool opened = false;
@@ -62,7 +62,7 @@ private:
     void write_front();
     void write_body();
     void write_regions(std::size_t before_arrow);
-    void write_arrow(const DrawnArrow& arrow);
+    void write_arrow(const DrawnArrow& transition);
     void write_descriptions();
     void write_classes();
 
@@ -104,7 +104,7 @@ void Writer::prepare() {
         nodes_[i].parent = index(diagram_.states[i].parent);
         if (nodes_[i].parent != none) nodes_[nodes_[i].parent].children.push_back(i);
     }
-    for (const DrawnArrow& arrow : diagram_.arrows) count_pending(index(arrow.in), +1);
+    for (const DrawnArrow& transition : diagram_.transitions) count_pending(index(transition.in), +1);
     for (const Region& region : diagram_.regions) count_pending(index(region.in), +1);
 }
 
@@ -131,11 +131,11 @@ void Writer::write_front() {
 }
 
 void Writer::write_body() {
-    for (std::size_t i = 0; i < diagram_.arrows.size(); ++i) {
+    for (std::size_t i = 0; i < diagram_.transitions.size(); ++i) {
         write_regions(i);
-        write_arrow(diagram_.arrows[i]);
+        write_arrow(diagram_.transitions[i]);
     }
-    write_regions(diagram_.arrows.size());
+    write_regions(diagram_.transitions.size());
     if (!nodes_.empty()) mention_all_to(nodes_.size() - 1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].parent != none && !nodes_[i].claimed) mention_alone(i);
@@ -154,10 +154,10 @@ void Writer::write_regions(std::size_t before_arrow) {
     }
 }
 
-void Writer::write_arrow(const DrawnArrow& arrow) {
-    const std::size_t block = index(arrow.in);
-    const std::size_t from = index(arrow.from);
-    const std::size_t to = index(arrow.to);
+void Writer::write_arrow(const DrawnArrow& transition) {
+    const std::size_t block = index(transition.in);
+    const std::size_t from = index(transition.from);
+    const std::size_t to = index(transition.to);
     std::vector<std::size_t> sequence = path_to(block);
     for (const std::size_t end : {from, to}) {
         if (end != none) sequence.push_back(end);
@@ -174,8 +174,8 @@ void Writer::write_arrow(const DrawnArrow& arrow) {
         if (elsewhere && !nodes_[end].claimed) mention_alone(end);
     }
     go_to(block);
-    const std::string label = write_label(arrow.label);
-    line((from == none ? "[*]" : first_name(arrow.from, true)) + " --> " + (to == none ? "[*]" : name(arrow.to)) +
+    const std::string label = write_label(transition.label);
+    line((from == none ? "[*]" : first_name(transition.from, true)) + " --> " + (to == none ? "[*]" : name(transition.to)) +
          (label.empty() ? "" : " : " + label));
     for (const std::size_t end : {from, to}) {
         if (end != none) mark(end);
@@ -247,7 +247,7 @@ void Writer::go_to(std::size_t block) {
     }
 }
 
-// Closes the innermost composite. Children that no arrow has named in it are named before it closes for the last time.
+// Closes the innermost composite. Children that no transition has named in it are named before it closes for the last time.
 void Writer::leave() {
     const std::size_t block = open_.back();
     if (nodes_[block].pending == 0) {

@@ -15,7 +15,7 @@ namespace pawl {
 namespace {
 
 // Advisory locks are told apart by their last number: 1 and 2 are those that SQL takes.
-enum LockClass : uint16 { asleep = 7101, in_flight, notifier };
+enum LockClass : uint16 { waiting = 7101, in_flight, notifier };
 
 struct Wake {
     Wake* next;
@@ -57,7 +57,7 @@ bool somebody_notifies(Oid channel) {
 }
 
 bool holds_asleep(Oid channel) {
-    const LOCKTAG tag = lock_tag(channel, asleep);
+    const LOCKTAG tag = lock_tag(channel, waiting);
     return pg::holds_lock(&tag, ShareLock);
 }
 
@@ -79,7 +79,7 @@ bool listens(Oid channel) {
 }
 
 void fall_asleep(Oid channel) {
-    const LOCKTAG tag = lock_tag(channel, asleep);
+    const LOCKTAG tag = lock_tag(channel, waiting);
     if (LockAcquire(&tag, ShareLock, true, false) == LOCKACQUIRE_ALREADY_HELD) LockRelease(&tag, ShareLock, true);
     const LOCKTAG flight = lock_tag(channel, in_flight);
     if (listens(channel)) {
@@ -102,8 +102,8 @@ Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
     });
     const Member* member = find_member(relation);
     bool wakes_somebody = false;
-    for (int i = 0; i < member->nattachments; ++i) wakes_somebody |= member->attachments[i].wake;
-    const Oid root = member->attachments[0].root;
+    for (int i = 0; i < member->nbindings; ++i) wakes_somebody |= member->bindings[i].wake;
+    const Oid root = member->bindings[0].root;
     const std::string name = RelationGetRelationName(relation);
     pg::call([&] { relation_close(relation, AccessShareLock); });
     if (must_wake && !wakes_somebody)
@@ -124,23 +124,23 @@ void note_wake(Oid channel) {
     wakes = wake;
 }
 
-void note_claimable(const Attachment& attachment, const text* state) {
+void note_claimable(const Binding& binding, const text* state) {
     if (state == nullptr || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA) return;
-    const core::StateId id = attachment.machine->machine->find(view(state));
-    if (id != core::no_state && attachment.claimable[id]) note_wake(attachment.root);
+    const core::StateId id = binding.machine->machine->find(view(state));
+    if (id != core::no_state && binding.claimable[id]) note_wake(binding.root);
 }
 
 void note_prepared_work() {
     const LockData* locks = GetLockStatusData();
     for (int i = 0; i < locks->nelements; ++i) {
         const LOCKTAG& tag = locks->locks[i].locktag;
-        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == asleep) note_wake(tag.locktag_field2);
+        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == waiting) note_wake(tag.locktag_field2);
     }
 }
 
-void wake_sleepers() {
+void wake_waiters() {
     for (const Wake* wake = wakes; wake != nullptr; wake = wake->next)
-        if (!lock_if_free(wake->channel, asleep, RowExclusiveLock) && !somebody_notifies(wake->channel))
+        if (!lock_if_free(wake->channel, waiting, RowExclusiveLock) && !somebody_notifies(wake->channel))
             Async_Notify(channel_name(wake->channel).text, "");
 }
 
@@ -179,7 +179,7 @@ PAWL_FUNCTION(pawl_awake) {
     const Oid channel = find_channel(fcinfo, false);
     const bool slept = holds_asleep(channel);
     if (slept) pg::call([&] {
-        const LOCKTAG tag = lock_tag(channel, asleep);
+        const LOCKTAG tag = lock_tag(channel, waiting);
         LockRelease(&tag, ShareLock, true);
     });
     return BoolGetDatum(slept);

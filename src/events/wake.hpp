@@ -19,13 +19,13 @@ inline constexpr Oid events_channel = InvalidOid;
 void note_wake(Oid channel);
 
 // The same, if a row that enters this state may be claimed there.
-void note_claimable(const Attachment& attachment, const text* state);
+void note_claimable(const Binding& binding, const text* state);
 
 // A prepared transaction commits: nothing says here what it brought, so all who sleep in this database are woken.
 void note_prepared_work();
 
 // Before the commit: notifies where somebody sleeps, at most once a channel.
-void wake_sleepers();
+void wake_waiters();
 
 void forget_wakes() noexcept;                                              // end of transaction
 void drop_wakes_of(SubTransactionId subtransaction) noexcept;              // rolled back

@@ -19,7 +19,7 @@ Batch pick_rows(const Target& target, const char* clauses, const Parameters& par
 // What is to become of a picked row.
 struct Step {
     core::StateId to;    // no_state: it stays
-    const text* event;  // of the arrow it takes
+    const text* event;  // of the transition it takes
     HeapTuple after;    // the row as it then is, if rows are to be returned; null: nothing moved it
 };
 
@@ -33,11 +33,11 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
 // Sets one column of the rows to a value, without a move.
 int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent);
 
-// Conditions on the row: it is in one of the states from which an arrow with this role and event (null: any) leads (written as the predicate of
+// Conditions on the row: it is in one of the states from which an transition with this role and event (null: any) leads (written as the predicate of
 // the claim index is, so that the planner sees that it applies); alias.column OPERATOR(...) $n; and the row's keys as an ORDER BY list.
-char* state_condition(const Attachment& attachment, ArrowRole role, const text* event);
+char* state_condition(const Binding& binding, TransitionRole role, const text* event);
 char* column_equals(const ManagedColumn& column, int parameter);
-char* order_by_key(const Attachment& attachment);
+char* order_by_key(const Binding& binding);
 const char* column_name(const ManagedColumn& column);  // alias.column, quoted
 
 }  // namespace pawl

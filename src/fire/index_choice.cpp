@@ -10,7 +10,7 @@ namespace pawl {
 
 namespace {
 
-const Attachment* chosen = nullptr;
+const Binding* chosen = nullptr;
 Order chosen_order = Order::of_index;
 get_relation_info_hook_type next_relation_info = nullptr;
 
@@ -66,8 +66,8 @@ void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* 
 
 }  // namespace
 
-void choose_index(const Attachment* attachment, Order order) noexcept {
-    chosen = order == Order::of_index || order == Order::sorted ? nullptr : attachment;
+void choose_index(const Binding* binding, Order order) noexcept {
+    chosen = order == Order::of_index || order == Order::sorted ? nullptr : binding;
     chosen_order = order;
 }
 

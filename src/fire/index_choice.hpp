@@ -6,8 +6,8 @@
 
 namespace pawl {
 
-// While set, plans read the table of this attachment by no other index than the one that pawl made for the order. Null: as they like.
-void choose_index(const Attachment* attachment, Order order) noexcept;
+// While set, plans read the table of this binding by no other index than the one that pawl made for the order. Null: as they like.
+void choose_index(const Binding* binding, Order order) noexcept;
 
 void register_index_choice();
 

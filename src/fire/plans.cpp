@@ -22,23 +22,23 @@ struct KeptPlan {
 
 namespace {
 
-KeptPlan* find_plan(const Attachment& attachment, const char* query) {
-    for (KeptPlan* kept = attachment.kept_plans; kept != nullptr; kept = kept->next)
+KeptPlan* find_plan(const Binding& binding, const char* query) {
+    for (KeptPlan* kept = binding.kept_plans; kept != nullptr; kept = kept->next)
         if (strcmp(kept->query, query) == 0) return kept;
     return nullptr;
 }
 
-KeptPlan* prepare(Attachment& attachment, const char* query, const Parameters& parameters) {
+KeptPlan* prepare(Binding& binding, const char* query, const Parameters& parameters) {
     SPIPlanPtr plan = SPI_prepare_cursor(query, parameters.n, const_cast<Oid*>(parameters.types), CURSOR_OPT_GENERIC_PLAN);
     if (plan == nullptr)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prepare: %s", SPI_result_code_string(SPI_result)), errdetail("%s", query)));
-    auto* kept = static_cast<KeptPlan*>(MemoryContextAlloc(GetMemoryChunkContext(attachment.keys), offsetof(KeptPlan, query) + strlen(query) + 1));
+    auto* kept = static_cast<KeptPlan*>(MemoryContextAlloc(GetMemoryChunkContext(binding.keys), offsetof(KeptPlan, query) + strlen(query) + 1));
     strcpy(kept->query, query);
     kept->planned = false;
     SPI_keepplan(plan);
     kept->plan = plan;
-    kept->next = attachment.kept_plans;
-    attachment.kept_plans = kept;
+    kept->next = binding.kept_plans;
+    binding.kept_plans = kept;
     return kept;
 }
 
@@ -60,8 +60,8 @@ int64 pages = 0;  // see pages_of_runs
 
 int64 pages_touched() { return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read; }
 
-void plan(KeptPlan* kept, const Attachment& attachment, Order order) {
-    choose_index(&attachment, order);
+void plan(KeptPlan* kept, const Binding& binding, Order order) {
+    choose_index(&binding, order);
     PG_TRY();
     {
         CachedPlan* made = SPI_plan_get_cached_plan(kept->plan);
@@ -75,13 +75,13 @@ void plan(KeptPlan* kept, const Attachment& attachment, Order order) {
 }
 
 // Only the planning is bent, not what triggers plan for themselves while the statement runs.
-void plan_by_index(KeptPlan* kept, const Attachment& attachment, Order order) {
+void plan_by_index(KeptPlan* kept, const Binding& binding, Order order) {
     static constexpr const char* off[] = {"enable_seqscan",  "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
                                           "enable_mergejoin", "enable_material",   "enable_memoize",          "jit"};
     const int level = NewGUCNestLevel();
     for (const char* name : off) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
     if (order != Order::sorted) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    plan(kept, attachment, order);
+    plan(kept, binding, order);
     AtEOXact_GUC(true, level);
     kept->planned = true;
 }
@@ -98,11 +98,11 @@ int run_as_planned(const KeptPlan* kept, const Parameters& parameters) {
 
 }  // namespace
 
-uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order) {
-    KeptPlan* kept = find_plan(attachment, query);
-    if (kept == nullptr) kept = prepare(attachment, query, parameters);
+uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order) {
+    KeptPlan* kept = find_plan(binding, query);
+    if (kept == nullptr) kept = prepare(binding, query, parameters);
     const bool first = !stays_planned(kept);
-    if (first) plan_by_index(kept, attachment, order);
+    if (first) plan_by_index(kept, binding, order);
     const int64 before = pages_touched();
     const int result = run_as_planned(kept, parameters);
     if (result < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
@@ -112,9 +112,9 @@ uint64 run_planned(Attachment& attachment, const char* query, const Parameters& 
 
 int64 pages_of_runs() noexcept { return pages; }
 
-void free_plans(Attachment& attachment) noexcept {
-    for (KeptPlan* kept = attachment.kept_plans; kept != nullptr; kept = kept->next) SPI_freeplan(kept->plan);
-    attachment.kept_plans = nullptr;
+void free_plans(Binding& binding) noexcept {
+    for (KeptPlan* kept = binding.kept_plans; kept != nullptr; kept = kept->next) SPI_freeplan(kept->plan);
+    binding.kept_plans = nullptr;
 }
 
 }  // namespace pawl

@@ -24,12 +24,12 @@ struct Parameters {
 // and then sorted.
 enum class Order { of_index, of_claims, of_timers, of_leases, sorted };
 
-// Runs a statement inside SPI; the result is in SPI_tuptable. Kept by its text in the attachment.
-uint64 run_planned(Attachment& attachment, const char* query, const Parameters& parameters, Order order = Order::of_index);
+// Runs a statement inside SPI; the result is in SPI_tuptable. Kept by its text in the binding.
+uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order = Order::of_index);
 
 // Pages that statements run here have touched in this session. The first run of each does not count: it reads catalogs.
 int64 pages_of_runs() noexcept;
 
-void free_plans(Attachment& attachment) noexcept;
+void free_plans(Binding& binding) noexcept;
 
 }  // namespace pawl

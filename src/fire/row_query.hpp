@@ -2,7 +2,7 @@
 // All of it runs inside SPI.
 #pragma once
 
-#include "fire/subject.hpp"
+#include "fire/target.hpp"
 
 namespace pawl {
 
@@ -24,9 +24,9 @@ HeapTuple composite_as_tuple(Datum composite);
 
 // ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY AS k(k0, k1, n), the condition that a row has such a key, and the key as an
 // ORDER BY list.
-char* unnested_keys(const Attachment& attachment, int first_parameter);
-char* key_join(const Attachment& attachment);
-char* key_order(const Attachment& attachment);
+char* unnested_keys(const Binding& binding, int first_parameter);
+char* key_join(const Binding& binding);
+char* key_order(const Binding& binding);
 
 // Finds one row; `lock` keeps others from moving it until the transaction ends.
 FoundRow find_row(const Target& target, const Datum* key, bool lock);

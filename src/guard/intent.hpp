@@ -8,7 +8,7 @@ namespace pawl {
 
 // What pawl.fire, the log's door and pawl.upgrade ask of the one UPDATE they make. It counts for rows of that table which this
 // UPDATE itself moves, not for what triggers and effects do further down.
-struct Intent : Said {
+struct Intent : AttributionOverride {
     Oid root;
     const char* column;
     text* event;       // null: any
@@ -18,10 +18,10 @@ struct Intent : Said {
     TimestampTz at;        // when the rows were locked and it was decided where they go; 0: nothing was
     const Interval* lease;  // how long the row is taken for; null: as the binding says
     bool still;            // the UPDATE moves nothing, whatever pawl.event says
-    bool timed;            // the moves are those of timers, whose arrows need no event
+    bool timed;            // the moves are those of timers, whose transitions need no event
     bool remap;            // moves are those of pawl.upgrade, not of the machine
-    MemoryContext capture;  // set: the first hop is kept there for the log's door instead of being written
-    Hop* captured;
+    MemoryContext capture;  // set: the first state change is kept there for the log's door instead of being written
+    StateChange* captured;
     int level;  // executor level at which it counts
     Intent* outer;
 };
@@ -38,7 +38,7 @@ private:
     Intent* outer_;
 };
 
-// The intent that counts for a row of this attachment now, or null.
+// The intent that counts for a row of this binding now, or null.
 Intent* intent_for(Oid root, const char* column) noexcept;
 void clear_intents() noexcept;
 

@@ -15,11 +15,11 @@ struct Actor {
     bool takes;      // the statement writes him into the owner column
 };
 
-// Why a row may not take an arrow.
-enum class Bar : std::uint8_t { none, nobody, unowned, stranger, lapsed, old_token, no_attempts };
+// Why a row may not take an transition.
+enum class OwnershipFault : std::uint8_t { none, no_processor, unowned, not_owner, expired, stale_token, no_attempts };
 
 // A row's managed columns as they are before a move, and who wants to move it.
-struct Standing {
+struct Ownership {
     const Managed* managed;
     Actor actor;
     TimestampTz now;    // the server's clock, read under the lock of all rows of the call: what decides whether a lease has expired
@@ -33,25 +33,25 @@ struct Standing {
     int attempts;
     int max_attempts;  // 0: no limit
     bool is_owner;     // the actor, if the lease still runs
-    Bar claim;         // why the actor may not act as the owner; none: he may, or there is no owner
+    OwnershipFault claim;         // why the actor may not act as the owner; none: he may, or there is no owner
 };
 
 // Who acts: what the function was told, else what the statement itself says (it sets the owner or the token), else the settings
 // pawl.processor and pawl.token.
 Actor acting(const Intent* intent, const Actor& said);
 
-Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Actor& actor);
+Ownership ownership_of(const Binding& binding, TupleTableSlot* row, const Actor& actor);
 
-// Whether ownership and attempts let the row take this arrow.
-Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow);
+// Whether ownership and attempts let the row take this transition.
+OwnershipFault ownership_fault(const Binding& binding, const Ownership& ownership, int transition);
 
-// Whether an arrow takes the row from its owner without his doing. A timer that leads from one owned state to another does not.
-bool takes_away(const Attachment& attachment, const Standing& standing, int arrow);
+// Whether an transition takes the row from its owner without his doing. A timer that leads from one owned state to another does not.
+bool takes_away(const Binding& binding, const Ownership& ownership, int transition);
 
 // `what` is what was tried: "the transition from ... to ...".
 struct Rejection;
-Rejection rejected_by(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
-[[noreturn]] void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
+Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const Ownership& ownership, OwnershipFault fault, const char* what);
+[[noreturn]] void reject_ownership(const Binding& binding, TupleTableSlot* row, const Ownership& ownership, OwnershipFault fault, const char* what);
 const char* describe_move(const text* from, const text* to);
 
 int64 managed_number(const ManagedColumn& column, Datum value);  // of an integer column, whatever its size

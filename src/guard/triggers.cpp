@@ -3,10 +3,10 @@
 #include "catalog/catalog.hpp"
 #include "session/context.hpp"
 #include "catalog/generated.hpp"
-#include "log/log_writer.hpp"
-#include "guard/moves.hpp"
+#include "log/writer.hpp"
+#include "guard/partition_moves.hpp"
 #include "pg/bridge.hpp"
-#include "log/record.hpp"
+#include "log/write_access.hpp"
 #include "guard/apply.hpp"
 #include "guard/handover.hpp"
 #include "pg/uuid_v7.hpp"
@@ -42,7 +42,7 @@ bool same_attribute(const Row& before, const Row& after, AttrNumber attribute) {
 
 // Whether what a BEFORE trigger sees of this row is what will be stored, in this partition.
 bool is_final(const Member& member, const Row& before, const Row& after) {
-    if (!member.judged_before) return false;
+    if (!member.validated_before) return false;
     for (int i = 0; i < member.npartition_keys; ++i)
         if (!same_attribute(before, after, member.partition_keys[i])) return false;
     return true;
@@ -63,23 +63,23 @@ void defer() {
 }
 
 // Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
-void judge_early(Member* member, Relation relation, const Row& before, const Row& after, Upkeep* upkeep) {
-    if (!member->guards_generated) return apply_update_before(member, before, after, upkeep);
+void validate_early(Member* member, Relation relation, const Row& before, const Row& after, ManagedUpdate* managed_update) {
+    if (!member->guards_generated) return apply_update_before(member, before, after, managed_update);
     const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple), with_generated_columns(relation, after.tuple)};
     ExecStoreHeapTuple(stored.tuple, stored.slot, false);
-    apply_update_before(member, before, stored, upkeep);
+    apply_update_before(member, before, stored, managed_update);
     ExecDropSingleTupleTableSlot(stored.slot);
 }
 
 // A subscriber gets rows as they were kept by their publisher.
-bool keeps_columns(const Member& member) { return member.keeps_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA; }
+bool manages_columns(const Member& member) { return member.manages_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA; }
 
 HeapTuple with_changes(HeapTuple tuple, Relation relation, ColumnChanges& changes) {
     if (changes.n == 0) return tuple;
     return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values, changes.nulls);
 }
 
-void settle_update(Member* member, TriggerData* trigger) {
+void record_update(Member* member, TriggerData* trigger) {
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
     if (is_final(*member, before, after))
@@ -88,24 +88,24 @@ void settle_update(Member* member, TriggerData* trigger) {
         apply_update_after(member, before, after);
 }
 
-void settle_delete(Member* member, TriggerData* trigger) {
+void record_delete(Member* member, TriggerData* trigger) {
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
     if (HeapTupleHeaderIndicatesMovedPartitions(row.tuple->t_data))
         row_leaves(member, row, Leaving::by_update);
-    else if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && member->attachments[0].nkeys > 0)
+    else if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && member->bindings[0].nkeys > 0)
         row_leaves(member, row, Leaving::by_replication);
     else
         apply_delete(member, row, Ending::deleted, HeapTupleHeaderGetCmax(row.tuple->t_data));
 }
 
-void settle_insert(Member* member, TriggerData* trigger) {
+void record_insert(Member* member, TriggerData* trigger) {
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
     if (!row_arrives(member, row)) apply_insert(member, row);
 }
 
 bool minds_truncate(const Member& member) {
-    for (int i = 0; i < member.nattachments; ++i)
-        if (member.attachments[i].on_delete != OnDelete::allow || is_recorded(member.attachments[i])) return true;
+    for (int i = 0; i < member.nbindings; ++i)
+        if (member.bindings[i].on_delete != OnDelete::allow || is_recorded(member.bindings[i])) return true;
     return false;
 }
 
@@ -137,14 +137,14 @@ PAWL_FUNCTION(pawl_judge) {
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
     const bool final = is_final(*member, before, after);
-    if (!member->settles_updates && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
-    Upkeep kept = {trigger->tg_updatedcols, {}};
-    Upkeep* upkeep = keeps_columns(*member) ? &kept : nullptr;
+    if (!member->has_after_trigger && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
+    ManagedUpdate kept = {trigger->tg_updatedcols, {}};
+    ManagedUpdate* managed_update = manages_columns(*member) ? &kept : nullptr;
     if (final) {
-        judge_early(member, trigger->tg_relation, before, after, upkeep);
+        validate_early(member, trigger->tg_relation, before, after, managed_update);
     } else {
-        if (upkeep != nullptr) {
-            keep_columns_before(member, before, after, upkeep);
+        if (managed_update != nullptr) {
+            set_columns_before(member, before, after, managed_update);
             row_may_move(member, after);
         }
         defer();
@@ -160,7 +160,7 @@ PAWL_FUNCTION(pawl_begin) {
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
-    if (keeps_columns(*member) && !row_is_moving(member, row)) keep_columns_of_new(member, row, &changes);
+    if (manages_columns(*member) && !row_is_moving(member, row)) set_columns_of_new(member, row, &changes);
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
@@ -170,11 +170,11 @@ PAWL_FUNCTION(pawl_settle) {
     if (is_restoring()) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-        settle_insert(member, trigger);
+        record_insert(member, trigger);
     else if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
-        settle_delete(member, trigger);
+        record_delete(member, trigger);
     else
-        settle_update(member, trigger);
+        record_update(member, trigger);
     return PointerGetDatum(nullptr);
 }
 
@@ -210,7 +210,7 @@ PAWL_FUNCTION(pawl_log_guard) {
                    "BEFORE UPDATE, DELETE OR TRUNCATE");
     // pawl.prune_log, and pawl.redact, which updates
     const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
-    if (updates == redacting && record_is_open(RelationGetRelid(trigger->tg_relation)))
+    if (updates == redacting && is_writable_now(RelationGetRelid(trigger->tg_relation)))
         return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr : updates ? trigger->tg_newtuple : trigger->tg_trigtuple);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"

@@ -1,7 +1,7 @@
 // May throw and may ereport: pawl._redact, for which the guards of logs open for UPDATE. Below the shell nothing owns anything.
 #include "catalog/catalog.hpp"
 #include "pg/bridge.hpp"
-#include "log/record.hpp"
+#include "log/write_access.hpp"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -161,8 +161,8 @@ void redact_records(Redaction* redaction) {
     redacting = true;
     PG_TRY();
     {
-        if (OidIsValid(redaction->log)) with_open_records(owner_of(redaction->log), redaction->log, InvalidOid, redact_log, redaction, Reach::confined);
-        if (OidIsValid(redaction->audit)) with_open_records(owner_of(redaction->audit), redaction->audit, InvalidOid, redact_results, redaction, Reach::confined);
+        if (OidIsValid(redaction->log)) with_write_access(owner_of(redaction->log), redaction->log, InvalidOid, redact_log, redaction, Reach::confined);
+        if (OidIsValid(redaction->audit)) with_write_access(owner_of(redaction->audit), redaction->audit, InvalidOid, redact_results, redaction, Reach::confined);
     }
     PG_FINALLY();
     {

@@ -4,12 +4,12 @@
 
 #include "catalog/catalog.hpp"
 #include "session/context.hpp"
-#include "log/journal.hpp"
-#include "log/log_columns.hpp"
+#include "log/entry_buffer.hpp"
+#include "log/columns.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
 #include "pg/texts.hpp"
-#include "log/record.hpp"
+#include "log/write_access.hpp"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -263,14 +263,14 @@ void write_results(void* argument) {
 
 void audit_results(TriggerData* trigger) {
     // What a publisher sends has its audit there, and comes with it if that is published too.
-    if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !journal_is_writing()) return;
+    if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !entry_buffer_is_writing()) return;
     Audit* audit = find_audit(trigger->tg_relation);
     if (audit == nullptr || !has_results(*audit, trigger)) return;
     Writing writing = {audit, trigger};
     ++audit->users;
     PG_TRY();
     {
-        with_open_records(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
+        with_write_access(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
     }
     PG_FINALLY();
     {

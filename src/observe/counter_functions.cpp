@@ -2,7 +2,7 @@
 #include "observe/counters.hpp"
 #include "pg/arguments.hpp"
 #include "pg/sqlstate.hpp"
-#include "observe/tally.hpp"
+#include "observe/transaction_counts.hpp"
 
 namespace pawl {
 
@@ -16,7 +16,7 @@ Datum roles_of(std::uint8_t roles) {
     static constexpr struct {
         std::uint8_t role;
         const char* name;
-    } names[] = {{arrow_claims, "claim"}, {arrow_gives_up, "completion"}, {arrow_lapses, "lapse"}, {arrow_operates, "operator"}, {arrow_retries, "retry"}, {arrow_times, "timer"}};
+    } names[] = {{role_claims, "claim"}, {role_gives_up, "completion"}, {role_expires, "lapse"}, {role_operates, "operator"}, {role_retries, "retry"}, {role_times, "timer"}};
     Datum values[lengthof(names)];
     int n = 0;
     for (const auto& [role, name] : names)

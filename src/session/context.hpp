@@ -5,7 +5,7 @@
 
 namespace pawl {
 
-// Who and why, shared by the hops of a statement. Texts are null where nothing was said.
+// Who and why, shared by the state changes of a statement. Texts are null where nothing was said.
 struct Attribution {
     text* processor;
     text* actor;
@@ -21,7 +21,7 @@ Jsonb* with_trace(Jsonb* trace, Jsonb* metadata);
 Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate);
 
 // What the caller of a function says of the state changes it makes, over what the settings say.
-struct Said {
+struct AttributionOverride {
     bool with_metadata;
     Jsonb* metadata;
     text* processor;       // null: as the settings say
@@ -44,10 +44,10 @@ void forget_attribution() noexcept;
 extern int executor_level;
 
 // The outermost executor level with a statement whose rows wait for an AFTER trigger to judge them; no_level when there is none.
-// As long as it runs, hops of a row need not be noted in the order in which they happened.
+// As long as it runs, state changes of a row need not be noted in the order in which they happened.
 inline constexpr int no_level = INT_MAX;
 extern int deferring_level;
-inline bool rows_are_unjudged() noexcept { return deferring_level <= executor_level; }
+inline bool rows_are_deferred() noexcept { return deferring_level <= executor_level; }
 
 // The setting pawl.restoring, for superusers and roles with SET on it.
 extern bool restoring;

@@ -6,14 +6,14 @@
 
 namespace pawl {
 
-struct Attachment;
-struct Hop;
-struct Verdict;
+struct Binding;
+struct StateChange;
+struct Outcome;
 
 struct Observer {
     void (*rejected)(int sqlstate, const char* machine) noexcept;
-    void (*changed)(const Attachment& attachment, const Verdict& verdict);
-    void (*left)(const Hop& hop, std::int64_t microseconds);  // how long the row was in the state that it left
+    void (*changed)(const Binding& binding, const Outcome& outcome);
+    void (*left)(const StateChange& change, std::int64_t microseconds);  // how long the row was in the state that it left
 };
 
 inline Observer observer = {};

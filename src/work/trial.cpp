@@ -26,22 +26,22 @@ char* shortened(const char* message) {
 }
 
 // The output function of a key may be what raises.
-const char* key_of(const Attachment& attachment, const FoundRow& row) {
+const char* key_of(const Binding& binding, const FoundRow& row) {
     const char* key = "?";
     try_alone([&] {
-        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-        for (int i = 0; i < attachment.nkeys; ++i) {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+        for (int i = 0; i < binding.nkeys; ++i) {
             bool null;
-            values[i] = slot_getattr(row.slot, attachment.keys[i].attribute, &null);
+            values[i] = slot_getattr(row.slot, binding.keys[i].attribute, &null);
             if (null) return;
         }
-        key = describe_key(attachment, values);
+        key = describe_key(binding, values);
     });
     return key;
 }
 
 void tell(const Target& target, const FoundRow& row, const ErrorData* error) {
-    ereport(WARNING, (errmsg("row %s of %s stays as it is: %s", shortened(key_of(*target.attachment, row)), target.table, shortened(error->message)),
+    ereport(WARNING, (errmsg("row %s of %s stays as it is: %s", shortened(key_of(*target.binding, row)), target.table, shortened(error->message)),
                       errdetail("Its state change raised an error with SQLSTATE %s.", unpack_sql_state(error->sqlerrcode)),
                       errhint("Find out what raises it with pawl.fire(...) for this row.")));
 }
@@ -76,7 +76,7 @@ ErrorData* try_alone(void (*work)(void*), void* argument) {
 }
 
 void raise_unless_of_row(const Target& target, ErrorData* error) {
-    if (!pg::may_update(target.attachment->root, get_attnum(target.attachment->root, NameStr(target.attachment->column)), GetUserId())) ReThrowError(error);
+    if (!pg::may_update(target.binding->root, get_attnum(target.binding->root, NameStr(target.binding->column)), GetUserId())) ReThrowError(error);
 }
 
 int64 see_to_apart(const Target& target, const Batch& batch, SeeTo see_to, void* argument, Raising& raising) {

@@ -1,4 +1,4 @@
-// From the drawing to arrows between atomic states.
+// From the drawing to transitions between atomic states.
 #include <gtest/gtest.h>
 
 #include "support.hpp"
@@ -19,9 +19,9 @@ TEST(Compile, KeepsStatesAndArrowsInDrawingOrder) {
     EXPECT_EQ(texts(m), (Strings{"[*] -begin-> A", "A -go(x)[g]{1 h}/f-> B", "B --> A"}));
     EXPECT_EQ(initials(m), Names{"A"});
     EXPECT_EQ(terminals(m), Names{"B"});
-    EXPECT_EQ(m.arrows()[1].where.line, 3);
-    EXPECT_TRUE(m.arrows()[1].notes.empty());
-    EXPECT_EQ(m.arrows()[1].drawn_from, "");
+    EXPECT_EQ(m.transitions()[1].where.line, 3);
+    EXPECT_TRUE(m.transitions()[1].notes.empty());
+    EXPECT_EQ(m.transitions()[1].drawn_from, "");
 }
 
 TEST(Compile, SeveralFirstStates) {
@@ -33,9 +33,9 @@ TEST(Compile, SeveralFirstStates) {
 TEST(Compile, AnArrowFromACompositeLeavesEveryStateInIt) {
     const Machine m = machine("[*] --> P\nstate P {\n[*] --> a\na --> b : go\nstate Q {\n c --> b : back\n}\n}\nP --> Out : cancel");
     EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -go-> b", "c -back-> b", "a -cancel-> Out", "b -cancel-> Out", "c -cancel-> Out"}));
-    EXPECT_EQ(m.arrows()[3].drawn_from, "P");
-    EXPECT_EQ(m.arrows()[3].where.line, 10);
-    EXPECT_EQ(m.arrows()[1].drawn_from, "");
+    EXPECT_EQ(m.transitions()[3].drawn_from, "P");
+    EXPECT_EQ(m.transitions()[3].where.line, 10);
+    EXPECT_EQ(m.transitions()[1].drawn_from, "");
 }
 
 TEST(Compile, AnInnerArrowForTheSameEventWins) {

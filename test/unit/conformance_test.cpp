@@ -24,9 +24,9 @@ json states_of(const core::Diagram& diagram) {
 
 json relations_of(const core::Diagram& diagram) {
     json result = json::array();
-    for (const core::DrawnArrow& arrow : diagram.arrows) {
-        const json in = arrow.in.empty() ? json() : json(arrow.in);
-        result.push_back({{"from", arrow.from}, {"to", arrow.to}, {"label", arrow.text}, {"in", in}});
+    for (const core::DrawnArrow& transition : diagram.transitions) {
+        const json in = transition.in.empty() ? json() : json(transition.in);
+        result.push_back({{"from", transition.from}, {"to", transition.to}, {"label", transition.text}, {"in", in}});
     }
     return result;
 }

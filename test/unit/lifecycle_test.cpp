@@ -1,4 +1,4 @@
-// The shipped lifecycles: exactly these states and arrows, with these tags, and as the seed documents draw them.
+// The shipped lifecycles: exactly these states and transitions, with these tags, and as the seed documents draw them.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -23,8 +23,8 @@ Machine seed(const std::string& name) {
 // "from event to" in words, without guards, params and effects, sorted.
 Lines moves(const Machine& machine) {
     Lines result;
-    for (const core::Arrow& arrow : machine.arrows()) {
-        result.push_back(name_of(machine, arrow.from) + " | " + arrow.event + " | " + name_of(machine, arrow.to));
+    for (const core::Transition& transition : machine.transitions()) {
+        result.push_back(name_of(machine, transition.from) + " | " + transition.event + " | " + name_of(machine, transition.to));
     }
     std::sort(result.begin(), result.end());
     return result;
@@ -69,7 +69,7 @@ TEST(Lifecycles, BulkOperation) {
                             "Pending | Definition missing | Failed",
                             "Retrying | Definition missing | Failed",
                         }));
-    EXPECT_EQ(m.arrows().size(), seed("bulk_operation").arrows().size() + 5);
+    EXPECT_EQ(m.transitions().size(), seed("bulk_operation").transitions().size() + 5);
     EXPECT_EQ(m.states().size(), 8u);
     EXPECT_EQ(initials(m), Names{"Pending"});
     EXPECT_EQ(terminals(m), (Names{"Completed", "Failed", "Cancelled"}));
@@ -95,13 +95,13 @@ TEST(Lifecycles, BulkRow) {
                             "Running | Operation ended | Cancelled",
                             "WaitingForCompletion | Operation ended | Cancelled",
                         }));
-    EXPECT_EQ(m.arrows().size(), seed("bulk_row").arrows().size() + 4);
+    EXPECT_EQ(m.transitions().size(), seed("bulk_row").transitions().size() + 4);
     EXPECT_EQ(m.states().size(), 7u);
     EXPECT_EQ(terminals(m), (Names{"Completed", "TimedOut", "Cancelled"}));
     EXPECT_EQ(tagged(m, "waiting"), Names{"WaitingForCompletion"});
     EXPECT_EQ(tagged(m, "error"), (Names{"Failed", "TimedOut"}));
-    EXPECT_EQ(text(m, m.arrows()[6]), "WaitingForCompletion -Signal received/poll succeeded-> Completed");
-    EXPECT_EQ(text(m, m.arrows()[5]), "Running -Async step(signal/polling)-> WaitingForCompletion");
+    EXPECT_EQ(text(m, m.transitions()[6]), "WaitingForCompletion -Signal received/poll succeeded-> Completed");
+    EXPECT_EQ(text(m, m.transitions()[5]), "Running -Async step(signal/polling)-> WaitingForCompletion");
 }
 
 // Names as the documents draw them (WaitingForRetry), and as the database has them (waiting_for_retry).
@@ -118,13 +118,13 @@ std::string snake(const std::string& name) {
     return result;
 }
 
-// The seed's arrows in the database's names.
+// The seed's transitions in the database's names.
 Lines seed_moves(const std::string& name) {
     const Machine machine = seed(name);
     Lines result;
-    for (const core::Arrow& arrow : machine.arrows()) {
-        const std::string from = arrow.from == core::no_state ? "[*]" : snake(name_of(machine, arrow.from));
-        result.push_back(from + " | " + arrow.event + " | " + snake(name_of(machine, arrow.to)));
+    for (const core::Transition& transition : machine.transitions()) {
+        const std::string from = transition.from == core::no_state ? "[*]" : snake(name_of(machine, transition.from));
+        result.push_back(from + " | " + transition.event + " | " + snake(name_of(machine, transition.to)));
     }
     return sorted(std::move(result));
 }
@@ -150,7 +150,7 @@ TEST(Lifecycles, Task) {
     for (const std::string& each : owned) added.push_back(each + " | ProcessorCrashed | " + each);
     EXPECT_EQ(without(seed_moves("tasker_task"), moves(m)), Lines{});
     EXPECT_EQ(without(moves(m), seed_moves("tasker_task")), sorted(added));
-    EXPECT_EQ(m.arrows().size(), 48u);
+    EXPECT_EQ(m.transitions().size(), 48u);
     EXPECT_EQ(m.states().size(), 12u);
     EXPECT_EQ(initials(m), Names{"pending"});
     EXPECT_EQ(terminals(m), (Names{"complete", "error", "cancelled", "resolved_manually"}));
@@ -172,7 +172,7 @@ TEST(Lifecycles, Step) {
                              open, "CompleteManually", "complete");
     EXPECT_EQ(without(seed_moves("tasker_step"), moves(m)), gone);
     EXPECT_EQ(without(moves(m), seed_moves("tasker_step")), sorted(added));
-    EXPECT_EQ(m.arrows().size(), 37u);
+    EXPECT_EQ(m.transitions().size(), 37u);
     EXPECT_EQ(m.states().size(), 10u);
     // An error is settled, but operators lead out of it.
     EXPECT_EQ(terminals(m), (Names{"complete", "cancelled", "resolved_manually"}));
@@ -184,8 +184,8 @@ TEST(Lifecycles, Step) {
 // Pairs of states that the tables allow, from -> to, without the first state.
 std::set<std::pair<std::string, std::string>> pairs(const Machine& machine) {
     std::set<std::pair<std::string, std::string>> result;
-    for (const core::Arrow& arrow : machine.arrows()) {
-        if (arrow.from != core::no_state) result.emplace(name_of(machine, arrow.from), name_of(machine, arrow.to));
+    for (const core::Transition& transition : machine.transitions()) {
+        if (transition.from != core::no_state) result.emplace(name_of(machine, transition.from), name_of(machine, transition.to));
     }
     return result;
 }
@@ -200,7 +200,7 @@ TEST(Lifecycles, Flow) {
                                {"REVERTED", "PENDING"},     {"SUSPENDED", "RUNNING"},  {"RESUMING", "SUSPENDED"},
                                {"SUSPENDING", "SUSPENDED"}, {"SUSPENDING", "SUCCESS"}, {"SUSPENDING", "FAILURE"},
                                {"SUSPENDING", "REVERTED"},  {"SUSPENDING", "RESUMING"}}));
-    EXPECT_EQ(m.arrows().size(), 18u);
+    EXPECT_EQ(m.transitions().size(), 18u);
     EXPECT_EQ(m.states().size(), 8u);
     EXPECT_EQ(initials(m), Names{"PENDING"});
     EXPECT_EQ(terminals(m), (Names{"SUCCESS", "FAILURE", "REVERTED"}));
@@ -221,7 +221,7 @@ Table both(Table one, const Table& other) {
 TEST(Lifecycles, SagaTask) {
     const Machine m = shipped("pawl_saga/task");
     EXPECT_EQ(pairs(m), both(task_table, task_added));
-    EXPECT_EQ(m.arrows().size(), 20u);
+    EXPECT_EQ(m.transitions().size(), 20u);
     EXPECT_EQ(m.states().size(), 8u);
     EXPECT_EQ(terminals(m), Names{"REVERT_FAILURE"});
     EXPECT_EQ(tagged(m, "owned"), (Names{"RUNNING", "REVERTING"}));
@@ -230,7 +230,7 @@ TEST(Lifecycles, SagaTask) {
 TEST(Lifecycles, Retry) {
     const Machine m = shipped("pawl_saga/retry");
     EXPECT_EQ(pairs(m), both(task_table, {{"SUCCESS", "RETRYING"}, {"RETRYING", "RUNNING"}, {"SUCCESS", "PENDING"}}));
-    EXPECT_EQ(m.arrows().size(), 14u);
+    EXPECT_EQ(m.transitions().size(), 14u);
     EXPECT_EQ(m.states().size(), 9u);
     EXPECT_EQ(initials(m), Names{"PENDING"});
 }
