@@ -1,21 +1,22 @@
-// May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
-#include "observe/audit.hpp"
-#include "work/scan_position.hpp"
-#include "session/context.hpp"
+// May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and
+// transactions.
+#include "catalog/member_cache.hpp"
+#include "events/outbox.hpp"
+#include "events/wake.hpp"
 #include "fire/index_choice.hpp"
 #include "fire/plans.hpp"
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
-#include "log/columns.hpp"
-#include "session/observer.hpp"
-#include "log/entry_buffer.hpp"
-#include "catalog/member_cache.hpp"
 #include "guard/partition_moves.hpp"
-#include "events/outbox.hpp"
-#include "pg/bridge.hpp"
+#include "log/columns.hpp"
+#include "log/entry_buffer.hpp"
 #include "log/newest_entry_cache.hpp"
+#include "observe/audit.hpp"
 #include "observe/transaction_counts.hpp"
-#include "events/wake.hpp"
+#include "pg/bridge.hpp"
+#include "session/context.hpp"
+#include "session/observer.hpp"
+#include "work/scan_position.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -61,13 +62,12 @@ void executor_run(QueryDesc* query, ScanDirection direction, uint64 count, bool 
             standard_ExecutorRun(PAWL_RUN_ARGUMENTS);
     }
     PG_FINALLY();
-    {
-        --executor_level;
-    }
+    { --executor_level; }
     PG_END_TRY();
 }
 
-// Only a query that writes can have filled the entry buffer; a SELECT inside another statement leaves it to the statement.
+// Only a query that writes can have filled the entry buffer; a SELECT inside another statement leaves it to the
+// statement.
 bool ends_a_statement(const QueryDesc* query) {
     return executor_level == 0 || query->operation != CMD_SELECT || query->plannedstmt->hasModifyingCTE;
 }
@@ -82,14 +82,13 @@ void executor_finish(QueryDesc* query) {
             standard_ExecutorFinish(query);
     }
     PG_FINALLY();
-    {
-        --executor_level;
-    }
+    { --executor_level; }
     PG_END_TRY();
     // The queries of foreign keys leave their AFTER triggers to the statement around them.
     const bool triggers_fired = (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) == 0;
     if (triggers_fired) delete_vanished_rows();
-    if (deferring_level != no_level && deferring_level > executor_level) deferring_level = triggers_fired ? no_level : executor_level;
+    if (deferring_level != no_level && deferring_level > executor_level)
+        deferring_level = triggers_fired ? no_level : executor_level;
     if (!entry_buffer_is_empty() && ends_a_statement(query)) write_pending_entries(false);
 }
 
@@ -108,8 +107,9 @@ void settle_counts_of(const TransactionStmt* transaction) {
     if (transaction->kind == TRANS_STMT_ROLLBACK_PREPARED) settle_prepared(transaction->gid, false);
 }
 
-void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-                     QueryEnvironment* environment, DestReceiver* destination, QueryCompletion* completion) {
+void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context,
+                     ParamListInfo params, QueryEnvironment* environment, DestReceiver* destination,
+                     QueryCompletion* completion) {
     if (next_utility != nullptr)
         next_utility(statement, query, read_only, context, params, environment, destination, completion);
     else
@@ -191,7 +191,8 @@ void _PG_init(void) {
     cache_listener = {forget_newest_entries, free_plans, check_log};
     if (process_shared_preload_libraries_in_progress) {
         request_counters();
-        observer = {[](int sqlstate, const char* machine) noexcept { refused(sqlstate, machine); }, count_move, count_time};
+        observer = {[](int sqlstate, const char* machine) noexcept { refused(sqlstate, machine); }, count_move,
+                    count_time};
     }
     pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };
     register_cache_callbacks();

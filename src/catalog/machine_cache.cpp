@@ -6,8 +6,8 @@
 #include <set>
 
 #include "catalog/catalog.hpp"
-#include "pg/sqlstate.hpp"
 #include "pg/bridge.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 
@@ -54,7 +54,8 @@ struct Rows {
     Row& append() {
         if (n == room) {
             room = room == 0 ? 64 : room * 2;
-            items = static_cast<Row*>(items == nullptr ? palloc(sizeof(Row) * room) : repalloc_huge(items, sizeof(Row) * room));
+            items = static_cast<Row*>(items == nullptr ? palloc(sizeof(Row) * room)
+                                                       : repalloc_huge(items, sizeof(Row) * room));
         }
         return items[n++];
     }
@@ -86,15 +87,22 @@ void visit_arrow(const CatalogRow& row, void* argument) {
     transition.notes = row.strings("notes", &transition.nnotes);
 }
 
-std::string string_of(const char* value) { return value == nullptr ? std::string() : std::string(value); }
+std::string string_of(const char* value) {
+    return value == nullptr ? std::string() : std::string(value);
+}
 
-std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
+std::vector<std::string> strings_of(char** values, int n) {
+    return std::vector<std::string>(values, values + n);
+}
 
-std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& transitions) {
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states,
+                                     Rows<ArrowRow>& transitions) {
     auto damaged = [&](const std::string& problem) {
-        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
-                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
-                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
+        throw pg::Failure(
+            ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged",
+            problem,
+            "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
+            "SELECT pawl.define(...) the next version and pawl.upgrade.");
     };
     auto machine = std::make_unique<core::Machine>();
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
@@ -109,7 +117,8 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     };
     auto depth_of = [&](const char* parent) {
         int depth = 0;
-        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth) at = id_of(states.items[at].parent);
+        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth)
+            at = id_of(states.items[at].parent);
         return depth;
     };
     std::set<std::string_view> names;
@@ -124,7 +133,8 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
         state.composite = kind == "composite";
         state.parent = id_of(row.parent);
-        if (row.parent != nullptr && (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
+        if (row.parent != nullptr &&
+            (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
             damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
         if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
         if ((row.initial || row.terminal) && kind != "state")
@@ -143,7 +153,8 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         transition.to = machine->find(row.to);
         for (const char* end : {row.from, row.to})
             if (end != nullptr && machine->find(end) == core::no_state)
-                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end + "\", which is no state that a row can be in.");
+                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end +
+                        "\", which is no state that a row can be in.");
         transition.event = string_of(row.event);
         transition.params = strings_of(row.params, row.nparams);
         transition.guards = strings_of(row.guards, row.nguards);
@@ -157,7 +168,9 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     return machine;
 }
 
-void delete_machine(void* machine) { delete static_cast<core::Machine*>(machine); }
+void delete_machine(void* machine) {
+    delete static_cast<core::Machine*>(machine);
+}
 
 // Puts the C++ object under a memory context of its own, which deletes it, with the names as texts beside it.
 BoundMachine* settle_in_memory(const char* name, int version, core::Machine* machine) {
@@ -171,7 +184,8 @@ BoundMachine* settle_in_memory(const char* name, int version, core::Machine* mac
     bound->version = version;
     bound->state_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->states().size(), 1)));
     bound->event_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->transitions().size(), 1)));
-    for (std::size_t i = 0; i < machine->states().size(); ++i) bound->state_text[i] = make_text(machine->states()[i].name);
+    for (std::size_t i = 0; i < machine->states().size(); ++i)
+        bound->state_text[i] = make_text(machine->states()[i].name);
     for (std::size_t i = 0; i < machine->transitions().size(); ++i)
         if (!machine->transitions()[i].event.empty()) bound->event_text[i] = make_text(machine->transitions()[i].event);
     callback->func = delete_machine;
@@ -196,8 +210,9 @@ BoundMachine* find_machine(const char* name, int version) {
         scan_machine("machine_transition", name, version, visit_arrow, &transitions);
     });
     if (states.n == 0 || transitions.n > static_cast<int>(core::max_arrows))
-        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
-                          {}, "SELECT machine, version FROM pawl.machine;");
+        throw pg::Failure(sqlstate::unknown_object,
+                          "machine \"" + std::string(name) + "\" has no version " + std::to_string(version), {},
+                          "SELECT machine, version FROM pawl.machine;");
 
     std::unique_ptr<core::Machine> machine = build(name, version, states, transitions);
     BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });

@@ -19,7 +19,9 @@ ManagedColumn named(const CatalogRow& row, const char* column) {
     return managed;
 }
 
-bool is_named(const ManagedColumn& column) { return NameStr(column.name)[0] != '\0'; }
+bool is_named(const ManagedColumn& column) {
+    return NameStr(column.name)[0] != '\0';
+}
 
 bool has_tag(const core::State& state, std::string_view tag) {
     for (const std::string& each : state.tags)
@@ -28,7 +30,8 @@ bool has_tag(const core::State& state, std::string_view tag) {
 }
 
 Interval* parse_interval(const std::string& written) {
-    return DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(written.c_str()), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+    return DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(written.c_str()),
+                                                 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
 }
 
 bool is_shorter(Interval* one, Interval* other) {
@@ -50,7 +53,9 @@ void read_states(Managed& managed, const core::Machine& machine) {
     }
 }
 
-bool is_event(const text* event, const core::Transition& transition) { return event != nullptr && transition.event == view(event); }
+bool is_event(const text* event, const core::Transition& transition) {
+    return event != nullptr && transition.event == view(event);
+}
 
 void read_arrows(Managed& managed, const core::Machine& machine) {
     const auto& transitions = machine.transitions();
@@ -61,10 +66,14 @@ void read_arrows(Managed& managed, const core::Machine& machine) {
         std::uint8_t& role = managed.roles[i];
         if (!transition.after.empty()) role |= role_times;
         if (transition.event.empty()) continue;
-        if (is_event(managed.expiry_event, transition) || is_event(managed.expiry_else, transition)) role |= role_expires;
+        if (is_event(managed.expiry_event, transition) || is_event(managed.expiry_else, transition))
+            role |= role_expires;
         if (managed.operator_events.contain(transition.event)) role |= role_operates;
-        if (managed.retry_events.contain(transition.event) && !machine.states()[transition.to].terminal) role |= role_retries;
-        if (managed.claim_events.contain(transition.event) && managed.owned[transition.to] && !managed.owned[transition.from]) role |= role_claims;
+        if (managed.retry_events.contain(transition.event) && !machine.states()[transition.to].terminal)
+            role |= role_retries;
+        if (managed.claim_events.contain(transition.event) && managed.owned[transition.to] &&
+            !managed.owned[transition.from])
+            role |= role_claims;
     }
 }
 
@@ -73,7 +82,8 @@ void resolve(ManagedColumn& column, Relation relation) {
     column.attribute = get_attnum(RelationGetRelid(relation), NameStr(column.name));
     if (column.attribute <= InvalidAttrNumber)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-                        errmsg("column \"%s\" of enforced table \"%s\" is missing", NameStr(column.name), RelationGetRelationName(relation)),
+                        errmsg("column \"%s\" of enforced table \"%s\" is missing", NameStr(column.name),
+                               RelationGetRelationName(relation)),
                         errhint("SELECT * FROM pawl.health();")));
     column.type = TupleDescAttr(RelationGetDescr(relation), column.attribute - 1)->atttypid;
     column.base = getBaseType(column.type);
@@ -109,7 +119,8 @@ Managed* read_managed(const CatalogRow& row) {
     int n = 0;
     managed->claim_descending = row.booleans("claim_descending", &n);
     if (n != managed->claim_columns.n)
-        report_damage("a row of pawl.binding", psprintf("It has %d claim_columns, and %d claim_descending.", managed->claim_columns.n, n));
+        report_damage("a row of pawl.binding",
+                      psprintf("It has %d claim_columns, and %d claim_descending.", managed->claim_columns.n, n));
     return managed;
 }
 
@@ -158,17 +169,19 @@ const char* column_problem(const Managed& managed, AttrNumber state) {
         bool fits = &column == &managed.queue && type_is_enum(column.base);
         for (Oid type : each.types) fits |= OidIsValid(type) && column.base == type;
         if (!fits || (column.type != column.base && &column != &managed.owner))
-            return psprintf("Column \"%s\" cannot be kept: its type is %s.", NameStr(column.name), format_type_be(column.type));
+            return psprintf("Column \"%s\" cannot be kept: its type is %s.", NameStr(column.name),
+                            format_type_be(column.type));
         bool twice = column.attribute == state;
-        for (const auto& other : columns) twice |= other.column != &column && other.column->attribute == column.attribute;
+        for (const auto& other : columns)
+            twice |= other.column != &column && other.column->attribute == column.attribute;
         if (twice) return psprintf("Column \"%s\" is used twice.", NameStr(column.name));
     }
     return nullptr;
 }
 
 void resolve_managed(Managed& managed, const core::Machine& machine, Relation relation) {
-    for (ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue,
-                                  &managed.backoff_policy})
+    for (ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts,
+                                  &managed.max_attempts, &managed.queue, &managed.backoff_policy})
         resolve(*column, relation);
     read_states(managed, machine);
     read_arrows(managed, machine);

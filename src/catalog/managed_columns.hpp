@@ -1,10 +1,10 @@
-// May ereport; owns nothing. The columns of an enforced table that the kernel keeps (owner, lease, token, due, attempts), and what
-// the binding says of them.
+// May ereport; owns nothing. The columns of an enforced table that the kernel keeps (owner, lease, token, due,
+// attempts), and what the binding says of them.
 #pragma once
 
 #include "catalog/catalog.hpp"
-#include "core/backoff.hpp"
 #include "catalog/machine_cache.hpp"
+#include "core/backoff.hpp"
 
 namespace pawl {
 
@@ -18,9 +18,9 @@ struct ManagedColumn {
     bool kept() const { return attribute != InvalidAttrNumber; }
 };
 
-// What an transition is to the kernel, besides a move.
+// What a transition is to the kernel, besides a move.
 enum TransitionRole : std::uint8_t {
-    role_expires = 1,    // fired for a row whose lease has run out
+    role_expires = 1,   // fired for a row whose lease has run out
     role_retries = 2,   // needs attempts that are left, and sets due by the backoff
     role_operates = 4,  // needs no ownership, but the rights of an operator
     role_claims = 8,    // taken by pawl.claim
@@ -40,8 +40,8 @@ struct Names {
 
 struct Managed {
     ManagedColumn owner, lease, token, due, attempts, max_attempts, queue, backoff_policy;
-    bool* owned;               // by state: tagged `owned`
-    std::uint8_t* roles;       // by transition: TransitionRole
+    bool* owned;                // by state: tagged `owned`
+    std::uint8_t* roles;        // by transition: TransitionRole
     Interval** shortest_after;  // by state; null: no timer
     Interval lease_time;
     core::BackoffPolicy backoff;
@@ -52,7 +52,8 @@ struct Managed {
     bool* claim_descending;
 };
 
-// What the binding says; null when it manages nothing. Allocated in the current memory context, as what resolve_managed adds.
+// What the binding says; null when it manages nothing. Allocated in the current memory context, as what resolve_managed
+// adds.
 Managed* read_managed(const CatalogRow& row);
 
 // What a damaged row of pawl.binding says of them, as a sentence; null when it is what pawl.enforce would have written.

@@ -3,8 +3,8 @@
 
 #include "catalog/catalog.hpp"
 #include "catalog/generated.hpp"
-#include "pg/bridge.hpp"
 #include "catalog/resolve.hpp"
+#include "pg/bridge.hpp"
 
 namespace pawl {
 
@@ -12,7 +12,8 @@ CacheListener cache_listener = {};
 
 void report_binding(Oid relation, const char* column, const char* problem) {
     const char* table = get_rel_name(relation);
-    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", column, table == nullptr ? "?" : table), problem);
+    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", column, table == nullptr ? "?" : table),
+                  problem);
 }
 
 namespace {
@@ -89,7 +90,8 @@ List* with_ancestors(Oid relid) {
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
     for (int i = 0; i < list_length(found); ++i) {
         ScanKeyData key;
-        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(list_nth_oid(found, i)));
+        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+                    ObjectIdGetDatum(list_nth_oid(found, i)));
         SysScanDesc scan = systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
         HeapTuple tuple;
         while (HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -108,12 +110,14 @@ AttrNumber attribute_of(Relation relation, const char* column) {
     AttrNumber attribute = get_attnum(RelationGetRelid(relation), column);
     if (attribute < 0)
         ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                        errmsg("column \"%s\" of enforced table \"%s\" is a system column", column, RelationGetRelationName(relation)),
+                        errmsg("column \"%s\" of enforced table \"%s\" is a system column", column,
+                               RelationGetRelationName(relation)),
                         errhint("SELECT * FROM pawl.health();")));
     if (attribute == InvalidAttrNumber)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-                        errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
-                        errhint("SELECT * FROM pawl.health();")));
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_COLUMN),
+                 errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
+                 errhint("SELECT * FROM pawl.health();")));
     return attribute;
 }
 
@@ -124,7 +128,8 @@ void add_partition_columns(Relation child, Oid parent_oid, Bitmapset** columns) 
     Bitmapset* attributes = nullptr;
     for (int i = 0; i < get_partition_natts(key); ++i)
         if (get_partition_col_attnum(key, i) != 0)
-            attributes = bms_add_member(attributes, get_partition_col_attnum(key, i) - FirstLowInvalidHeapAttributeNumber);
+            attributes =
+                bms_add_member(attributes, get_partition_col_attnum(key, i) - FirstLowInvalidHeapAttributeNumber);
     pull_varattnos(reinterpret_cast<Node*>(get_partition_exprs(key)), 1, &attributes);
     int member = -1;
     while ((member = bms_next_member(attributes, member)) >= 0) {
@@ -143,14 +148,16 @@ void read_partition_columns(Relation relation, Member* member) {
     if (!relation->rd_rel->relispartition) return;
     Bitmapset* columns = nullptr;
     ListCell* cell;
-    foreach (cell, get_partition_ancestors(RelationGetRelid(relation))) add_partition_columns(relation, lfirst_oid(cell), &columns);
+    foreach (cell, get_partition_ancestors(RelationGetRelid(relation)))
+        add_partition_columns(relation, lfirst_oid(cell), &columns);
     member->partition_keys = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(bms_num_members(columns), 1)));
     int column = -1;
     while ((column = bms_next_member(columns, column)) >= 0)
         member->partition_keys[member->npartition_keys++] = static_cast<AttrNumber>(column);
 }
 
-// PostgreSQL fires triggers in the order of their names: ours is the last word when no BEFORE UPDATE trigger sorts after it.
+// PostgreSQL fires triggers in the order of their names: ours is the last word when no BEFORE UPDATE trigger sorts
+// after it.
 bool judge_fires_last(Relation relation, Oid judge_function) {
     TriggerDesc* triggers = relation->trigdesc;
     if (triggers == nullptr) return false;
@@ -205,10 +212,12 @@ void read_state_column(Relation relation, const char* column, Binding& binding) 
     binding.state_type = getBaseType(TupleDescAttr(RelationGetDescr(relation), binding.state - 1)->atttypid);
     binding.is_enum = get_typtype(binding.state_type) == TYPTYPE_ENUM;
     if (!binding.is_enum && binding.state_type != TEXTOID && binding.state_type != VARCHAROID)
-        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                        errmsg("column \"%s\" of enforced table \"%s\" cannot hold a state", column, RelationGetRelationName(relation)),
-                        errdetail("Its type is %s; a state column is text, varchar, an enum, or a domain over one of them.",
-                                  format_type_be(binding.state_type))));
+        ereport(ERROR,
+                (errcode(ERRCODE_DATATYPE_MISMATCH),
+                 errmsg("column \"%s\" of enforced table \"%s\" cannot hold a state", column,
+                        RelationGetRelationName(relation)),
+                 errdetail("Its type is %s; a state column is text, varchar, an enum, or a domain over one of them.",
+                           format_type_be(binding.state_type))));
     if (binding.is_enum) read_labels(binding);
 }
 
@@ -223,33 +232,38 @@ void read_keys(Relation relation, const StoredBinding& stored, Binding& binding)
 void check_columns(Relation root, const StoredBinding& stored) {
     attribute_of(root, stored.column);
     for (int i = 0; i < stored.nkeys; ++i) attribute_of(root, stored.keys[i]);
-    for (int i = 0; stored.managed != nullptr && i < stored.managed->claim_columns.n; ++i) attribute_of(root, stored.managed->claim_columns.items[i]);
+    for (int i = 0; stored.managed != nullptr && i < stored.managed->claim_columns.n; ++i)
+        attribute_of(root, stored.managed->claim_columns.items[i]);
 }
 
 AttrNumber trace_column(Relation relation, const StoredBinding& stored, int n) {
     const AttrNumber attribute = attribute_of(relation, stored.trace[n]);
     const Oid type = getBaseType(TupleDescAttr(RelationGetDescr(relation), attribute - 1)->atttypid);
     if (type != TEXTOID && type != VARCHAROID)
-        report_binding(stored, psprintf("Column \"%s\" cannot hold a trace: its type is %s.", stored.trace[n], format_type_be(type)));
+        report_binding(stored, psprintf("Column \"%s\" cannot hold a trace: its type is %s.", stored.trace[n],
+                                        format_type_be(type)));
     return attribute;
 }
 
 // What can be said of the row without looking at the table.
 void check_row(Relation relation, const StoredBinding& stored) {
     const char kind = get_rel_relkind(stored.relation);
-    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) report_binding(stored, "It is of a relation that is no table.");
+    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+        report_binding(stored, "It is of a relation that is no table.");
     if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         report_binding(stored, psprintf("\"%s\" is no table.", RelationGetRelationName(relation)));
     if (strcmp(stored.most_recent, "stored") != 0 && strcmp(stored.most_recent, "derived") != 0)
         report_binding(stored, psprintf("most_recent is \"%s\".", stored.most_recent));
-    if (strcmp(stored.on_delete, "allow") != 0 && strcmp(stored.on_delete, "terminal") != 0 && strcmp(stored.on_delete, "deny") != 0)
+    if (strcmp(stored.on_delete, "allow") != 0 && strcmp(stored.on_delete, "terminal") != 0 &&
+        strcmp(stored.on_delete, "deny") != 0)
         report_binding(stored, psprintf("on_delete is \"%s\".", stored.on_delete));
     if (stored.nkeys >= INDEX_MAX_KEYS) report_binding(stored, psprintf("It has %d key columns.", stored.nkeys));
     if (stored.nkeys == 0 && (OidIsValid(stored.history) || stored.events || stored.managed != nullptr))
         report_binding(stored, "It has no key columns, which a log, events and managed columns need.");
     if (stored.managed != nullptr && stored.managed->claim_columns.n + stored.nkeys >= INDEX_MAX_KEYS)
         report_binding(stored, psprintf("claim_columns has %d columns.", stored.managed->claim_columns.n));
-    if (const char* problem = stored.managed == nullptr ? nullptr : managed_problem(*stored.managed)) report_binding(stored, problem);
+    if (const char* problem = stored.managed == nullptr ? nullptr : managed_problem(*stored.managed))
+        report_binding(stored, problem);
 }
 
 // Whether a subscription of this database writes the table.
@@ -283,15 +297,16 @@ void attach(Relation relation, const StoredBinding& stored, Binding& binding) {
     binding.log.hash_chain = stored.hash_chain;
     binding.log_is_replicated = OidIsValid(stored.history) && is_subscribed(stored.history);
     binding.on_delete = strcmp(stored.on_delete, "deny") == 0       ? OnDelete::deny
-                           : strcmp(stored.on_delete, "terminal") == 0 ? OnDelete::terminal
-                                                                        : OnDelete::allow;
+                        : strcmp(stored.on_delete, "terminal") == 0 ? OnDelete::terminal
+                                                                    : OnDelete::allow;
     binding.events = stored.events;
     if (stored.ntrace > 0) binding.traceparent = trace_column(relation, stored, 0);
     if (stored.ntrace > 1) binding.tracestate = trace_column(relation, stored, 1);
     binding.results = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(stored.nresults, 1)));
     for (int i = 0; i < stored.nresults; ++i) {
         const AttrNumber column = attribute_of(relation, stored.results[i]);
-        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID) binding.results[binding.nresults++] = column;
+        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID)
+            binding.results[binding.nresults++] = column;
     }
     binding.locked_after = stored.locked_after;
     binding.log_fence = stored.log_fence;
@@ -302,31 +317,38 @@ void attach(Relation relation, const StoredBinding& stored, Binding& binding) {
     }
     binding.wake = stored.wake && binding.managed != nullptr;
     if (binding.wake) read_claimable(binding);
-    Relation root = stored.relation == RelationGetRelid(relation) ? relation : table_open(stored.relation, AccessShareLock);
+    Relation root =
+        stored.relation == RelationGetRelid(relation) ? relation : table_open(stored.relation, AccessShareLock);
     check_columns(root, stored);
     binding.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
     binding.root_descriptor->tdtypeid = root->rd_rel->reltype;
     binding.root_descriptor->tdtypmod = -1;
     if (root != relation) {
-        binding.to_root = convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), binding.root_descriptor);
+        binding.to_root =
+            convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), binding.root_descriptor);
         table_close(root, AccessShareLock);
     }
 }
 
-void resolve_call(const Binding& binding, const Signatures& signatures, const char* qualified_name, bool guard, Call& call) {
+void resolve_call(const Binding& binding, const Signatures& signatures, const char* qualified_name, bool guard,
+                  Call& call) {
     const Oid row = binding.root_descriptor->tdtypeid;
     const Oid function = find_row_function(qualified_name, row, guard, signatures);
     if (!OidIsValid(function))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
-                        errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
-                        errdetail("Machine \"%s\" names it as %s.", binding.machine->name,
-                                  guard ? "a guard, which returns boolean" : "an effect"),
-                        signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() tells which one is missing.") : 0));
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_FUNCTION),
+                 errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
+                 errdetail("Machine \"%s\" names it as %s.", binding.machine->name,
+                           guard ? "a guard, which returns boolean" : "an effect"),
+                 signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() "
+                                            "tells which one is missing.")
+                                  : 0));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);
     // A polymorphic function reads the types of its arguments from the expression that calls it.
     List* nulls = list_make2(makeNullConst(row, -1, InvalidOid), makeNullConst(row, -1, InvalidOid));
-    FuncExpr* expression = makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+    FuncExpr* expression =
+        makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
     fmgr_info_set_expr(reinterpret_cast<Node*>(expression), &call.function);
 }
 
@@ -339,8 +361,10 @@ void resolve_calls(Binding& binding, const Signatures& signatures) {
         calls.neffects = static_cast<int>(transitions[i].effects.size());
         calls.guards = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.nguards, 1)));
         calls.effects = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.neffects, 1)));
-        for (int j = 0; j < calls.nguards; ++j) resolve_call(binding, signatures, transitions[i].guards[j].c_str(), true, calls.guards[j]);
-        for (int j = 0; j < calls.neffects; ++j) resolve_call(binding, signatures, transitions[i].effects[j].c_str(), false, calls.effects[j]);
+        for (int j = 0; j < calls.nguards; ++j)
+            resolve_call(binding, signatures, transitions[i].guards[j].c_str(), true, calls.guards[j]);
+        for (int j = 0; j < calls.neffects; ++j)
+            resolve_call(binding, signatures, transitions[i].effects[j].c_str(), false, calls.effects[j]);
         binding.has_effects |= calls.neffects > 0;
         binding.has_guards |= calls.nguards > 0;
     }
@@ -355,14 +379,17 @@ bool carries_our_triggers(Relation relation) {
 }
 
 [[noreturn]] void report_unbound(Relation relation) {
-    const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
+    const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+                                                   RelationGetRelationName(relation));
     if (!carries_our_triggers(relation))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("no lifecycle is attached to table %s", table),
                         errhint("SELECT pawl.enforce(%s, state_column, machine);", quote_literal_cstr(table))));
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
-                    errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
-                    errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, state_column, machine);",
-                            quote_literal_cstr(table))));
+    ereport(ERROR,
+            (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
+             errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
+             errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, "
+                     "state_column, machine);",
+                     quote_literal_cstr(table))));
 }
 
 Member* build_member(Relation relation) {
@@ -417,8 +444,8 @@ void visit_checked(const CatalogRow& row, void* argument) {
     if (column != nullptr && strcmp(column, checked->column) == 0) visit_binding(row, checked->collected);
 }
 
-// pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables; their oids are
-// looked up when a member is built, because a callback may not.
+// pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables; their oids
+// are looked up when a member is built, because a callback may not.
 Oid machine_table = InvalidOid;
 Oid binding_table = InvalidOid;
 
@@ -489,7 +516,8 @@ void check_binding(Oid relid, const char* column) {
     Collected collected;
     pg::call([&] {
         relation = try_relation_open(relid, AccessShareLock);
-        if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
+        if (relation == nullptr)
+            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
         context = AllocSetContextCreate(CurrentMemoryContext, "pawl check", ALLOCSET_SMALL_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(context);
         Checked checked = {relid, column, &collected};
@@ -524,14 +552,14 @@ bool is_known(Oid relid) noexcept {
 Binding* find_binding(Member* member, const char* column) {
     if (column == nullptr) {
         if (member->nbindings == 1) return &member->bindings[0];
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "the table carries several lifecycles",
-                          "Each is on a column of its own.", "Name the column: state_column => '" +
-                          std::string(NameStr(member->bindings[0].column)) + "'.");
+        throw pg::Failure(
+            ERRCODE_INVALID_PARAMETER_VALUE, "the table carries several lifecycles", "Each is on a column of its own.",
+            "Name the column: state_column => '" + std::string(NameStr(member->bindings[0].column)) + "'.");
     }
     for (int i = 0; i < member->nbindings; ++i)
         if (strcmp(NameStr(member->bindings[i].column), column) == 0) return &member->bindings[i];
-    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"", {},
-                      "SELECT relation, state_column FROM pawl.binding;");
+    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"",
+                      {}, "SELECT relation, state_column FROM pawl.binding;");
 }
 
 std::uint8_t counted_roles(const Binding& binding, int transition, bool taken_away) {
@@ -592,7 +620,8 @@ void free_stale_members() noexcept {
     while (stale_members != nullptr) {
         Member* member = stale_members;
         stale_members = member->next_stale;
-        for (int i = 0; cache_listener.released != nullptr && i < member->nbindings; ++i) cache_listener.released(member->bindings[i]);
+        for (int i = 0; cache_listener.released != nullptr && i < member->nbindings; ++i)
+            cache_listener.released(member->bindings[i]);
         for (int i = 0; i < member->nbindings; ++i)
             for (SPIPlanPtr plan : member->bindings[i].plans)
                 if (plan != nullptr) SPI_freeplan(plan);

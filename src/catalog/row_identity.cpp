@@ -8,7 +8,8 @@ namespace {
 bool covers_only_key(const Binding& binding, Relation index) {
     const Form_pg_index form = index->rd_index;
     // one that is checked at commit lets two rows of a key live side by side until then
-    if (!form->indisunique || !form->indimmediate || !form->indisvalid || RelationGetIndexPredicate(index) != NIL) return false;
+    if (!form->indisunique || !form->indimmediate || !form->indisvalid || RelationGetIndexPredicate(index) != NIL)
+        return false;
     for (int column = 0; column < form->indnkeyatts; ++column) {
         bool found = false;
         for (int i = 0; i < binding.nkeys; ++i)
@@ -45,10 +46,13 @@ char* key_text(const Binding& binding, int key, Datum value) {
 char* describe_key(const Binding& binding, const Datum* key) {
     StringInfoData out;
     initStringInfo(&out);
-    for (int i = 0; i < binding.nkeys; ++i) appendStringInfo(&out, "%s%s", i > 0 ? ", " : "", key_text(binding, i, key[i]));
+    for (int i = 0; i < binding.nkeys; ++i)
+        appendStringInfo(&out, "%s%s", i > 0 ? ", " : "", key_text(binding, i, key[i]));
     return binding.nkeys == 1 ? out.data : psprintf("(%s)", out.data);
 }
 
-const char* quoted_state(const text* state) { return state == nullptr ? "null" : psprintf("\"%s\"", text_to_cstring(state)); }
+const char* quoted_state(const text* state) {
+    return state == nullptr ? "null" : psprintf("\"%s\"", text_to_cstring(state));
+}
 
 }  // namespace pawl

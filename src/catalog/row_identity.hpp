@@ -1,4 +1,4 @@
-// May ereport; owns nothing. The key that tells the rows of an binding apart, and how messages name keys and states.
+// May ereport; owns nothing. The key that tells the rows of a binding apart, and how messages name keys and states.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -8,8 +8,8 @@ namespace pawl {
 // Whether an index of the table sees to it that no two rows have one key.
 bool key_is_unique(const Binding& binding);
 
-char* key_text(const Binding& binding, int key, Datum value);         // of one key column
+char* key_text(const Binding& binding, int key, Datum value);  // of one key column
 char* describe_key(const Binding& binding, const Datum* key);  // 42, or (1, a) for a composite key
-const char* quoted_state(const text* state);                         // "paid", or null
+const char* quoted_state(const text* state);                   // "paid", or null
 
 }  // namespace pawl

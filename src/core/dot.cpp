@@ -99,7 +99,7 @@ private:
     const Diagram& diagram_;
     std::unordered_map<std::string_view, std::size_t> ids_;
     std::vector<Node> nodes_;
-    std::unordered_set<std::string> entered_;  // blocks with a [*] --> in them
+    std::unordered_set<std::string> entered_;                        // blocks with a [*] --> in them
     std::unordered_map<std::string_view, std::string_view> styles_;  // of the diagram's classDefs
     std::unordered_map<std::string, Colours> colours_;               // of tags
     std::size_t depth_ = 1;
@@ -145,7 +145,8 @@ std::string DotWriter::write(std::string_view name) {
 
 void DotWriter::write_entry(const std::string& in) {
     if (!entered_.contains(in)) return;
-    line(quote("[*] in " + in) + " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
+    line(quote("[*] in " + in) +
+         " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
 }
 
 Colours DotWriter::colours_of(const DrawnState& state) {
@@ -165,7 +166,8 @@ void DotWriter::write_state(std::size_t state) {
     if (nodes_[state].cluster) return write_cluster(state);
     const DrawnState& drawn = diagram_.states[state];
     const std::string id = quote(drawn.id);
-    if (drawn.kind == StateKind::choice) return line(id + " [shape=diamond, label=\"\", width=0.3, height=0.3, fillcolor=white]");
+    if (drawn.kind == StateKind::choice)
+        return line(id + " [shape=diamond, label=\"\", width=0.3, height=0.3, fillcolor=white]");
     if (drawn.kind != StateKind::state) {
         return line(id + " [shape=box, style=filled, label=\"\", width=0.9, height=0.07, fillcolor=\"#1f2328\"]");
     }
@@ -176,8 +178,8 @@ void DotWriter::write_state(std::size_t state) {
         for (const std::string& tag : drawn.tags) tags += (tags.empty() ? "" : ", ") + tag;
         label = "<<" + tags + ">>\n" + label;
     }
-    line(id + " [label=" + quote(label) + ", fillcolor=" + quote(colours.fill) + ", color=" + quote(colours.line) + ", fontcolor=" +
-         quote(colours.text) + (nodes_[state].terminal ? ", peripheries=2" : "") +
+    line(id + " [label=" + quote(label) + ", fillcolor=" + quote(colours.fill) + ", color=" + quote(colours.line) +
+         ", fontcolor=" + quote(colours.text) + (nodes_[state].terminal ? ", peripheries=2" : "") +
          (drawn.description.empty() ? "" : ", tooltip=" + quote(drawn.description)) + "]");
 }
 
@@ -186,8 +188,8 @@ void DotWriter::write_cluster(std::size_t state) {
     const Colours colours = colours_of(drawn);
     line("subgraph " + quote("cluster_" + drawn.id) + " {");
     ++depth_;
-    line("label=" + quote(drawn.id) + "; style=rounded; fontsize=11; color=" + quote(colours.line) + "; fontcolor=" + quote(colours.text) +
-         (nodes_[state].terminal ? "; peripheries=2" : "") +
+    line("label=" + quote(drawn.id) + "; style=rounded; fontsize=11; color=" + quote(colours.line) +
+         "; fontcolor=" + quote(colours.text) + (nodes_[state].terminal ? "; peripheries=2" : "") +
          (drawn.description.empty() ? "" : "; tooltip=" + quote(drawn.description)));
     write_entry(drawn.id);
     for (const std::size_t child : nodes_[state].children) write_state(child);
@@ -216,8 +218,10 @@ void DotWriter::write_arrow(const DrawnArrow& transition) {
     std::string attributes;
     const auto add = [&attributes](const std::string& text) { attributes += (attributes.empty() ? "" : ", ") + text; };
     if (to == none) {
-        if (from == none || diagram_.states[from].kind == StateKind::state) return;  // shown by the state's double border
-        line(quote("[*] after " + transition.from) + " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
+        if (from == none || diagram_.states[from].kind == StateKind::state)
+            return;  // shown by the state's double border
+        line(quote("[*] after " + transition.from) +
+             " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
     }
     if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + transition.from));
     if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + transition.to));

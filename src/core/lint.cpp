@@ -24,7 +24,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
                 cost[i][j] = i + j;
                 continue;
             }
-            cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            cost[i][j] =
+                std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
                 cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
             }
@@ -94,7 +95,8 @@ void Linter::check_names(const Diagram& diagram) {
                 "states " + quote(entry->second) + " and " + quote(state.id) + " differ only in upper and lower case");
         }
         if (state.id == "[H]" || state.id == "[H*]") {
-            add(Severity::warning, "history", state.where, quote(state.id) + " is read as an ordinary state, not as a history state");
+            add(Severity::warning, "history", state.where,
+                quote(state.id) + " is read as an ordinary state, not as a history state");
         }
         if (state.id.find_first_of(" -") != std::string::npos) {
             add(Severity::info, "not_mermaid", state.where,
@@ -108,7 +110,8 @@ void Linter::check_names(const Diagram& diagram) {
         const auto [entry, is_new] = events.try_emplace(lower(transition.label.event), transition.label.event);
         if (!is_new && entry->second != transition.label.event && told.insert(transition.label.event).second) {
             add(Severity::warning, "name_case", transition.where,
-                "events " + quote(entry->second) + " and " + quote(transition.label.event) + " differ only in upper and lower case");
+                "events " + quote(entry->second) + " and " + quote(transition.label.event) +
+                    " differ only in upper and lower case");
         }
     }
 }
@@ -132,15 +135,16 @@ void Linter::check_arrows(const Diagram& diagram) {
     for (const DrawnArrow& transition : diagram.transitions) {
         if (transition.to == "[*]" && !transition.text.empty()) {
             add(Severity::warning, "label_without_effect", transition.where,
-                "the label " + quote(transition.text) + " has no effect: an arrow to [*] marks " + quote(transition.from) +
-                    " as terminal and moves nothing");
+                "the label " + quote(transition.text) + " has no effect: an arrow to [*] marks " +
+                    quote(transition.from) + " as terminal and moves nothing");
         } else if (transition.from == "[*]" && !transition.in.empty() && !transition.label.event.empty()) {
             add(Severity::info, "label_without_effect", transition.where,
                 "the event " + quote(transition.label.event) + " has no effect: " + quote(transition.in) +
                     " is entered by the arrows that lead to it");
         } else if (transition.label.event.find("after ") == 0) {
             add(Severity::warning, "not_an_interval", transition.where,
-                quote(transition.label.event) + " is read as the name of an event, because no interval follows the word after");
+                quote(transition.label.event) +
+                    " is read as the name of an event, because no interval follows the word after");
         }
     }
 }
@@ -153,7 +157,7 @@ void Linter::check_composites(const Diagram& diagram) {
         targets.insert(transition.to);
     }
     for (const DrawnState& state : diagram.states) {
-        // With an transition to it, the compiler refuses it.
+        // With a transition to it, the compiler refuses it.
         if (state.composite && !entered.contains(state.id) && !targets.contains(state.id)) {
             add(Severity::info, "no_initial_child", state.where,
                 "composite state " + quote(state.id) + " has no initial child, so no arrow can lead to it as a whole");
@@ -179,7 +183,8 @@ std::vector<bool> reach(const Machine& machine, std::vector<StateId> from, bool 
     std::vector<std::vector<StateId>> next(machine.states().size());
     for (const Transition& transition : machine.transitions()) {
         if (transition.from == no_state) continue;
-        next[static_cast<std::size_t>(backwards ? transition.to : transition.from)].push_back(backwards ? transition.from : transition.to);
+        next[static_cast<std::size_t>(backwards ? transition.to : transition.from)].push_back(
+            backwards ? transition.from : transition.to);
     }
     std::vector<bool> reached(machine.states().size());
     while (!from.empty()) {
@@ -206,7 +211,8 @@ void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
         if (!is_atomic(state)) continue;
         const Place where = diagram.states[i].where;
         if (!reachable[i]) {
-            add(Severity::warning, "unreachable_state", where, "state " + quote(state.name) + " cannot be reached from an initial state");
+            add(Severity::warning, "unreachable_state", where,
+                "state " + quote(state.name) + " cannot be reached from an initial state");
         }
         if (state.terminal) continue;
         const auto out = machine.leaving(static_cast<StateId>(i));
@@ -214,9 +220,11 @@ void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
             return machine.transitions()[static_cast<std::size_t>(transition)].to == static_cast<StateId>(i);
         });
         if (stuck) {
-            add(Severity::warning, "dead_end", where, "state " + quote(state.name) + " has no way out and is not terminal");
+            add(Severity::warning, "dead_end", where,
+                "state " + quote(state.name) + " has no way out and is not terminal");
         } else if (!terminal.empty() && !ends[i]) {
-            add(Severity::info, "no_way_to_end", where, "no terminal state can be reached from state " + quote(state.name));
+            add(Severity::info, "no_way_to_end", where,
+                "no terminal state can be reached from state " + quote(state.name));
         }
     }
 }
@@ -226,7 +234,8 @@ bool may_retry(const Machine& machine, StateId from, StateId one, StateId other)
     if (from == no_state) return false;
     const auto& tags = machine.states()[static_cast<std::size_t>(from)].tags;
     return std::find(tags.begin(), tags.end(), "owned") != tags.end() &&
-           machine.states()[static_cast<std::size_t>(one)].terminal != machine.states()[static_cast<std::size_t>(other)].terminal;
+           machine.states()[static_cast<std::size_t>(one)].terminal !=
+               machine.states()[static_cast<std::size_t>(other)].terminal;
 }
 
 std::string source_of(const Machine& machine, const Transition& transition) {
@@ -250,10 +259,12 @@ void Linter::check_events(const Machine& machine) {
             const bool retry = targets.size() == 2 && may_retry(machine, from, targets[0], targets[1]);
             if (!told.insert(source + '\0' + transition.event + (retry ? "?" : "")).second) continue;
             const std::string leads = "event " + quote(transition.event) + " leads from " + quote(source) + " to " +
-                                      quote(machine.states()[static_cast<std::size_t>(targets.front())].name) + " and to " +
+                                      quote(machine.states()[static_cast<std::size_t>(targets.front())].name) +
+                                      " and to " +
                                       quote(machine.states()[static_cast<std::size_t>(transition.to)].name);
             if (retry)
-                add(Severity::info, "retry_event", transition.where, leads + ": the attempts decide, where pawl.enforce names it in retry");
+                add(Severity::info, "retry_event", transition.where,
+                    leads + ": the attempts decide, where pawl.enforce names it in retry");
             else
                 add(Severity::warning, "duplicate_event", transition.where, leads + ", and no guard decides");
         }

@@ -19,8 +19,8 @@ struct State {
     StateKind kind = StateKind::state;
     bool composite = false;
     StateId parent = no_state;
-    bool initial = false;   // atomic states only: a row may begin here
-    bool terminal = false;  // atomic states only
+    bool initial = false;           // atomic states only: a row may begin here
+    bool terminal = false;          // atomic states only
     std::vector<std::string> tags;  // own tags, then those of the enclosing composites
     std::string description;
 };
@@ -51,7 +51,8 @@ public:
     // The atomic state of this name, or no_state. Constant time, no allocation.
     StateId find(std::string_view name) const noexcept;
 
-    // Arrows from -> to in drawing order (indexes into transitions()). from = no_state asks for first states. Constant time, no allocation.
+    // Arrows from -> to in drawing order (indexes into transitions()). from = no_state asks for first states. Constant
+    // time, no allocation.
     std::span<const std::int32_t> between(StateId from, StateId to) const noexcept;
 
     // All transitions that leave a state, in drawing order (from = no_state: the first states).
@@ -71,10 +72,12 @@ private:
     void index_names();
     void index_arrows();
     const Slot* pair_slot(StateId from, StateId to) const noexcept;
-    bool valid(StateId state) const noexcept { return state >= no_state && state < static_cast<StateId>(states_.size()); }
+    bool valid(StateId state) const noexcept {
+        return state >= no_state && state < static_cast<StateId>(states_.size());
+    }
 
     std::vector<Slot> names_;            // hash of a name -> atomic state
-    std::vector<Slot> events_;           // hash of an event -> an transition that has it
+    std::vector<Slot> events_;           // hash of an event -> a transition that has it
     std::vector<Slot> pairs_;            // from and to -> run in by_pair_
     std::vector<std::int32_t> by_pair_;  // transitions by from, to, drawing order
     std::vector<std::int32_t> by_from_;  // transitions by from, drawing order
@@ -84,12 +87,14 @@ private:
 // Compiled transitions, at most: composites and choices multiply what is drawn.
 inline constexpr std::size_t max_arrows = 250'000;
 
-// Flattens composites and choices. Throws core::Error for regions, fork, join, an transition to a composite without an initial
-// child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_arrows transitions.
+// Flattens composites and choices. Throws core::Error for regions, fork, join, a transition to a composite without an
+// initial child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_arrows
+// transitions.
 //
-// An transition from a composite leaves every atomic state in it, except where an inner transition has the same event; transitions without
-// an event never hide one another. A label on `[*] --> child` inside a composite lends its guards and effects to the transitions
-// that enter there. Arrows that are the same in from, to, event, guards, effects and interval are kept once.
+// A transition from a composite leaves every atomic state in it, except where an inner transition has the same event;
+// transitions without an event never hide one another. A label on `[*] --> child` inside a composite lends its guards
+// and effects to the transitions that enter there. Arrows that are the same in from, to, event, guards, effects and
+// interval are kept once.
 Machine compile(const Diagram& diagram);
 
 enum class Severity { error, warning, info };

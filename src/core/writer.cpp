@@ -19,7 +19,8 @@ bool is_plain(std::string_view id) {
 
 std::string quoted(std::string_view id) {
     if (id.find('"') != std::string_view::npos) {
-        throw Error("the name " + std::string(id) + " cannot be written in a diagram", {}, "A name cannot hold a quote.");
+        throw Error("the name " + std::string(id) + " cannot be written in a diagram", {},
+                    "A name cannot hold a quote.");
     }
     return '"' + std::string(id) + '"';
 }
@@ -28,10 +29,10 @@ std::string name(std::string_view id) {
     return is_plain(id) ? std::string(id) : quoted(id);
 }
 
-// At the start of a statement a keyword would be read as one, except before an transition or a colon.
+// At the start of a statement a keyword would be read as one, except before a transition or a colon.
 std::string first_name(std::string_view id, bool before_arrow_or_colon) {
-    static constexpr std::array<std::string_view, 11> keywords{"state", "note", "direction", "class", "classDef", "hide",
-                                                               "scale", "style", "click", "accTitle", "accDescr"};
+    static constexpr std::array<std::string_view, 11> keywords{
+        "state", "note", "direction", "class", "classDef", "hide", "scale", "style", "click", "accTitle", "accDescr"};
     for (std::size_t i = 0; i < keywords.size(); ++i) {
         const bool always = i >= keywords.size() - 2;
         if (same_word(id, keywords[i]) && (always || !before_arrow_or_colon)) return quoted(id);
@@ -39,8 +40,9 @@ std::string first_name(std::string_view id, bool before_arrow_or_colon) {
     return name(id);
 }
 
-// Emits transitions and states in their order. A composite is opened where its first transition stands, and opened a second time only
-// when the order of the diagram asks for it. What the transitions do not tell by themselves is named on a line of its own.
+// Emits transitions and states in their order. A composite is opened where its first transition stands, and opened a
+// second time only when the order of the diagram asks for it. What the transitions do not tell by themselves is named
+// on a line of its own.
 class Writer {
 public:
     explicit Writer(const Diagram& diagram) : diagram_(diagram) {}
@@ -53,9 +55,9 @@ private:
         std::vector<std::size_t> children;
         std::size_t pending = 0;  // transitions and regions still to be written in it or deeper
         bool mentioned = false;
-        bool claimed = false;     // written inside its parent
+        bool claimed = false;  // written inside its parent
         bool opened = false;
-        bool settled = false;     // all its children are claimed
+        bool settled = false;  // all its children are claimed
     };
 
     void prepare();
@@ -145,7 +147,8 @@ void Writer::write_body() {
 }
 
 void Writer::write_regions(std::size_t before_arrow) {
-    for (; next_region_ < diagram_.regions.size() && diagram_.regions[next_region_].arrows_before == before_arrow; ++next_region_) {
+    for (; next_region_ < diagram_.regions.size() && diagram_.regions[next_region_].arrows_before == before_arrow;
+         ++next_region_) {
         const std::size_t block = index(diagram_.regions[next_region_].in);
         settle_order(path_to(block));
         go_to(block);
@@ -166,7 +169,8 @@ void Writer::write_arrow(const DrawnArrow& transition) {
     for (const std::size_t end : {from, to}) {
         if (end == none || nodes_[end].claimed) continue;
         const bool special = !nodes_[end].mentioned && diagram_.states[end].kind != StateKind::state;
-        const bool elsewhere = nodes_[end].parent != none && block != none && nodes_[end].parent != block && !encloses(end, block);
+        const bool elsewhere =
+            nodes_[end].parent != none && block != none && nodes_[end].parent != block && !encloses(end, block);
         if (!special && !elsewhere) continue;
         std::size_t last = end;
         for (const std::size_t outer : path_to(elsewhere ? nodes_[end].parent : none)) last = std::max(last, outer);
@@ -175,8 +179,8 @@ void Writer::write_arrow(const DrawnArrow& transition) {
     }
     go_to(block);
     const std::string label = write_label(transition.label);
-    line((from == none ? "[*]" : first_name(transition.from, true)) + " --> " + (to == none ? "[*]" : name(transition.to)) +
-         (label.empty() ? "" : " : " + label));
+    line((from == none ? "[*]" : first_name(transition.from, true)) + " --> " +
+         (to == none ? "[*]" : name(transition.to)) + (label.empty() ? "" : " : " + label));
     for (const std::size_t end : {from, to}) {
         if (end != none) mark(end);
     }
@@ -242,16 +246,19 @@ void Writer::go_to(std::size_t block) {
         line("state " + name(diagram_.states[state].id) + " {");
         mark(state);
         open_.push_back(state);
-        if (!nodes_[state].opened && !diagram_.states[state].direction.empty()) line("direction " + diagram_.states[state].direction);
+        if (!nodes_[state].opened && !diagram_.states[state].direction.empty())
+            line("direction " + diagram_.states[state].direction);
         nodes_[state].opened = true;
     }
 }
 
-// Closes the innermost composite. Children that no transition has named in it are named before it closes for the last time.
+// Closes the innermost composite. Children that no transition has named in it are named before it closes for the last
+// time.
 void Writer::leave() {
     const std::size_t block = open_.back();
     if (nodes_[block].pending == 0) {
-        for (std::size_t next = next_unmentioned(); next != none && nodes_[next].parent == block; next = next_unmentioned()) {
+        for (std::size_t next = next_unmentioned(); next != none && nodes_[next].parent == block;
+             next = next_unmentioned()) {
             mention_alone(next);
             go_to(block);
         }
@@ -272,11 +279,14 @@ void Writer::leave() {
 // A line for the state alone: inside its parent, or at the top while opening the parent would name states too early.
 void Writer::mention_alone(std::size_t state) {
     const std::vector<std::size_t> path = path_to(nodes_[state].parent);
-    const bool reachable = std::all_of(path.begin(), path.end(), [this](std::size_t outer) { return nodes_[outer].mentioned; });
+    const bool reachable =
+        std::all_of(path.begin(), path.end(), [this](std::size_t outer) { return nodes_[outer].mentioned; });
     go_to(reachable ? nodes_[state].parent : none);
     const DrawnState& drawn = diagram_.states[state];
     if (drawn.kind != StateKind::state) {
-        const std::string kind = drawn.kind == StateKind::choice ? "choice" : drawn.kind == StateKind::fork ? "fork" : "join";
+        const std::string kind = drawn.kind == StateKind::choice ? "choice"
+                                 : drawn.kind == StateKind::fork ? "fork"
+                                                                 : "join";
         line("state " + name(drawn.id) + " <<" + kind + ">>");
     } else if (drawn.composite && reachable && nodes_[state].pending == 0) {
         return go_to(state);

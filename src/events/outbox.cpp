@@ -15,8 +15,26 @@ namespace {
 constexpr int batch_size = 512;
 
 // The columns of pawl.outbox_1, in order.
-enum Column { txid, at, n, relation, sort_key, machine_version, log_id, state_column, machine, key, from_state, to_state, event, processor, actor,
-              correlation_id, metadata, n_columns };
+enum Column {
+    txid,
+    at,
+    n,
+    relation,
+    sort_key,
+    machine_version,
+    log_id,
+    state_column,
+    machine,
+    key,
+    from_state,
+    to_state,
+    event,
+    processor,
+    actor,
+    correlation_id,
+    metadata,
+    n_columns
+};
 
 // Events that a subtransaction has written and that will count if it commits.
 struct Tally {
@@ -27,8 +45,8 @@ struct Tally {
 
 // What the transaction has written so far.
 struct Outbox {
-    int slot;        // 0: nothing yet; it stays the same until the transaction ends
-    bool based;      // base is known
+    int slot;    // 0: nothing yet; it stays the same until the transaction ends
+    bool based;  // base is known
     uint64 base;
     int last_n;
     Tally* tallies;  // innermost first, in the transaction's memory
@@ -62,7 +80,9 @@ struct OutboxWriter {
 namespace {
 
 // The number that tells this transaction from all others the outbox has seen.
-uint64 transaction_number() { return outbox.base + U64FromFullTransactionId(GetTopFullTransactionId()); }
+uint64 transaction_number() {
+    return outbox.base + U64FromFullTransactionId(GetTopFullTransactionId());
+}
 
 void count_event() {
     const SubTransactionId current = GetCurrentSubTransactionId();
@@ -112,8 +132,9 @@ Datum key_texts(const OutboxWriter* writer, const StateChange& change) {
     Datum values[INDEX_MAX_KEYS];
     for (int i = 0; i < binding.nkeys; ++i) {
         const KeyColumn& column = binding.keys[i];
-        values[i] = CStringGetTextDatum(has_one_text(column.type) ? OutputFunctionCall(&writer->source.outputs[i], change.key[i])
-                                                                  : fixed_text(column.type, change.key[i]));
+        values[i] = CStringGetTextDatum(has_one_text(column.type)
+                                            ? OutputFunctionCall(&writer->source.outputs[i], change.key[i])
+                                            : fixed_text(column.type, change.key[i]));
     }
     return PointerGetDatum(construct_array(values, binding.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
 }
@@ -161,7 +182,8 @@ void append_event(OutboxWriter** made, const StateChange& change, const LogEntry
     OutboxWriter* writer = *made;
     turn_to(writer, *change.binding);
     if (outbox.last_n == PG_INT32_MAX)
-        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("more than %d events in one transaction", PG_INT32_MAX)));
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                        errmsg("more than %d events in one transaction", PG_INT32_MAX)));
     ++outbox.last_n;
     count_event();
     MemoryContext caller = MemoryContextSwitchTo(writer->batch);
@@ -185,8 +207,8 @@ void finish_outbox(OutboxWriter* writer) {
     MemoryContextDelete(writer->batch);
 }
 
-// The end of the write-ahead log is read here, before this transaction's commit record: whoever begins to commit after that record is
-// there reads a higher one. No clock could be trusted to do that.
+// The end of the write-ahead log is read here, before this transaction's commit record: whoever begins to commit after
+// that record is there reads a higher one. No clock could be trusted to do that.
 bool seal_outbox() {
     int64 events = 0;
     for (const Tally* tally = outbox.tallies; tally != nullptr; tally = tally->outer) events += tally->events;
@@ -200,10 +222,13 @@ bool seal_outbox() {
     return true;
 }
 
-void forget_outbox() noexcept { outbox = {}; }
+void forget_outbox() noexcept {
+    outbox = {};
+}
 
 void drop_events_of(SubTransactionId subtransaction) noexcept {
-    while (outbox.tallies != nullptr && outbox.tallies->subtransaction >= subtransaction) outbox.tallies = outbox.tallies->outer;
+    while (outbox.tallies != nullptr && outbox.tallies->subtransaction >= subtransaction)
+        outbox.tallies = outbox.tallies->outer;
     outbox.based = false;  // the mark of the era may be undone with it
 }
 

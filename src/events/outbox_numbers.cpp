@@ -16,7 +16,8 @@ constexpr int last_era = 127;
 
 [[noreturn]] void report_missing(const char* table) {
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table pawl.%s is missing", table),
-                    errdetail("The installed SQL objects and the shared library are of different versions."), errhint("ALTER EXTENSION pawl UPDATE;")));
+                    errdetail("The installed SQL objects and the shared library are of different versions."),
+                    errhint("ALTER EXTENSION pawl UPDATE;")));
 }
 
 Relation open_catalog(const char* table, LOCKMODE lock) {
@@ -25,15 +26,17 @@ Relation open_catalog(const char* table, LOCKMODE lock) {
     return table_open(relid, lock);
 }
 
-void cluster_name(char (&name)[32]) { pg_snprintf(name, sizeof(name), UINT64_FORMAT, GetSystemIdentifier()); }
+void cluster_name(char (&name)[32]) {
+    pg_snprintf(name, sizeof(name), UINT64_FORMAT, GetSystemIdentifier());
+}
 
 struct Eras {
-    int own;    // 0: none
+    int own;  // 0: none
     int latest;
 };
 
-// A row that a dump brought in names a transaction that did not write it. A copy of the whole cluster that went its own way, and then
-// got such a row of its original, is told by that too.
+// A row that a dump brought in names a transaction that did not write it. A copy of the whole cluster that went its own
+// way, and then got such a row of its original, is told by that too.
 Eras read_eras() {
     char cluster[32];
     cluster_name(cluster);
@@ -45,10 +48,11 @@ Eras read_eras() {
     while (HeapTupleIsValid(tuple = systable_getnext(scan))) {
         bool null;
         const int era = DatumGetInt32(heap_getattr(tuple, 1, RelationGetDescr(relation), &null));
-        const bool here = strcmp(TextDatumGetCString(heap_getattr(tuple, 2, RelationGetDescr(relation), &null)), cluster) == 0;
-        const TransactionId written_by = DatumGetTransactionId(heap_getattr(tuple, 3, RelationGetDescr(relation), &null));
-        if (here && HeapTupleHeaderGetRawXmin(tuple->t_data) == written_by)
-            eras.own = Max(eras.own, era);
+        const bool here =
+            strcmp(TextDatumGetCString(heap_getattr(tuple, 2, RelationGetDescr(relation), &null)), cluster) == 0;
+        const TransactionId written_by =
+            DatumGetTransactionId(heap_getattr(tuple, 3, RelationGetDescr(relation), &null));
+        if (here && HeapTupleHeaderGetRawXmin(tuple->t_data) == written_by) eras.own = Max(eras.own, era);
         eras.latest = Max(eras.latest, era);
     }
     systable_endscan(scan);
@@ -61,7 +65,8 @@ void leave_mark(int era) {
     char cluster[32];
     cluster_name(cluster);
     Relation relation = open_catalog("outbox_era", RowExclusiveLock);
-    Datum values[3] = {Int32GetDatum(era), CStringGetTextDatum(cluster), TransactionIdGetDatum(GetCurrentTransactionId())};
+    Datum values[3] = {Int32GetDatum(era), CStringGetTextDatum(cluster),
+                       TransactionIdGetDatum(GetCurrentTransactionId())};
     bool nulls[3] = {};
     simple_heap_insert(relation, heap_form_tuple(RelationGetDescr(relation), values, nulls));
     table_close(relation, NoLock);
@@ -74,7 +79,8 @@ uint64 outbox_base(Mark mark) {
     const bool known = eras.own > 0 && eras.own == eras.latest;
     const int era = known ? eras.own : eras.latest + 1;
     if (era > last_era)
-        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("the outbox was restored into another cluster %d times", last_era),
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                        errmsg("the outbox was restored into another cluster %d times", last_era),
                         errhint("Read and drop all consumers, then as a superuser: TRUNCATE pawl.outbox_era;")));
     // Two that begin an era at the same time begin the same one.
     if (!known && mark == Mark::leave) leave_mark(era);
@@ -93,7 +99,8 @@ int current_outbox_slot() {
     SysScanDesc scan = systable_beginscan(relation, InvalidOid, false, snapshot, 0, nullptr);
     HeapTuple tuple = systable_getnext(scan);
     bool null;
-    const int slot = HeapTupleIsValid(tuple) ? DatumGetInt32(heap_getattr(tuple, 1, RelationGetDescr(relation), &null)) : 1;
+    const int slot =
+        HeapTupleIsValid(tuple) ? DatumGetInt32(heap_getattr(tuple, 1, RelationGetDescr(relation), &null)) : 1;
     systable_endscan(scan);
     UnregisterSnapshot(snapshot);
     table_close(relation, AccessShareLock);

@@ -49,10 +49,11 @@ bool lock_if_free(Oid channel, LockClass which, LOCKMODE mode) {
     return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-// Whether another transaction that is committing notifies for us: whoever it wakes waits for us before he sleeps again. If it
-// failed at the last moment nobody would be woken, so those that often do must not stand in for others.
+// Whether another transaction that is committing notifies for us: whoever it wakes waits for us before he sleeps again.
+// If it failed at the last moment nobody would be woken, so those that often do must not stand in for others.
 bool somebody_notifies(Oid channel) {
-    if (!lock_if_free(channel, in_flight, RowExclusiveLock)) return false;  // somebody is falling asleep, and may not see our work
+    if (!lock_if_free(channel, in_flight, RowExclusiveLock))
+        return false;  // somebody is falling asleep, and may not see our work
     return !IsolationIsSerializable() && !lock_if_free(channel, notifier, ExclusiveLock);
 }
 
@@ -66,7 +67,8 @@ bool listens(Oid channel) {
     SPI_connect();
     if (plan == nullptr) {
         const Oid type = TEXTOID;
-        SPIPlanPtr made = pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
+        SPIPlanPtr made =
+            pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
         SPI_keepplan(made);
         plan = made;
     }
@@ -97,7 +99,9 @@ Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
     if (PG_ARGISNULL(0)) return events_channel;
     Relation relation = pg::call([&] {
         Relation opened = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
-        if (opened == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
+        if (opened == nullptr)
+            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                            errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
         return opened;
     });
     const Member* member = find_member(relation);
@@ -107,8 +111,10 @@ Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
     const std::string name = RelationGetRelationName(relation);
     pg::call([&] { relation_close(relation, AccessShareLock); });
     if (must_wake && !wakes_somebody)
-        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing that happens to table \"" + name + "\" wakes anybody",
-                          "Its lifecycle was attached without wake.", "Attach it with wake => true, or look for work from time to time.");
+        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                          "nothing that happens to table \"" + name + "\" wakes anybody",
+                          "Its lifecycle was attached without wake.",
+                          "Attach it with wake => true, or look for work from time to time.");
     return root;
 }
 
@@ -134,7 +140,8 @@ void note_prepared_work() {
     const LockData* locks = GetLockStatusData();
     for (int i = 0; i < locks->nelements; ++i) {
         const LOCKTAG& tag = locks->locks[i].locktag;
-        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == waiting) note_wake(tag.locktag_field2);
+        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == waiting)
+            note_wake(tag.locktag_field2);
     }
 }
 
@@ -144,14 +151,17 @@ void wake_waiters() {
             Async_Notify(channel_name(wake->channel).text, "");
 }
 
-void forget_wakes() noexcept { wakes = nullptr; }
+void forget_wakes() noexcept {
+    wakes = nullptr;
+}
 
 void drop_wakes_of(SubTransactionId subtransaction) noexcept {
     while (wakes != nullptr && wakes->subtransaction >= subtransaction) wakes = wakes->next;
 }
 
 void reassign_wakes(SubTransactionId from, SubTransactionId to) noexcept {
-    for (Wake* wake = wakes; wake != nullptr && wake->subtransaction == from; wake = wake->next) wake->subtransaction = to;
+    for (Wake* wake = wakes; wake != nullptr && wake->subtransaction == from; wake = wake->next)
+        wake->subtransaction = to;
 }
 
 PAWL_FUNCTION(pawl_channel) {
@@ -178,10 +188,11 @@ PAWL_FUNCTION(pawl_sleep) {
 PAWL_FUNCTION(pawl_awake) {
     const Oid channel = find_channel(fcinfo, false);
     const bool slept = holds_asleep(channel);
-    if (slept) pg::call([&] {
-        const LOCKTAG tag = lock_tag(channel, waiting);
-        LockRelease(&tag, ShareLock, true);
-    });
+    if (slept)
+        pg::call([&] {
+            const LOCKTAG tag = lock_tag(channel, waiting);
+            LockRelease(&tag, ShareLock, true);
+        });
     return BoolGetDatum(slept);
 }
 

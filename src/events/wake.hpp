@@ -1,10 +1,14 @@
 // May ereport; owns nothing. Wake-ups: who has nothing to do may sleep until a transaction commits that brings work.
 //
-// Everything is told by locks in the server's lock table, three for each channel, so that it needs no shared memory of its own:
-//   asleep     held in share mode, by the session, by whoever sleeps. A transaction that brings work asks for it in row-exclusive mode as it
-//              commits: granted, nobody sleeps, and whoever is about to must wait for the end of this transaction before he looks for work.
+// Everything is told by locks in the server's lock table, three for each channel, so that it needs no shared memory of
+// its own:
+//   asleep     held in share mode, by the session, by whoever sleeps. A transaction that brings work asks for it in
+//   row-exclusive mode as it
+//              commits: granted, nobody sleeps, and whoever is about to must wait for the end of this transaction
+//              before he looks for work.
 //   in_flight  held by transactions that commit while somebody sleeps; who goes to sleep waits for them too.
-//   notifier   held by the one of these that notifies; the others leave it to him. So commits are not lined up behind each other.
+//   notifier   held by the one of these that notifies; the others leave it to him. So commits are not lined up behind
+//   each other.
 #pragma once
 
 #include "catalog/member_cache.hpp"

@@ -5,33 +5,43 @@ namespace pawl {
 
 namespace {
 
-// What ownership or attempts have against an transition, by a name that no guard can have.
+// What ownership or attempts have against a transition, by a name that no guard can have.
 const char* name_of(OwnershipFault fault) {
     switch (fault) {
-        case OwnershipFault::no_processor: case OwnershipFault::unowned: case OwnershipFault::not_owner: return "pawl.owner";
-        case OwnershipFault::expired: return "pawl.lease";
-        case OwnershipFault::stale_token: return "pawl.token";
-        case OwnershipFault::no_attempts: return "pawl.attempts";
-        case OwnershipFault::none: break;
+        case OwnershipFault::no_processor:
+        case OwnershipFault::unowned:
+        case OwnershipFault::not_owner:
+            return "pawl.owner";
+        case OwnershipFault::expired:
+            return "pawl.lease";
+        case OwnershipFault::stale_token:
+            return "pawl.token";
+        case OwnershipFault::no_attempts:
+            return "pawl.attempts";
+        case OwnershipFault::none:
+            break;
     }
     return nullptr;
 }
 
-// What blocks an transition: ownership or attempts, and the guards that say no, all of them.
+// What blocks a transition: ownership or attempts, and the guards that say no, all of them.
 Datum blocking(Binding& binding, const Target& target, int transition, const FoundRow& row, bool* allowed) {
     TransitionCalls& calls = binding.calls[transition];
     auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * (calls.nguards + 1)));
     int n = 0;
     if (binding.managed != nullptr) {
-        const OwnershipFault fault = ownership_fault(binding, ownership_of(binding, row.slot, acting(nullptr, {})), transition);
+        const OwnershipFault fault =
+            ownership_fault(binding, ownership_of(binding, row.slot, acting(nullptr, {})), transition);
         if (fault != OwnershipFault::none) elements[n++] = PointerGetDatum(cstring_to_text(name_of(fault)));
     }
     if (calls.nguards > 0) {
         const core::StateId to = binding.machine->machine->transitions()[transition].to;
         const HeapTuple after = with_state(target, row.tuple, binding.machine->state_text[to]);
-        const RowVersions versions{{row.tuple, binding.root_descriptor, nullptr}, {after, binding.root_descriptor, nullptr}};
+        const RowVersions versions{{row.tuple, binding.root_descriptor, nullptr},
+                                   {after, binding.root_descriptor, nullptr}};
         for (int i = 0; i < calls.nguards; ++i)
-            if (!guard_allows(binding, transition, i, versions)) elements[n++] = PointerGetDatum(cstring_to_text(calls.guards[i].name));
+            if (!guard_allows(binding, transition, i, versions))
+                elements[n++] = PointerGetDatum(cstring_to_text(calls.guards[i].name));
     }
     *allowed = n == 0;
     return PointerGetDatum(construct_array(elements, n, TEXTOID, -1, false, TYPALIGN_INT));
@@ -89,7 +99,8 @@ PAWL_FUNCTION(pawl_key_text) {
     return pg::call([&] {
         const Binding& binding = *target.binding;
         auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
-        for (int i = 0; i < binding.nkeys; ++i) elements[i] = PointerGetDatum(cstring_to_text(fixed_text(binding.keys[i].type, key[i])));
+        for (int i = 0; i < binding.nkeys; ++i)
+            elements[i] = PointerGetDatum(cstring_to_text(fixed_text(binding.keys[i].type, key[i])));
         close_target(target);
         return PointerGetDatum(construct_array(elements, binding.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
     });

@@ -15,25 +15,32 @@ void add_keys(const Binding& binding, const Batch& batch, const bool* chosen, in
             bool null;
             values[filled++] = slot_getattr(batch.rows[i].slot, key.attribute, &null);
             if (null)
-                ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("null in key column \"%s\" of \"%s\"", NameStr(key.name), get_rel_name(binding.root)),
-                                errhint("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL;", quote_identifier(NameStr(key.name)))));
+                ereport(
+                    ERROR,
+                    (errcode(ERRCODE_NOT_NULL_VIOLATION),
+                     errmsg("null in key column \"%s\" of \"%s\"", NameStr(key.name), get_rel_name(binding.root)),
+                     errhint("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL;", quote_identifier(NameStr(key.name)))));
         }
         char alignment;
         int16 length;
         bool by_value;
         get_typlenbyvalalign(key.type, &length, &by_value, &alignment);
-        parameters.add(get_array_type(key.type), PointerGetDatum(construct_array(values, n, key.type, length, by_value, alignment)));
+        parameters.add(get_array_type(key.type),
+                       PointerGetDatum(construct_array(values, n, key.type, length, by_value, alignment)));
     }
 }
 
-// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they are found again
-// by their places, and their columns are read one by one, which neither copies nor detoasts what is not looked at.
+// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they
+// are found again by their places, and their columns are read one by one, which neither copies nor detoasts what is not
+// looked at.
 bool stay_in_place(const Target& target) {
-    return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass && !target.binding->has_guards;
+    return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass &&
+           !target.binding->has_guards;
 }
 
 bool is_managed(const Managed& managed, AttrNumber attribute) {
-    for (const ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue})
+    for (const ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts,
+                                        &managed.max_attempts, &managed.queue})
         if (column->attribute == attribute) return true;
     return false;
 }
@@ -71,20 +78,25 @@ void add_places(const Batch& batch, const bool* chosen, int n, Parameters& param
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) values[filled++] = PointerGetDatum(&batch.rows[i].tuple->t_self);
-    parameters.add(TIDARRAYOID, PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
+    parameters.add(TIDARRAYOID,
+                   PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
 }
 
 // "UPDATE table SET assignment FROM the chosen rows", in which each has its number k.n.
-const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters& parameters) {
+const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
+                         Parameters& parameters) {
     const Binding& binding = *target.binding;
     const int first = parameters.n + 1;
     if (stay_in_place(target)) {
         add_places(batch, chosen, n, parameters);
-        return psprintf("UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid OPERATOR(pg_catalog.=) k.place",
-                        target.table, row_alias, assignment, first, row_alias);
+        return psprintf(
+            "UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid "
+            "OPERATOR(pg_catalog.=) k.place",
+            target.table, row_alias, assignment, first, row_alias);
     }
     add_keys(binding, batch, chosen, n, parameters);
-    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment, unnested_keys(binding, first), key_join(binding));
+    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment,
+                    unnested_keys(binding, first), key_join(binding));
 }
 
 // Puts the rows that an UPDATE returned beside what they were.
@@ -98,14 +110,18 @@ void note_returned(const Target& target, const Batch& batch, const bool* chosen,
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
         const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, number, &null));
-        steps[ordinal[k - 1]].after = in_place ? tuple : composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
+        steps[ordinal[k - 1]].after =
+            in_place ? tuple : composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
     }
 }
 
 // Updates the chosen rows. With `steps`, each is put there as it then is.
-int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
+int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
+                  Parameters parameters, Step* steps) {
     const char* query = update_query(target, batch, chosen, n, assignment, parameters);
-    if (steps != nullptr) query = psprintf("%s RETURNING %s, k.n", query, stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
+    if (steps != nullptr)
+        query = psprintf("%s RETURNING %s, k.n", query,
+                         stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
     const uint64 written = run_planned(*target.binding, query, parameters);
     if (steps != nullptr) note_returned(target, batch, chosen, n, steps);
     return static_cast<int64>(written);
@@ -120,8 +136,9 @@ FoundRow found_in_place(const Target& target, HeapTuple tuple) {
     return row;
 }
 
-// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take each entry for
-// one more version of the same row, and look in the heap for dead ones to make room (bottom-up deletion), in vain.
+// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take
+// each entry for one more version of the same row, and look in the heap for dead ones to make room (bottom-up
+// deletion), in vain.
 const char* name_owner(const Target& target) {
     const ManagedColumn& owner = target.binding->managed->owner;
     const AttrNumber attribute = get_attnum(target.binding->root, NameStr(owner.name));
@@ -136,20 +153,24 @@ bool same_event(const text* one, const text* other) {
 
 }  // namespace
 
-const char* column_name(const ManagedColumn& column) { return psprintf("%s.%s", row_alias, quote_identifier(NameStr(column.name))); }
+const char* column_name(const ManagedColumn& column) {
+    return psprintf("%s.%s", row_alias, quote_identifier(NameStr(column.name)));
+}
 
 char* state_condition(const Binding& binding, TransitionRole role, const text* event) {
     const BoundMachine& machine = *binding.machine;
     const char* type = format_type_be_qualified(binding.is_enum ? binding.state_type : TEXTOID);
     StringInfoData out;
     initStringInfo(&out);
-    appendStringInfo(&out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias, quote_identifier(NameStr(binding.column)), type);
+    appendStringInfo(&out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias,
+                     quote_identifier(NameStr(binding.column)), type);
     const auto& states = machine.machine->states();
     int n = 0;
     for (std::size_t from = 0; from < states.size(); ++from) {
         bool leads = false;
         for (std::int32_t transition : machine.machine->leaving(static_cast<core::StateId>(from)))
-            leads |= (binding.managed->roles[transition] & role) != 0 && (event == nullptr || view(machine.event_text[transition]) == view(event));
+            leads |= (binding.managed->roles[transition] & role) != 0 &&
+                     (event == nullptr || view(machine.event_text[transition]) == view(event));
         if (leads) appendStringInfo(&out, "%s%s", n++ > 0 ? ", " : "", quote_literal_cstr(states[from].name.c_str()));
     }
     appendStringInfo(&out, "]::%s[])", type);
@@ -160,17 +181,24 @@ char* column_equals(const ManagedColumn& column, int parameter) {
     return same_values(column.type, column_name(column), psprintf("$%d", parameter));
 }
 
-char* order_by_key(const Binding& binding) { return key_order(binding); }
+char* order_by_key(const Binding& binding) {
+    return key_order(binding);
+}
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
     const bool in_place = stay_in_place(target);
-    const char* row = in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : row_alias;
-    const uint64 n = run_planned(*target.binding, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters, order);
+    const char* row =
+        in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : row_alias;
+    const uint64 n =
+        run_planned(*target.binding, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses),
+                    parameters, order);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
-        batch.rows[i] = in_place ? found_in_place(target, tuple) : row_from(target, composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null)));
+        batch.rows[i] =
+            in_place ? found_in_place(target, tuple)
+                     : row_from(target, composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null)));
     }
     return batch;
 }
@@ -200,21 +228,25 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
             done[i] |= chosen[i];
         }
         Parameters parameters = {};
-        parameters.add(state_parameter_type(binding), state_parameter(binding, binding.machine->state_text[steps[first].to]));
+        parameters.add(state_parameter_type(binding),
+                       state_parameter(binding, binding.machine->state_text[steps[first].to]));
         intent.event = const_cast<text*>(steps[first].event);
-        moved += update_rows(target, batch, chosen, n, assignment, parameters, returning == Returning::rows ? steps : nullptr);
+        moved += update_rows(target, batch, chosen, n, assignment, parameters,
+                             returning == Returning::rows ? steps : nullptr);
     }
     return moved;
 }
 
-int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent) {
+int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null,
+                 Intent& intent) {
     if (batch.n == 0) return 0;
     intent.still = true;
     auto* all = static_cast<bool*>(palloc(sizeof(bool) * batch.n));
     memset(all, true, sizeof(bool) * batch.n);
     Parameters parameters = {};
     parameters.add(column.type, value, null);
-    const int64 written = update_rows(target, batch, all, batch.n, psprintf("%s = $1", quote_identifier(NameStr(column.name))), parameters, nullptr);
+    const int64 written = update_rows(target, batch, all, batch.n,
+                                      psprintf("%s = $1", quote_identifier(NameStr(column.name))), parameters, nullptr);
     intent.still = false;
     return written;
 }

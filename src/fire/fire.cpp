@@ -1,6 +1,6 @@
 // May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
-#include "pg/sqlstate.hpp"
 #include "fire/destination.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 
@@ -18,9 +18,10 @@ struct Request {
 void require_known_event(const Request& request) {
     const BoundMachine& machine = *request.target.binding->machine;
     if (machine.machine->knows_event(view(request.event))) return;
-    throw pg::Failure(sqlstate::unknown_object,
-                      "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
-                      "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+    throw pg::Failure(
+        sqlstate::unknown_object,
+        "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
+        "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
 }
 
 Intent intent_of(const Request& request) {
@@ -50,7 +51,8 @@ Request read_request(FunctionCallInfo fcinfo) {
     return request;
 }
 
-// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked, before any moves.
+// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked,
+// before any moves.
 struct Tokens {
     const Datum* values;  // null: none were given
     const bool* nulls;
@@ -124,7 +126,8 @@ Group group_of(const Binding& binding, const Datum* key_columns, const KeyResult
         int count;
         deconstruct_array(all, ARR_ELEMTYPE(all), length, by_value, alignment, &elements, &nulls, &count);
         for (int i = 0; i < group.n; ++i) elements[i] = elements[group.members[i]];
-        group.arrays[column] = PointerGetDatum(construct_array(elements, group.n, ARR_ELEMTYPE(all), length, by_value, alignment));
+        group.arrays[column] =
+            PointerGetDatum(construct_array(elements, group.n, ARR_ELEMTYPE(all), length, by_value, alignment));
     }
     return group;
 }
@@ -164,7 +167,8 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
         set(5, cstring_to_text(outcome.rejection->message));
     } else if (!ok) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
-        set(5, cstring_to_text(psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
+        set(5, cstring_to_text(
+                   psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
     }
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -221,7 +225,8 @@ PAWL_FUNCTION(pawl_fire_many) {
     const Target& target = request.target;
     int n = 0;
     Intent intent = intent_of(request);
-    const Datum* key_columns = read_keys(*target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
+    const Datum* key_columns =
+        read_keys(*target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
     auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
     const Tokens tokens = read_tokens(fcinfo, 6, n);
     KeyResult* outcomes = pg::call([&] {
@@ -233,7 +238,8 @@ PAWL_FUNCTION(pawl_fire_many) {
         intent.at = GetCurrentTimestamp();
         for (int i = 0; i < n; ++i) {
             made[i].row = found[i];
-            if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, tokens.shown_for(intent, i), made[i]);
+            if (found[i].tuple != nullptr && found[i].same_as < 0)
+                decide(request, tokens.shown_for(intent, i), made[i]);
         }
         return made;
     });

@@ -40,7 +40,8 @@ Columns columns_in(Oid relation) {
     }
     if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed.due.name));
     if (chosen_order == Order::of_claims && managed.queue.kept()) columns.add(relation, NameStr(managed.queue.name));
-    for (int i = 0; chosen_order == Order::of_claims && i < managed.claim_columns.n; ++i) columns.add(relation, managed.claim_columns.items[i]);
+    for (int i = 0; chosen_order == Order::of_claims && i < managed.claim_columns.n; ++i)
+        columns.add(relation, managed.claim_columns.items[i]);
     for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
     return columns;
 }

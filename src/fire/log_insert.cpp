@@ -1,14 +1,14 @@
-// May throw and may ereport: the log's door. An INSERT into a log by a client is a request to move the row, and becomes the log's
-// row of that move.
+// May throw and may ereport: the log's door. An INSERT into a log by a client is a request to move the row, and becomes
+// the log's row of that move.
 #include "catalog/catalog.hpp"
-#include "pg/sqlstate.hpp"
-#include "fire/destination.hpp"
-#include "log/entry_buffer.hpp"
-#include "log/writer.hpp"
 #include "events/outbox.hpp"
-#include "guard/rejection.hpp"
+#include "fire/destination.hpp"
 #include "fire/row_query.hpp"
+#include "guard/rejection.hpp"
+#include "log/entry_buffer.hpp"
 #include "log/newest_entry_cache.hpp"
+#include "log/writer.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 
@@ -58,9 +58,12 @@ Wish read_wish(TriggerData* trigger, const LogWriter* writer, int nkeys) {
         const AttrNumber column = log_key_column(writer, i);
         Datum value = slot_getattr(trigger->tg_trigslot, column, &null);
         if (null)
-            ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION),
-                            errmsg("the log \"%s\" needs the key of the row to move", RelationGetRelationName(trigger->tg_relation)),
-                            errdetail("Column \"%s\" is null.", NameStr(TupleDescAttr(RelationGetDescr(trigger->tg_relation), column - 1)->attname))));
+            ereport(ERROR,
+                    (errcode(ERRCODE_NOT_NULL_VIOLATION),
+                     errmsg("the log \"%s\" needs the key of the row to move",
+                            RelationGetRelationName(trigger->tg_relation)),
+                     errdetail("Column \"%s\" is null.",
+                               NameStr(TupleDescAttr(RelationGetDescr(trigger->tg_relation), column - 1)->attname))));
         wish.key[i] = value;
     }
     wish.to = text_attribute(trigger, "to_state");
@@ -73,15 +76,19 @@ Wish read_wish(TriggerData* trigger, const LogWriter* writer, int nkeys) {
     if (!null) wish.metadata = DatumGetJsonbPCopy(metadata);
     if (wish.to == nullptr && wish.event == nullptr)
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-                        errmsg("an insert into the log \"%s\" needs to_state or event", RelationGetRelationName(trigger->tg_relation)),
+                        errmsg("an insert into the log \"%s\" needs to_state or event",
+                               RelationGetRelationName(trigger->tg_relation)),
                         errhint("INSERT INTO %s (key, to_state) VALUES (...); moves the row and records it.",
                                 RelationGetRelationName(trigger->tg_relation))));
     return wish;
 }
 
-bool same(const text* a, const text* b) { return a != nullptr && b != nullptr && view(a) == view(b); }
+bool same(const text* a, const text* b) {
+    return a != nullptr && b != nullptr && view(a) == view(b);
+}
 
-// The state to go to. A move to the state the row is in needs an transition from the state to itself, and is named by it.
+// The state to go to. A move to the state the row is in needs a transition from the state to itself, and is named by
+// it.
 text* settle_destination(const Target& target, const FoundRow& row, Wish& wish, const Intent& intent) {
     const BoundMachine& machine = *target.binding->machine;
     if (wish.from != nullptr && !same(wish.from, row.state_text))
@@ -112,10 +119,13 @@ HeapTuple merge(TriggerData* trigger, const LogWriter* writer, HeapTuple made) {
 }  // namespace
 
 PAWL_FUNCTION(pawl_log_door) {
-    if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() is a trigger function");
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
-    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() must be fired BEFORE INSERT FOR EACH ROW", {},
+    if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+        !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          "pawl.log_door() must be fired BEFORE INSERT FOR EACH ROW", {},
                           "Triggers with it are made by pawl.enforce.");
     forget_newest_entries();
     if (is_restoring() || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
@@ -131,7 +141,8 @@ PAWL_FUNCTION(pawl_log_door) {
     if (!OidIsValid(owner.relation))
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",
-                          "Its lifecycle was released; what happened stays on the record.", "Attach it again with pawl.enforce.");
+                          "Its lifecycle was released; what happened stays on the record.",
+                          "Attach it again with pawl.enforce.");
     const Target target = open_target(owner.relation, owner.column);
     const Binding& binding = *target.binding;
 
@@ -145,7 +156,8 @@ PAWL_FUNCTION(pawl_log_door) {
         FoundRow row = find_row(target, wish.key, true);
         if (row.tuple == nullptr) no_such_row(target, wish.key);
         intent.processor = wish.processor;
-        intent.has_token = token_setting(&intent.token);  // the client's word, which the UPDATE further down would not be told
+        intent.has_token =
+            token_setting(&intent.token);  // the client's word, which the UPDATE further down would not be told
         intent.at = GetCurrentTimestamp();
         to = settle_destination(target, row, wish, intent);
         return opened;
@@ -161,7 +173,8 @@ PAWL_FUNCTION(pawl_log_door) {
     return pg::call([&] {
         move_row(target, wish.key, to);
         if (intent.captured == nullptr)
-            ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION), errmsg("the request moved no row of %s", target.table),
+            ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+                            errmsg("the request moved no row of %s", target.table),
                             errdetail("A trigger of the table or a row security policy suppressed the update.")));
         NewestEntry newest = find_newest(writer, *intent.captured);
         retire_newest(writer, newest);

@@ -9,7 +9,9 @@ namespace pawl {
 
 namespace {
 
-SPIPlanPtr& plan_of(const Target& target, Plan plan) { return target.binding->plans[static_cast<int>(plan)]; }
+SPIPlanPtr& plan_of(const Target& target, Plan plan) {
+    return target.binding->plans[static_cast<int>(plan)];
+}
 
 SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
     SPIPlanPtr plan = pg::prepare(query, nparameters, types);
@@ -19,14 +21,16 @@ SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
 
 Oid* key_types(const Binding& binding, bool of_arrays, int skip) {
     auto* types = static_cast<Oid*>(palloc(sizeof(Oid) * (binding.nkeys + skip)));
-    for (int i = 0; i < binding.nkeys; ++i) types[skip + i] = of_arrays ? get_array_type(binding.keys[i].type) : binding.keys[i].type;
+    for (int i = 0; i < binding.nkeys; ++i)
+        types[skip + i] = of_arrays ? get_array_type(binding.keys[i].type) : binding.keys[i].type;
     return types;
 }
 
 uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
     const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
     if (result != expected)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
     return SPI_processed;
 }
 
@@ -59,7 +63,8 @@ char* key_join(const Binding& binding) {
     initStringInfo(&condition);
     for (int i = 0; i < binding.nkeys; ++i)
         appendStringInfo(&condition, "%s%s", i > 0 ? " AND " : "",
-                         same_values(binding.keys[i].type, psprintf("%s.%s", row_alias, quote_identifier(NameStr(binding.keys[i].name))),
+                         same_values(binding.keys[i].type,
+                                     psprintf("%s.%s", row_alias, quote_identifier(NameStr(binding.keys[i].name))),
                                      psprintf("k.k%d", i)));
     return condition.data;
 }
@@ -68,7 +73,8 @@ char* key_order(const Binding& binding) {
     StringInfoData order;
     initStringInfo(&order);
     for (int i = 0; i < binding.nkeys; ++i)
-        appendStringInfo(&order, "%s%s.%s", i > 0 ? ", " : "", row_alias, quote_identifier(NameStr(binding.keys[i].name)));
+        appendStringInfo(&order, "%s%s.%s", i > 0 ? ", " : "", row_alias,
+                         quote_identifier(NameStr(binding.keys[i].name)));
     return order.data;
 }
 
@@ -89,8 +95,8 @@ FoundRow row_from(const Target& target, HeapTuple tuple) {
 FoundRow find_row(const Target& target, const Datum* key, bool lock) {
     const Binding& binding = *target.binding;
     Datum* values = const_cast<Datum*>(key);
-    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias, key_condition(binding, row_alias, 1),
-                           lock ? " FOR NO KEY UPDATE" : "");
+    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias,
+                           key_condition(binding, row_alias, 1), lock ? " FOR NO KEY UPDATE" : "");
     if (lock) {
         lock_before_row(target, key);
         SPIPlanPtr& plan = plan_of(target, Plan::find);
@@ -113,10 +119,11 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
     lock_before_keys(target, key_columns);
     SPIPlanPtr& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
-        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",
-                                row_alias, row_alias, row_alias, unnested_keys(binding, 1), target.table, row_alias, key_join(binding),
-                                key_order(binding), row_alias),
-                       binding.nkeys, key_types(binding, true, 0));
+        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, "
+                                        "k.n FOR NO KEY UPDATE OF %s",
+                                        row_alias, row_alias, row_alias, unnested_keys(binding, 1), target.table,
+                                        row_alias, key_join(binding), key_order(binding), row_alias),
+                               binding.nkeys, key_types(binding, true, 0));
     run(plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
     Oid last_table = InvalidOid;
     ItemPointerData last_place;
@@ -145,9 +152,10 @@ uint64 move_row(const Target& target, const Datum* key, text* state) {
     if (plan == nullptr) {
         Oid* types = key_types(binding, false, 1);
         types[0] = state_parameter_type(binding);
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias, quote_identifier(NameStr(binding.column)),
-                                state_value(target, "$1"), key_condition(binding, row_alias, 2)),
-                       binding.nkeys + 1, types);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias,
+                                        quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
+                                        key_condition(binding, row_alias, 2)),
+                               binding.nkeys + 1, types);
     }
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
     values[0] = state_parameter(binding, state);
@@ -161,10 +169,10 @@ void move_rows(const Target& target, const Datum* key_columns, text* state, bool
     if (plan == nullptr) {
         Oid* types = key_types(binding, true, 1);
         types[0] = state_parameter_type(binding);
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
-                                quote_identifier(NameStr(binding.column)), state_value(target, "$1"), unnested_keys(binding, 2),
-                                key_join(binding)),
-                       binding.nkeys + 1, types);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table,
+                                        row_alias, quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
+                                        unnested_keys(binding, 2), key_join(binding)),
+                               binding.nkeys + 1, types);
     }
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
     values[0] = state_parameter(binding, state);

@@ -5,7 +5,9 @@ namespace pawl {
 
 namespace {
 
-char* as_text(Oid type, Datum value) { return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value); }
+char* as_text(Oid type, Datum value) {
+    return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value);
+}
 
 // A value of the key column's type from a value of whatever type the caller gave.
 Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
@@ -18,13 +20,15 @@ Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
 }
 
 [[noreturn]] void wrong_key(const Binding& binding, int given) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("a key of \"%s\" has %d column(s), %d given", get_rel_name(binding.root), binding.nkeys, given),
-                    errhint("Give a composite key as row(a, b) or as an array of texts.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+             errmsg("a key of \"%s\" has %d column(s), %d given", get_rel_name(binding.root), binding.nkeys, given),
+             errhint("Give a composite key as row(a, b) or as an array of texts.")));
 }
 
 [[noreturn]] void null_key(const Binding& binding) {
-    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a key of \"%s\" cannot be null", get_rel_name(binding.root))));
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                    errmsg("a key of \"%s\" cannot be null", get_rel_name(binding.root))));
 }
 
 void key_from_record(const Binding& binding, HeapTupleHeader record, Datum* key) {
@@ -76,7 +80,8 @@ Datum* key_from_value(const Binding& binding, Oid type, Datum value) {
     else if (binding.nkeys > 1 && type_is_array(base))
         key_from_array(binding, DatumGetArrayTypeP(value), key);
     else if (binding.nkeys > 1 && (base == UNKNOWNOID || base == TEXTOID))  // '{a,b}'
-        key_from_array(binding, DatumGetArrayTypeP(OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1)), key);
+        key_from_array(binding, DatumGetArrayTypeP(OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1)),
+                       key);
     else if (binding.nkeys == 1)
         key[0] = coerce(binding, 0, type, value);
     else
@@ -90,8 +95,9 @@ Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
         type = TEXTARRAYOID;
     }
     if (!type_is_array_domain(type))
-        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("keys must be an array, not %s", format_type_be(type)),
-                        errhint("For one row: pawl.fire; for several: array[1, 2, 3], or array[row(1, 'a'), row(2, 'b')].")));
+        ereport(ERROR,
+                (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("keys must be an array, not %s", format_type_be(type)),
+                 errhint("For one row: pawl.fire; for several: array[1, 2, 3], or array[row(1, 'a'), row(2, 'b')].")));
     ArrayType* array = DatumGetArrayTypeP(value);
     Datum* elements;
     bool* nulls;
@@ -116,10 +122,12 @@ Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
 
 Relation open_table(Oid relid) {
     Relation relation = try_relation_open(relid, AccessShareLock);
-    if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
+    if (relation == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
     if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
-        ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not a table", RelationGetRelationName(relation)),
-                        errhint("SELECT relation, state_column FROM pawl.binding;")));
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not a table", RelationGetRelationName(relation)),
+                 errhint("SELECT relation, state_column FROM pawl.binding;")));
     return relation;
 }
 
@@ -137,20 +145,25 @@ Target open_table_target(Oid relid, const char* column) {
         });
         target.binding = find_binding(find_member(target.relation), column);
     }
-    pg::call([&] { target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(root)), get_rel_name(root)); });
+    pg::call([&] {
+        target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(root)), get_rel_name(root));
+    });
     return target;
 }
 
 Target open_target(Oid relid, const char* column) {
     const Target target = open_table_target(relid, column);
     if (target.binding->nkeys == 0)
-        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                          "table \"" + std::string(RelationGetRelationName(target.relation)) + "\" has no key to find a row by", {},
-                          "Give it a primary key, then pawl.release it and attach it again; or attach it with key => '{...}'.");
+        throw pg::Failure(
+            ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "table \"" + std::string(RelationGetRelationName(target.relation)) + "\" has no key to find a row by", {},
+            "Give it a primary key, then pawl.release it and attach it again; or attach it with key => '{...}'.");
     return target;
 }
 
-void close_target(const Target& target) { table_close(target.relation, NoLock); }
+void close_target(const Target& target) {
+    table_close(target.relation, NoLock);
+}
 
 Datum* read_key(const Binding& binding, Oid type, Datum value) {
     return pg::call([&] { return key_from_value(binding, type, value); });
@@ -164,9 +177,10 @@ char* key_condition(const Binding& binding, const char* alias, int first_paramet
     StringInfoData condition;
     initStringInfo(&condition);
     for (int i = 0; i < binding.nkeys; ++i)
-        appendStringInfo(&condition, "%s%s", i > 0 ? " AND " : "",
-                         same_values(binding.keys[i].type, psprintf("%s.%s", alias, quote_identifier(NameStr(binding.keys[i].name))),
-                                     psprintf("$%d", first_parameter + i)));
+        appendStringInfo(
+            &condition, "%s%s", i > 0 ? " AND " : "",
+            same_values(binding.keys[i].type, psprintf("%s.%s", alias, quote_identifier(NameStr(binding.keys[i].name))),
+                        psprintf("$%d", first_parameter + i)));
     return condition.data;
 }
 
@@ -181,7 +195,9 @@ char* state_value(const Target& target, const char* expression) {
     return psprintf("(%s)::%s", expression, state_type_name(target));
 }
 
-Oid state_parameter_type(const Binding& binding) { return binding.is_enum ? binding.state_type : TEXTOID; }
+Oid state_parameter_type(const Binding& binding) {
+    return binding.is_enum ? binding.state_type : TEXTOID;
+}
 
 Datum state_parameter(const Binding& binding, text* state) {
     if (!binding.is_enum) return PointerGetDatum(state);

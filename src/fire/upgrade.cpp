@@ -1,6 +1,6 @@
 // May throw and may ereport: the part of pawl.upgrade that moves rows from states the new machine does not have.
-#include "pg/sqlstate.hpp"
 #include "fire/target.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 
@@ -10,10 +10,10 @@ uint64 remap_rows(const Target& target, Jsonb* remap) {
     const char* column = quote_identifier(NameStr(target.binding->column));
     const char* new_state = psprintf("pg_catalog.jsonb_extract_path_text($1, pawl._text(%s))", column);
     char* query = psprintf(
-        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl._text(%s))",
-        target.table, column,
-        target.binding->is_enum ? psprintf("pawl._value(%s, NULL::%s)", new_state, format_type_be_qualified(target.binding->state_type))
-                                   : state_value(target, new_state),
+        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl._text(%s))", target.table, column,
+        target.binding->is_enum
+            ? psprintf("pawl._value(%s, NULL::%s)", new_state, format_type_be_qualified(target.binding->state_type))
+            : state_value(target, new_state),
         column);
     Oid type = JSONBOID;
     Datum value = JsonbPGetDatum(remap);

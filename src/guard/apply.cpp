@@ -14,7 +14,9 @@ namespace {
 
 text* last_unknown_state = nullptr;  // in the transaction's memory
 
-bool made_here(HeapTuple tuple) { return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)); }
+bool made_here(HeapTuple tuple) {
+    return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+}
 
 bool same_state(const Binding& binding, Datum a, bool a_null, Datum b, bool b_null) {
     if (a_null || b_null) return a_null == b_null;
@@ -33,8 +35,8 @@ void check_key(const Binding& before_of, TupleTableSlot* before, const Binding& 
     }
 }
 
-// A state's text that lives as long as the entry buffer needs it. States that the machine does not know are kept once, as long as
-// rows in the same one follow each other.
+// A state's text that lives as long as the entry buffer needs it. States that the machine does not know are kept once,
+// as long as rows in the same one follow each other.
 text* lasting_text(const Binding& binding, core::StateId state, Datum value, bool null) {
     if (state != core::no_state) return binding.machine->state_text[state];
     text* name = state_as_text(binding, value, null);
@@ -58,7 +60,8 @@ text* reserved_event(text** made, const char* name) {
 text* event_of(Ending ending) {
     static text* deleted = nullptr;
     static text* truncated = nullptr;
-    return ending == Ending::deleted ? reserved_event(&deleted, "pawl.delete") : reserved_event(&truncated, "pawl.truncate");
+    return ending == Ending::deleted ? reserved_event(&deleted, "pawl.delete")
+                                     : reserved_event(&truncated, "pawl.truncate");
 }
 
 text* upgrade_event() {
@@ -71,7 +74,9 @@ bool manages_columns(const Binding& binding) {
     return binding.managed != nullptr && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
 
-Statement statement_of(const ManagedUpdate& managed_update, const Row& before, const Row& after) { return {managed_update.updated, before.slot, after.slot}; }
+Statement statement_of(const ManagedUpdate& managed_update, const Row& before, const Row& after) {
+    return {managed_update.updated, before.slot, after.slot};
+}
 
 [[noreturn]] void report_rewritten(const Binding& binding, TupleTableSlot* row) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -80,8 +85,8 @@ Statement statement_of(const ManagedUpdate& managed_update, const Row& before, c
                     errhint("Give that trigger a shorter name.")));
 }
 
-// What was decided is told to those who wait and to those who count, and goes to the log: into the entry buffer, or to the function that asked
-// for it.
+// What was decided is told to those who wait and to those who count, and goes to the log: into the entry buffer, or to
+// the function that asked for it.
 void record(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, Intent* intent) {
     if (binding.wake && !outcome.waits) note_claimable(binding, outcome.to);
     if (observer.changed != nullptr) observer.changed(binding, outcome);
@@ -100,28 +105,36 @@ struct States {
     bool stays;  // the state is the same, and no transition to itself is meant
 };
 
-States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after, const Intent* intent) {
+States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after,
+                 const Intent* intent) {
     bool old_null, new_null;
     const Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
     const Datum new_value = slot_getattr(after.slot, after_of.state, &new_null);
     States states = {core::no_state, decode_state(after_of, new_value, new_null), nullptr, nullptr, false};
-    states.stays = same_state(after_of, old_value, old_null, new_value, new_null) && !is_self_transition(after_of, states.to, intent);
+    states.stays = same_state(after_of, old_value, old_null, new_value, new_null) &&
+                   !is_self_transition(after_of, states.to, intent);
     if (states.stays) return states;
     states.from = decode_state(before_of, old_value, old_null);
     states.from_text = lasting_text(before_of, states.from, old_value, old_null);
-    states.to_text = states.to == core::no_state ? state_as_text(after_of, new_value, new_null) : after_of.machine->state_text[states.to];
+    states.to_text = states.to == core::no_state ? state_as_text(after_of, new_value, new_null)
+                                                 : after_of.machine->state_text[states.to];
     return states;
 }
 
-// The transition that is decided, or the error. `row_of`: the binding of the table that the row lies in, which the error names.
-int decide_or_reject(const Question& question, const RowVersions& versions, const Binding& row_of, const Row& row, const States& states) {
+// The transition that is decided, or the error. `row_of`: the binding of the table that the row lies in, which the
+// error names.
+int decide_or_reject(const Question& question, const RowVersions& versions, const Binding& row_of, const Row& row,
+                     const States& states) {
     const Decision decision = decide(question, versions);
     if (decision.transition != no_transition) return decision.transition;
     const RejectionReason& reason = decision.reason;
-    if (reason.guard != nullptr) raise(rejected_by_guard(row_of, row.slot, states.from_text, states.to_text, reason.guard));
+    if (reason.guard != nullptr)
+        raise(rejected_by_guard(row_of, row.slot, states.from_text, states.to_text, reason.guard));
     if (reason.fault != OwnershipFault::none)
-        reject_ownership(row_of, row.slot, *question.ownership, reason.fault, describe_move(states.from_text, states.to_text));
-    if (question.from == core::no_state && states.from_text == nullptr) reject_initial_state(row_of, row.slot, states.to_text, decision.event);
+        reject_ownership(row_of, row.slot, *question.ownership, reason.fault,
+                         describe_move(states.from_text, states.to_text));
+    if (question.from == core::no_state && states.from_text == nullptr)
+        reject_initial_state(row_of, row.slot, states.to_text, decision.event);
     reject_transition(row_of, row.slot, states.from_text, states.to_text, decision.event);
 }
 
@@ -134,41 +147,48 @@ struct Decided {
 };
 
 // In a BEFORE trigger, with the managed columns kept.
-Decided decide_and_set(Binding& binding, const Row& before, const Row& after, const States& states, Intent* intent, ManagedUpdate* managed_update) {
+Decided decide_and_set(Binding& binding, const Row& before, const Row& after, const States& states, Intent* intent,
+                       ManagedUpdate* managed_update) {
     const Statement statement = statement_of(*managed_update, before, after);
     const Actor actor = acting(intent, actor_in(*binding.managed, statement));
     const Ownership ownership = ownership_of(binding, before.slot, actor);
     const Question question = {binding, states.from, states.to, intent, &ownership};
-    const int transition = decide_or_reject(question, versions_of(before, binding, after, binding), binding, before, states);
+    const int transition =
+        decide_or_reject(question, versions_of(before, binding, after, binding), binding, before, states);
     set_for_transition(binding, ownership, transition, statement, intent, &managed_update->changes);
-    return {transition, actor.name, takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr, ownership.moved};
+    return {transition, actor.name, takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr,
+            ownership.moved};
 }
 
 // In an AFTER trigger, or without managed columns: what the BEFORE trigger has decided, if it has.
-Decided decide_or_take(Binding& binding, const Binding& before_of, const Row& before, const Row& after, const States& states,
-                       Intent* intent, const HandoverKey& key) {
+Decided decide_or_take(Binding& binding, const Binding& before_of, const Row& before, const Row& after,
+                       const States& states, Intent* intent, const HandoverKey& key) {
     const DecidedChange left = take_decision(key);
     if (left.transition == no_transition) {
         if (manages_columns(binding)) report_rewritten(before_of, before.slot);
         const Question question = {binding, states.from, states.to, intent, nullptr};
-        return {decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states), nullptr, nullptr, 0};
+        return {decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states),
+                nullptr, nullptr, 0};
     }
-    if (binding.machine->machine->transitions()[left.transition].to != states.to) report_rewritten(before_of, before.slot);
+    if (binding.machine->machine->transitions()[left.transition].to != states.to)
+        report_rewritten(before_of, before.slot);
     return {left.transition, left.processor, left.remark, left.at};
 }
 
 enum class When { before, after };
 
-// One binding of an updated row. Returns the transition whose effects are still to be run, or no_transition. `key`: of the row in the table it was
-// in, for what its BEFORE trigger has left.
-int apply_update(Binding& binding, const Binding& before_of, const Row& before, const Row& after, When when, const HandoverKey& key,
-                 ManagedUpdate* managed_update) {
+// One binding of an updated row. Returns the transition whose effects are still to be run, or no_transition. `key`: of
+// the row in the table it was in, for what its BEFORE trigger has left.
+int apply_update(Binding& binding, const Binding& before_of, const Row& before, const Row& after, When when,
+                 const HandoverKey& key, ManagedUpdate* managed_update) {
     check_key(before_of, before.slot, binding, after.slot);
     const bool keeps = managed_update != nullptr && binding.managed != nullptr;
     Intent* intent = intent_for(binding.root, NameStr(binding.column));
     const States states = states_of(before_of, before, binding, after, intent);
     if (states.stays) {
-        if (keeps) set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent, &managed_update->changes);
+        if (keeps)
+            set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
+                                   &managed_update->changes);
         return no_transition;
     }
 
@@ -178,15 +198,18 @@ int apply_update(Binding& binding, const Binding& before_of, const Row& before, 
     if (is_recorded(binding)) {
         outcome.may_wait = made_here(before.tuple);
         outcome.left = HeapTupleHeaderGetXmin(before.tuple->t_data);
-        outcome.command = when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
+        outcome.command =
+            when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
     }
     int transition = no_transition;
     if (intent != nullptr && intent->remap && states.to != core::no_state) {
         outcome.event = upgrade_event();
-        if (keeps) set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
+        if (keeps)
+            set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
     } else {
         // A state that the machine does not have came in unseen: no transition leaves it.
-        if (states.from == core::no_state) reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
+        if (states.from == core::no_state)
+            reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
         const Decided decided = keeps ? decide_and_set(binding, before, after, states, intent, managed_update)
                                       : decide_or_take(binding, before_of, before, after, states, intent, key);
         transition = decided.transition;
@@ -198,7 +221,8 @@ int apply_update(Binding& binding, const Binding& before_of, const Row& before, 
     }
     const ColumnChanges* changes = managed_update == nullptr ? nullptr : &managed_update->changes;
     outcome.waits = binding.wake && waits_for_time(binding, after.slot, changes);
-    if (keeps && binding.nresults > 0) outcome.facts = facts_of_result(binding, statement_of(*managed_update, before, after));
+    if (keeps && binding.nresults > 0)
+        outcome.facts = facts_of_result(binding, statement_of(*managed_update, before, after));
     if (binding.log_fence) outcome.fence = token_after(binding, after.slot, changes);
     record(binding, after.slot, outcome, intent);
     return transition != no_transition && binding.calls[transition].neffects > 0 ? transition : no_transition;
@@ -222,7 +246,8 @@ void apply_update_before(Member* member, const Row& before, const Row& after, Ma
 void apply_update_after(Member* member, const Row& before, const Row& after) {
     for (int i = 0; i < member->nbindings; ++i) {
         Binding& binding = member->bindings[i];
-        const int transition = apply_update(binding, binding, before, after, When::after, handover_key(member, i, before.tuple), nullptr);
+        const int transition =
+            apply_update(binding, binding, before, after, When::after, handover_key(member, i, before.tuple), nullptr);
         if (transition != no_transition) run_effects(binding, transition, versions_of(before, binding, after, binding));
     }
 }
@@ -234,12 +259,14 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
         Intent* intent = intent_for(binding.root, NameStr(binding.column));
         const States states = states_of(binding, before, binding, after, intent);
         if (states.stays) {
-            set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent, &managed_update->changes);
+            set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
+                                   &managed_update->changes);
         } else if (intent != nullptr && intent->remap && states.to != core::no_state) {
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
         } else if (states.from != core::no_state) {
             const Decided decided = decide_and_set(binding, before, after, states, intent, managed_update);
-            leave_decision(handover_key(member, i, before.tuple), decided.transition, decided.processor, decided.remark, decided.at);
+            leave_decision(handover_key(member, i, before.tuple), decided.transition, decided.processor, decided.remark,
+                           decided.at);
         }
     }
 }
@@ -263,7 +290,8 @@ void apply_insert(Member* member, const Row& row) {
         text* to_text = to == core::no_state ? state_as_text(binding, value, null) : binding.machine->state_text[to];
         const RowVersions versions = versions_of({nullptr, nullptr}, binding, row, binding);
         const Question question = {binding, core::no_state, to, nullptr, nullptr};
-        const int transition = decide_or_reject(question, versions, binding, row, {core::no_state, to, nullptr, to_text, false});
+        const int transition =
+            decide_or_reject(question, versions, binding, row, {core::no_state, to, nullptr, to_text, false});
         if (manages_columns(binding)) check_new_row(binding, to, row.slot);
         Outcome outcome = {};
         outcome.to = to_text;
@@ -305,9 +333,12 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
         Binding& binding = to->bindings[i];
         for (int j = 0; j < from->nbindings; ++j) {
             Binding& before_of = from->bindings[j];
-            if (before_of.root != binding.root || strcmp(NameStr(before_of.column), NameStr(binding.column)) != 0) continue;
-            const int transition = apply_update(binding, before_of, before, after, When::after, handover_key(from, j, before.tuple), nullptr);
-            if (transition != no_transition) run_effects(binding, transition, versions_of(before, before_of, after, binding));
+            if (before_of.root != binding.root || strcmp(NameStr(before_of.column), NameStr(binding.column)) != 0)
+                continue;
+            const int transition = apply_update(binding, before_of, before, after, When::after,
+                                                handover_key(from, j, before.tuple), nullptr);
+            if (transition != no_transition)
+                run_effects(binding, transition, versions_of(before, before_of, after, binding));
         }
     }
 }
@@ -322,6 +353,8 @@ void run_pending_effects(Member* member, const Row& before, const Row& after) {
     }
 }
 
-void forget_state_texts() noexcept { last_unknown_state = nullptr; }
+void forget_state_texts() noexcept {
+    last_unknown_state = nullptr;
+}
 
 }  // namespace pawl

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Applies what decide.hpp decides: keeps the managed columns, records the state change, runs its effects, or rejects
-// the row with an error.
+// May ereport; owns nothing. Applies what decide.hpp decides: keeps the managed columns, records the state change, runs
+// its effects, or rejects the row with an error.
 #pragma once
 
 #include "guard/decide.hpp"
@@ -13,8 +13,8 @@ struct ManagedUpdate {
     ColumnChanges changes;
 };
 
-// An update that its BEFORE trigger can look at whole: nothing changes the row after it. Managed columns get their values by `upkeep` (null:
-// none are kept). Effects are left for the AFTER trigger.
+// An update that its BEFORE trigger can look at whole: nothing changes the row after it. Managed columns get their
+// values by `upkeep` (null: none are kept). Effects are left for the AFTER trigger.
 void apply_update_before(Member* member, const Row& before, const Row& after, ManagedUpdate* managed_update);
 
 // Any other update, from its AFTER trigger: the managed columns have been kept by set_columns_before.
@@ -31,7 +31,8 @@ enum class Ending { deleted, truncated };
 bool may_end(const Binding& binding, core::StateId state) noexcept;
 
 // A row that ends, by this command; of this subtransaction, if it is not the one that is current.
-void apply_delete(Member* member, const Row& row, Ending ending, CommandId command, SubTransactionId subtransaction = InvalidSubTransactionId);
+void apply_delete(Member* member, const Row& row, Ending ending, CommandId command,
+                  SubTransactionId subtransaction = InvalidSubTransactionId);
 
 // A row that came from another partition.
 void apply_partition_move(Member* from, const Row& before, Member* to, const Row& after);

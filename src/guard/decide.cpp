@@ -5,7 +5,8 @@ namespace pawl {
 
 namespace {
 
-// Whether an transition is one that an event (null: any) means. `timed`: it is the move of a timer, which may have no event.
+// Whether a transition is one that an event (null: any) means. `timed`: it is the move of a timer, which may have no
+// event.
 bool is_meant(const Binding& binding, int transition, const text* event, bool timed) {
     const BoundMachine& machine = *binding.machine;
     if (timed && machine.machine->transitions()[transition].after.empty()) return false;
@@ -14,7 +15,8 @@ bool is_meant(const Binding& binding, int transition, const text* event, bool ti
     return named != nullptr && view(named) == view(event);
 }
 
-// The event that moves of this binding are meant as (null: any), from the intent or the settings. *strict: no other will do.
+// The event that moves of this binding are meant as (null: any), from the intent or the settings. *strict: no other
+// will do.
 text* wanted_event(const Binding& binding, const Intent* intent, bool* strict) {
     *strict = true;
     if (intent != nullptr && (intent->event != nullptr || intent->timed)) return intent->event;
@@ -32,8 +34,12 @@ int choose_transition(const Question& question, const text* event, const RowVers
     const bool timed = question.intent != nullptr && question.intent->timed;
     for (std::int32_t transition : binding.machine->machine->between(question.from, question.to)) {
         if (!is_meant(binding, transition, event, timed)) continue;
-        RejectionReason mine = {nullptr, question.ownership == nullptr ? OwnershipFault::none : ownership_fault(binding, *question.ownership, transition)};
-        if (mine.fault == OwnershipFault::none && (binding.calls[transition].nguards == 0 || guards_allow(binding, transition, row, &mine.guard))) return transition;
+        RejectionReason mine = {nullptr, question.ownership == nullptr
+                                             ? OwnershipFault::none
+                                             : ownership_fault(binding, *question.ownership, transition)};
+        if (mine.fault == OwnershipFault::none &&
+            (binding.calls[transition].nguards == 0 || guards_allow(binding, transition, row, &mine.guard)))
+            return transition;
         if (!reason->any()) *reason = mine;
     }
     return no_transition;
@@ -57,8 +63,10 @@ Decision decide(const Question& question, const RowVersions& row) {
     }
     if (decision.transition != no_transition || decision.reason.any()) return decision;
     // A stale token is told to its owner wherever the row has gone since.
-    if (question.ownership != nullptr && question.ownership->claim == OwnershipFault::stale_token) decision.reason.fault = OwnershipFault::stale_token;
-    if (event != nullptr && !question.binding.machine->machine->between(question.from, question.to).empty()) decision.event = event;
+    if (question.ownership != nullptr && question.ownership->claim == OwnershipFault::stale_token)
+        decision.reason.fault = OwnershipFault::stale_token;
+    if (event != nullptr && !question.binding.machine->machine->between(question.from, question.to).empty())
+        decision.event = event;
     return decision;
 }
 

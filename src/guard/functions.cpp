@@ -8,7 +8,8 @@ namespace {
 // The row as a value of the root table's row type, which is what guards and effects are declared with.
 NullableDatum as_root_row(const Binding& binding, const RowVersion& version) {
     if (version.tuple == nullptr) return {static_cast<Datum>(0), true};
-    HeapTuple tuple = version.to_root == nullptr ? version.tuple : execute_attr_map_tuple(version.tuple, version.to_root);
+    HeapTuple tuple =
+        version.to_root == nullptr ? version.tuple : execute_attr_map_tuple(version.tuple, version.to_root);
     return {heap_copy_tuple_as_datum(tuple, binding.root_descriptor), false};
 }
 
@@ -46,8 +47,9 @@ Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
     return invoke(&function, arguments, null);
 }
 
-// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on in the middle
-// when it is called again, if the transaction goes on: what it kept is thrown away then, after the rollback and not during it.
+// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on
+// in the middle when it is called again, if the transaction goes on: what it kept is thrown away then, after the
+// rollback and not during it.
 void make_ready(Call& call) {
     if (call.memory == nullptr) {
         MemoryContext member = GetMemoryChunkContext(const_cast<char*>(call.name));
@@ -72,9 +74,7 @@ Datum invoke(Call& call, Arguments& arguments, bool* null) {
     Datum result;
     call.running = true;
     PG_TRY();
-    {
-        result = invoke(&call.function, arguments, null);
-    }
+    { result = invoke(&call.function, arguments, null); }
     PG_CATCH();
     {
         call.running = false;

@@ -1,4 +1,5 @@
-// May ereport; owns nothing. Guards and effects: the functions that the transitions of a machine call, with the caller's rights.
+// May ereport; owns nothing. Guards and effects: the functions that the transitions of a machine call, with the
+// caller's rights.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -18,10 +19,11 @@ struct RowVersions {
     RowVersion after;
 };
 
-// Whether all guards of an transition say yes; if not, *refused_by is the first that does not. 42501 where the caller may not execute one.
+// Whether all guards of a transition say yes; if not, *refused_by is the first that does not. 42501 where the caller
+// may not execute one.
 bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** refused_by);
 
-// Whether one guard of an transition says yes.
+// Whether one guard of a transition says yes.
 bool guard_allows(Binding& binding, int transition, int guard, const RowVersions& row);
 
 // In the order of the diagram.

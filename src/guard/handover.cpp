@@ -44,14 +44,16 @@ void drop_effects(const HandoverKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
 }
 
-void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* remark, TimestampTz at) {
+void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* remark,
+                    TimestampTz at) {
     if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedChange));
     auto* move = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_ENTER, nullptr));
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     move->transition = transition;
     move->at = at;
     move->processor = processor == nullptr ? nullptr : make_text(view(processor));
-    move->remark = remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
+    move->remark =
+        remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
     MemoryContextSwitchTo(caller);
 }
 
@@ -75,7 +77,9 @@ bool take_effects(const HandoverKey& key, int* transition) {
     return true;
 }
 
-bool effects_are_pending() noexcept { return pending != nullptr && hash_get_num_entries(pending) > 0; }
+bool effects_are_pending() noexcept {
+    return pending != nullptr && hash_get_num_entries(pending) > 0;
+}
 
 void forget_handovers() noexcept {
     pending = nullptr;

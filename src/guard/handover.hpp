@@ -1,4 +1,5 @@
-// May ereport where memory is short; owns nothing. What the BEFORE trigger of a row leaves to its AFTER trigger, by the old version of the row.
+// May ereport where memory is short; owns nothing. What the BEFORE trigger of a row leaves to its AFTER trigger, by the
+// old version of the row.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -13,7 +14,8 @@ struct HandoverKey {
 
 HandoverKey handover_key(const Member* member, int binding, HeapTuple version);
 
-// The transition that the row takes, whose effects are still to be run. What a rolled-back statement left for this version is dropped.
+// The transition that the row takes, whose effects are still to be run. What a rolled-back statement left for this
+// version is dropped.
 void leave_effects(const HandoverKey& key, int transition);
 void drop_effects(const HandoverKey& key);
 bool take_effects(const HandoverKey& key, int* transition);

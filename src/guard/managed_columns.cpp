@@ -2,10 +2,10 @@
 #include "guard/managed_columns.hpp"
 
 #include "catalog/backoff.hpp"
-#include "session/observer.hpp"
-#include "pg/sqlstate.hpp"
-#include "guard/rejection.hpp"
 #include "events/wake.hpp"
+#include "guard/rejection.hpp"
+#include "pg/sqlstate.hpp"
+#include "session/observer.hpp"
 
 namespace pawl {
 
@@ -36,7 +36,8 @@ bool differs(const Statement& statement, const ManagedColumn& column) {
 
 // Whether the statement names the column, or a trigger of the table changed it.
 bool sets(const Statement& statement, const ManagedColumn& column) {
-    return column.kept() && (bms_is_member(column.attribute - FirstLowInvalidHeapAttributeNumber, statement.updated) || differs(statement, column));
+    return column.kept() && (bms_is_member(column.attribute - FirstLowInvalidHeapAttributeNumber, statement.updated) ||
+                             differs(statement, column));
 }
 
 // A table may carry any number of lifecycles, each with columns of its own.
@@ -63,7 +64,9 @@ void put(ColumnChanges* changes, const ManagedColumn& column, Datum value, bool 
     ++changes->n;
 }
 
-void put_null(ColumnChanges* changes, const ManagedColumn& column) { put(changes, column, static_cast<Datum>(0), true); }
+void put_null(ColumnChanges* changes, const ManagedColumn& column) {
+    put(changes, column, static_cast<Datum>(0), true);
+}
 
 // `number` and so many more.
 void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 number, int more = 0) {
@@ -71,11 +74,15 @@ void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 numbe
     const Oid type = column.base;
     const int64 limit = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
     if (number > limit - more)  // nobody counts to the end, but anybody may insert a row that is there
-        ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE), errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
-                        errhint("ALTER TABLE ... ALTER COLUMN %s TYPE bigint;", quote_identifier(NameStr(column.name)))));
+        ereport(ERROR,
+                (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+                 errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
+                 errhint("ALTER TABLE ... ALTER COLUMN %s TYPE bigint;", quote_identifier(NameStr(column.name)))));
     number += more;
-    put(changes, column, type == INT2OID ? Int16GetDatum(static_cast<int16>(number)) : type == INT4OID ? Int32GetDatum(static_cast<int32>(number))
-                                                                                                      : Int64GetDatum(number));
+    put(changes, column,
+        type == INT2OID   ? Int16GetDatum(static_cast<int16>(number))
+        : type == INT4OID ? Int32GetDatum(static_cast<int32>(number))
+                          : Int64GetDatum(number));
 }
 
 Datum later(TimestampTz now, const Interval* by) {
@@ -125,26 +132,30 @@ void go_on(const Ownership& ownership, const Statement& statement, const Intent*
         put(changes, managed.lease, TimestampTzGetDatum(ownership.lease), !ownership.has_lease);
 }
 
-void keep_owner(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement, const Intent* intent,
-                ColumnChanges* changes) {
+void keep_owner(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
+                const Intent* intent, ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     if (!managed.owner.kept()) return;
     const core::Transition& drawn = binding.machine->machine->transitions()[transition];
     const bool fenced = takes_away(binding, ownership, transition);
-    const bool expired = (managed.roles[transition] & role_expires) != 0;  // of itself, or because its owner gives it up
+    const bool expired =
+        (managed.roles[transition] & role_expires) != 0;  // of itself, or because its owner gives it up
     if (!managed.owned[drawn.to] || expired) return leave(ownership, fenced, changes);
     if (ownership.is_owner) return go_on(ownership, statement, intent, changes);
     if (ownership.has_owner && !fenced) return stay_owned(ownership, changes);
     if (ownership.actor.name == nullptr)
         reject_ownership(binding, statement.before, ownership, OwnershipFault::no_processor,
-                   describe_move(binding.machine->state_text[drawn.from], binding.machine->state_text[drawn.to]));
+                         describe_move(binding.machine->state_text[drawn.from], binding.machine->state_text[drawn.to]));
     take(ownership, lease_of(ownership, &statement, intent), changes);
 }
 
-void count_attempt(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement, ColumnChanges* changes) {
+void count_attempt(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
+                   ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     const core::Transition& drawn = binding.machine->machine->transitions()[transition];
-    if (!managed.attempts.kept() || managed.owned[drawn.from] || !managed.owned[drawn.to] || differs(statement, managed.attempts)) return;
+    if (!managed.attempts.kept() || managed.owned[drawn.from] || !managed.owned[drawn.to] ||
+        differs(statement, managed.attempts))
+        return;
     put_number(changes, managed.attempts, ownership.attempts, 1);
 }
 
@@ -154,13 +165,16 @@ std::optional<core::Delay> asked_delay() {
     return delay_of(asked, "pawl.delay");
 }
 
-// When a timer that was set beforehand lies in the past, the row waits for nothing, unless a timer transition is to be fired.
+// When a timer that was set beforehand lies in the past, the row waits for nothing, unless a timer transition is to be
+// fired.
 void put_due(const Managed& managed, core::StateId state, Datum due, TimestampTz now, ColumnChanges* changes) {
-    if (managed.shortest_after[state] == nullptr && DatumGetTimestampTz(due) <= now) return put_null(changes, managed.due);
+    if (managed.shortest_after[state] == nullptr && DatumGetTimestampTz(due) <= now)
+        return put_null(changes, managed.due);
     put(changes, managed.due, due);
 }
 
-void keep_due(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement, ColumnChanges* changes) {
+void keep_due(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
+              ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     if (!managed.due.kept()) return;
     const core::StateId to = binding.machine->machine->transitions()[transition].to;
@@ -180,28 +194,35 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
     }
 }
 
-[[noreturn]] void refuse_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column, const char* hint) {
-    ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
-                    errdetail("%s: it changes when the row enters or leaves a state that is owned.", describe_row(binding, row)),
+[[noreturn]] void refuse_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column,
+                                const char* hint) {
+    ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
+                    errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
+                    errdetail("%s: it changes when the row enters or leaves a state that is owned.",
+                              describe_row(binding, row)),
                     errhint("%s", hint)));
 }
 
 // A row that nobody owns is taken where it stands.
-void take_still(const Binding& binding, const Ownership& ownership, core::StateId state, const Statement& statement, ColumnChanges* changes) {
+void take_still(const Binding& binding, const Ownership& ownership, core::StateId state, const Statement& statement,
+                ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     const Value owner = value_in(statement.after, managed.owner);
     const bool ownable = state != core::no_state && managed.owned[state];
     if (ownership.has_owner || owner.null || !ownable)
         refuse_change(binding, statement.before, managed.owner,
-                      ownable ? "It has an owner: wait for its lease to end, then pawl.reap." : "Move it by an event that leads to an owned state.");
+                      ownable ? "It has an owner: wait for its lease to end, then pawl.reap."
+                              : "Move it by an event that leads to an owned state.");
     if (ownership.claim == OwnershipFault::stale_token)
         reject_ownership(binding, statement.before, ownership, ownership.claim, "taking the row");
     take(ownership, lease_of(ownership, &statement, nullptr), changes);
 }
 
 void extend_still(const Binding& binding, const Ownership& ownership, const Statement& statement) {
-    if (!ownership.has_owner) refuse_change(binding, statement.before, ownership.managed->lease, "Only a row with an owner has a lease.");
-    if (ownership.claim != OwnershipFault::none) reject_ownership(binding, statement.before, ownership, ownership.claim, "extending the lease");
+    if (!ownership.has_owner)
+        refuse_change(binding, statement.before, ownership.managed->lease, "Only a row with an owner has a lease.");
+    if (ownership.claim != OwnershipFault::none)
+        reject_ownership(binding, statement.before, ownership, ownership.claim, "extending the lease");
     if (value_in(statement.after, ownership.managed->lease).null)
         refuse_change(binding, statement.before, ownership.managed->lease, "Set it to the time when the lease ends.");
 }
@@ -228,8 +249,8 @@ Actor actor_in(const Managed& managed, const Statement& statement) {
     return said;
 }
 
-void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement, const Intent* intent,
-               ColumnChanges* changes) {
+void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
+                        const Intent* intent, ColumnChanges* changes) {
     keep_owner(binding, ownership, transition, statement, intent, changes);
     count_attempt(binding, ownership, transition, statement, changes);
     keep_due(binding, ownership, transition, statement, changes);
@@ -245,12 +266,16 @@ void set_for_remap(const Binding& binding, core::StateId to, const Statement& st
         put_null(changes, managed.due);
 }
 
-void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement, const Intent* intent, ColumnChanges* changes) {
+void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement,
+                            const Intent* intent, ColumnChanges* changes) {
     const Managed& managed = *binding.managed;
-    const bool owner = differs(statement, managed.owner), token = differs(statement, managed.token), lease = differs(statement, managed.lease);
-    // Whoever shows a token is refused with an old one also where nothing moves: a late result must not be written over another's.
+    const bool owner = differs(statement, managed.owner), token = differs(statement, managed.token),
+               lease = differs(statement, managed.lease);
+    // Whoever shows a token is refused with an old one also where nothing moves: a late result must not be written over
+    // another's.
     if (owner || token || lease || (managed.token.kept() && shows_token(intent))) {
-        const Ownership ownership = ownership_of(binding, statement.before, acting(intent, actor_in(managed, statement)));
+        const Ownership ownership =
+            ownership_of(binding, statement.before, acting(intent, actor_in(managed, statement)));
         if (owner)
             take_still(binding, ownership, state, statement, changes);
         else if (token || ownership.claim == OwnershipFault::stale_token)
@@ -295,14 +320,19 @@ void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* 
     const char* name = quoted_state(binding.machine->state_text[state]);
     if (managed.owned[state]) {
         if (!value_in(row, managed.owner).null) return;
-        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("state %s needs an owner", name),
-                        errdetail("%s begins there without one, and no processor is named to become it.", describe_row(binding, row)),
-                        errhint("SET pawl.processor = 'name of the worker'; or give it in column %s.", quote_identifier(NameStr(managed.owner.name)))));
+        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
+                        errmsg("state %s needs an owner", name),
+                        errdetail("%s begins there without one, and no processor is named to become it.",
+                                  describe_row(binding, row)),
+                        errhint("SET pawl.processor = 'name of the worker'; or give it in column %s.",
+                                quote_identifier(NameStr(managed.owner.name)))));
     }
     for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
         if (value_in(row, *column).null) continue;
-        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("state %s cannot be owned", name),
-                        errdetail("%s begins there with a value in column \"%s\".", describe_row(binding, row), NameStr(column->name)),
+        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
+                        errmsg("state %s cannot be owned", name),
+                        errdetail("%s begins there with a value in column \"%s\".", describe_row(binding, row),
+                                  NameStr(column->name)),
                         errhint("Insert it without, then take it with pawl.claim.")));
     }
 }
@@ -311,7 +341,8 @@ int64 token_after(const Binding& binding, TupleTableSlot* row, const ColumnChang
     if (binding.managed == nullptr || !binding.managed->token.kept()) return -1;
     const ManagedColumn& token = binding.managed->token;
     for (int i = changes == nullptr ? 0 : changes->n; i > 0; --i)
-        if (changes->columns[i - 1] == token.attribute) return changes->nulls[i - 1] ? -1 : managed_number(token, changes->values[i - 1]);
+        if (changes->columns[i - 1] == token.attribute)
+            return changes->nulls[i - 1] ? -1 : managed_number(token, changes->values[i - 1]);
     const Value value = value_in(row, token);
     return value.null ? -1 : managed_number(token, value.datum);
 }

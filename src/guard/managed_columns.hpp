@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Keeps the managed columns of a row: what the kernel writes into owner, lease, token, due and attempts when
-// the row begins, moves, or is written without a move.
+// May ereport; owns nothing. Keeps the managed columns of a row: what the kernel writes into owner, lease, token, due
+// and attempts when the row begins, moves, or is written without a move.
 #pragma once
 
 #include "guard/ownership.hpp"
@@ -25,15 +25,16 @@ struct Statement {
 // What the statement itself says of who acts: it sets the owner, or the token.
 Actor actor_in(const Managed& managed, const Statement& statement);
 
-// A row that takes an transition: the transition was allowed.
-void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement, const Intent* intent,
-               ColumnChanges* changes);
+// A row that takes a transition: the transition was allowed.
+void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
+                        const Intent* intent, ColumnChanges* changes);
 
 // A row that pawl.upgrade puts into a state, whoever owns it.
 void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, ColumnChanges* changes);
 
 // A row whose state stays: refuses what only a move may change.
-void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement, const Intent* intent, ColumnChanges* changes);
+void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement,
+                            const Intent* intent, ColumnChanges* changes);
 
 // A row that begins in a state, before it is written.
 void set_for_new_row(const Binding& binding, core::StateId state, TupleTableSlot* row, ColumnChanges* changes);

@@ -6,7 +6,9 @@ namespace pawl {
 namespace {
 
 const JsonbValue* member_of(JsonbContainer* object, const char* key, JsonbValue* found) {
-    return JsonContainerIsObject(object) ? getKeyJsonValueFromContainer(object, key, static_cast<int>(strlen(key)), found) : nullptr;
+    return JsonContainerIsObject(object)
+               ? getKeyJsonValueFromContainer(object, key, static_cast<int>(strlen(key)), found)
+               : nullptr;
 }
 
 void push_fact(JsonbParseState** state, const char* key, const JsonbValue* fact) {
@@ -53,7 +55,8 @@ Jsonb* facts_of_result(const Binding& binding, const Statement& statement) {
         const AttrNumber column = binding.results[i];
         bool null = true;
         Datum value = 0;
-        if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber, statement.updated)) value = slot_getattr(statement.after, column, &null);
+        if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber, statement.updated))
+            value = slot_getattr(statement.after, column, &null);
         if (null) continue;
         if (Jsonb* facts = facts_of(DatumGetJsonbP(value))) return facts;
     }

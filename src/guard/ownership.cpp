@@ -1,15 +1,17 @@
 // May ereport; owns nothing. See ownership.hpp.
 #include "guard/ownership.hpp"
 
-#include "session/observer.hpp"
-#include "pg/sqlstate.hpp"
 #include "guard/rejection.hpp"
+#include "pg/sqlstate.hpp"
+#include "session/observer.hpp"
 
 namespace pawl {
 
 namespace {
 
-bool is_text(Oid type) { return type == TEXTOID || type == VARCHAROID; }
+bool is_text(Oid type) {
+    return type == TEXTOID || type == VARCHAROID;
+}
 
 Datum column_of(TupleTableSlot* row, const ManagedColumn& column, bool* null) {
     *null = true;
@@ -36,27 +38,31 @@ OwnershipFault owner_fault(const Ownership& ownership) {
 }
 
 bool expires(const Ownership& ownership, int transition) {
-    return (ownership.managed->roles[transition] & role_expires) != 0 && ownership.has_lease && ownership.lease < ownership.now;
+    return (ownership.managed->roles[transition] & role_expires) != 0 && ownership.has_lease &&
+           ownership.lease < ownership.now;
 }
 
-bool times(const Ownership& ownership, int transition) { return (ownership.managed->roles[transition] & role_times) != 0 && ownership.is_due; }
+bool times(const Ownership& ownership, int transition) {
+    return (ownership.managed->roles[transition] & role_times) != 0 && ownership.is_due;
+}
 
 bool operates(const Binding& binding, const Ownership& ownership, int transition) {
     return (ownership.managed->roles[transition] & role_operates) != 0 && is_operator(binding);
 }
 
-// Whether an transition may be taken by anybody, whoever owns the row.
+// Whether a transition may be taken by anybody, whoever owns the row.
 bool needs_no_owner(const Binding& binding, const Ownership& ownership, int transition) {
     return expires(ownership, transition) || times(ownership, transition) || operates(binding, ownership, transition);
 }
 
-// A row that nobody owns in a state that is owned must be taken before its work can be said to be done: whoever moves it without may
-// be one who has lost it.
+// A row that nobody owns in a state that is owned must be taken before its work can be said to be done: whoever moves
+// it without may be one who has lost it.
 bool leaves_unowned(const Binding& binding, const Ownership& ownership, int transition) {
     const Managed& managed = *ownership.managed;
     const core::Transition& drawn = binding.machine->machine->transitions()[transition];
-    return managed.owner.kept() && !ownership.has_owner && !ownership.actor.takes && managed.owned[drawn.from] && !managed.owned[drawn.to] &&
-           (managed.roles[transition] & role_expires) == 0 && !needs_no_owner(binding, ownership, transition);
+    return managed.owner.kept() && !ownership.has_owner && !ownership.actor.takes && managed.owned[drawn.from] &&
+           !managed.owned[drawn.to] && (managed.roles[transition] & role_expires) == 0 &&
+           !needs_no_owner(binding, ownership, transition);
 }
 
 // The digits of a UUID, in whatever way it is written; nothing else has 32 of them.
@@ -65,7 +71,9 @@ bool same_uuid(std::string_view canonical, std::string_view name) {
     for (char each : name) {
         if (each == '-' || each == '{' || each == '}') continue;
         while (at < canonical.size() && canonical[at] == '-') ++at;
-        if (at == canonical.size() || pg_tolower(static_cast<unsigned char>(each)) != static_cast<unsigned char>(canonical[at++])) return false;
+        if (at == canonical.size() ||
+            pg_tolower(static_cast<unsigned char>(each)) != static_cast<unsigned char>(canonical[at++]))
+            return false;
     }
     return at == canonical.size();
 }
@@ -74,9 +82,12 @@ bool same_uuid(std::string_view canonical, std::string_view name) {
 
 int64 managed_number(const ManagedColumn& column, Datum value) {
     switch (column.base) {
-        case INT2OID: return DatumGetInt16(value);
-        case INT4OID: return DatumGetInt32(value);
-        default: return DatumGetInt64(value);
+        case INT2OID:
+            return DatumGetInt16(value);
+        case INT4OID:
+            return DatumGetInt32(value);
+        default:
+            return DatumGetInt64(value);
     }
 }
 
@@ -128,54 +139,70 @@ Ownership ownership_of(const Binding& binding, TupleTableSlot* row, const Actor&
     ownership.attempts = static_cast<int>(number_in(row, managed.attempts, 0));
     ownership.max_attempts = static_cast<int>(number_in(row, managed.max_attempts, managed.backoff.max_attempts));
     ownership.claim = owner_fault(ownership);
-    if (actor.has_token && managed.token.kept() && actor.token != ownership.token) ownership.claim = OwnershipFault::stale_token;
+    if (actor.has_token && managed.token.kept() && actor.token != ownership.token)
+        ownership.claim = OwnershipFault::stale_token;
     ownership.is_owner = ownership.has_owner && ownership.claim == OwnershipFault::none;
     return ownership;
 }
 
 OwnershipFault ownership_fault(const Binding& binding, const Ownership& ownership, int transition) {
     const std::uint8_t role = ownership.managed->roles[transition];
-    // A stale token is rejected even where no owner is needed: its claim is over, and what the statement writes is of that claim.
+    // A stale token is rejected even where no owner is needed: its claim is over, and what the statement writes is of
+    // that claim.
     if (ownership.claim == OwnershipFault::stale_token) return ownership.claim;
-    if (ownership.claim != OwnershipFault::none && !(ownership.has_owner && needs_no_owner(binding, ownership, transition))) return ownership.claim;
+    if (ownership.claim != OwnershipFault::none &&
+        !(ownership.has_owner && needs_no_owner(binding, ownership, transition)))
+        return ownership.claim;
     if (leaves_unowned(binding, ownership, transition)) return OwnershipFault::unowned;
-    if ((role & role_retries) != 0 && ownership.max_attempts > 0 && ownership.attempts >= ownership.max_attempts) return OwnershipFault::no_attempts;
+    if ((role & role_retries) != 0 && ownership.max_attempts > 0 && ownership.attempts >= ownership.max_attempts)
+        return OwnershipFault::no_attempts;
     return OwnershipFault::none;
 }
 
 bool takes_away(const Binding& binding, const Ownership& ownership, int transition) {
     if (!ownership.has_owner || ownership.is_owner) return false;
     if (expires(ownership, transition) || operates(binding, ownership, transition)) return true;
-    return times(ownership, transition) && !ownership.managed->owned[binding.machine->machine->transitions()[transition].to];
+    return times(ownership, transition) &&
+           !ownership.managed->owned[binding.machine->machine->transitions()[transition].to];
 }
 
 const char* describe_move(const text* from, const text* to) {
     return psprintf("the transition from %s to %s", quoted_state(from), quoted_state(to));
 }
 
-Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const Ownership& ownership, OwnershipFault fault, const char* what) {
+Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const Ownership& ownership,
+                              OwnershipFault fault, const char* what) {
     const char* machine = binding.machine->name;
     const char* subject = describe_row(binding, row);
-    const char* owner = ownership.has_owner ? text_to_cstring(owner_text(*ownership.managed, ownership.owner)) : nullptr;
+    const char* owner =
+        ownership.has_owner ? text_to_cstring(owner_text(*ownership.managed, ownership.owner)) : nullptr;
     const char* processor = ownership.actor.name == nullptr ? nullptr : text_to_cstring(ownership.actor.name);
     switch (fault) {
         case OwnershipFault::no_processor:
-            return {rejected(sqlstate::not_the_owner, machine), psprintf("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
+            return {rejected(sqlstate::not_the_owner, machine),
+                    psprintf("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
                     owner != nullptr ? psprintf("%s is owned by \"%s\"; no processor is named.", subject, owner)
                                      : psprintf("%s has no owner, and no processor is named to become it.", subject),
                     "SET pawl.processor = 'name of the worker';"};
         case OwnershipFault::unowned:
-            return {rejected(sqlstate::not_the_owner, machine), psprintf("%s needs an owner", what), psprintf("%s has no owner.", subject),
-                    psprintf("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;", quote_identifier(NameStr(ownership.managed->owner.name)))};
+            return {rejected(sqlstate::not_the_owner, machine), psprintf("%s needs an owner", what),
+                    psprintf("%s has no owner.", subject),
+                    psprintf("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;",
+                             quote_identifier(NameStr(ownership.managed->owner.name)))};
         case OwnershipFault::not_owner:
-            return {rejected(sqlstate::not_the_owner, machine), psprintf("processor \"%s\" is not the owner of the row", processor),
-                    psprintf("%s is owned by \"%s\"; refused is %s.", subject, owner, what), "Leave the row to its owner; take others with pawl.claim."};
+            return {rejected(sqlstate::not_the_owner, machine),
+                    psprintf("processor \"%s\" is not the owner of the row", processor),
+                    psprintf("%s is owned by \"%s\"; refused is %s.", subject, owner, what),
+                    "Leave the row to its owner; take others with pawl.claim."};
         case OwnershipFault::expired:
-            return {rejected(sqlstate::lease_lost, machine), psprintf("the lease of processor \"%s\" has run out", processor),
-                    psprintf("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(ownership.lease), what),
+            return {rejected(sqlstate::lease_lost, machine),
+                    psprintf("the lease of processor \"%s\" has run out", processor),
+                    psprintf("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(ownership.lease),
+                             what),
                     "Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones."};
         case OwnershipFault::stale_token:
-            return {rejected(sqlstate::lease_lost, machine), psprintf("fencing token " INT64_FORMAT " is not that of the row", ownership.actor.token),
+            return {rejected(sqlstate::lease_lost, machine),
+                    psprintf("fencing token " INT64_FORMAT " is not that of the row", ownership.actor.token),
                     psprintf("%s has token " INT64_FORMAT "%s; refused is %s.", subject, ownership.token,
                              owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
                     "Give the work up: the row was taken over."};
@@ -183,12 +210,14 @@ Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const
             return {rejected(sqlstate::guard_refused, machine), psprintf("no attempt is left for %s", what),
                     psprintf("%s has made %d of %d attempts.", subject, ownership.attempts, ownership.max_attempts),
                     "Move it to a state that gives up, or raise its number of attempts."};
-        case OwnershipFault::none: break;
+        case OwnershipFault::none:
+            break;
     }
     elog(ERROR, "nothing bars %s", what);
 }
 
-void reject_ownership(const Binding& binding, TupleTableSlot* row, const Ownership& ownership, OwnershipFault fault, const char* what) {
+void reject_ownership(const Binding& binding, TupleTableSlot* row, const Ownership& ownership, OwnershipFault fault,
+                      const char* what) {
     raise(ownership_rejection(binding, row, ownership, fault, what));
 }
 

@@ -5,8 +5,8 @@ namespace pawl {
 
 namespace {
 
-// At most one row is between its two halves: the events stand next to each other in the queue of their query. Triggers that fire
-// between them may move rows of their own, hence one place for each depth of triggers.
+// At most one row is between its two halves: the events stand next to each other in the queue of their query. Triggers
+// that fire between them may move rows of their own, hence one place for each depth of triggers.
 struct MovingRow {
     MovingRow* outer;
     int depth;
@@ -19,8 +19,9 @@ struct MovingRow {
 
 MovingRow* moving = nullptr;  // in the transaction's memory
 
-// The row whose BEFORE UPDATE trigger fired last with a partition key that changed: if PostgreSQL inserts it into another partition,
-// it does so next, in the same command. Triggers of the user's between the two may be in the way, hence the key.
+// The row whose BEFORE UPDATE trigger fired last with a partition key that changed: if PostgreSQL inserts it into
+// another partition, it does so next, in the same command. Triggers of the user's between the two may be in the way,
+// hence the key.
 struct LeavingRow {
     int level;
     CommandId command;
@@ -43,7 +44,9 @@ Datum* key_of(const Binding& binding, const Row& row) {
     return key;
 }
 
-int trigger_depth() { return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))); }
+int trigger_depth() {
+    return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0)));
+}
 
 TupleTableSlot* slot_of(const MovingRow& row) {
     TupleTableSlot* slot = MakeSingleTupleTableSlot(row.descriptor, &TTSOpsHeapTuple);
@@ -59,7 +62,8 @@ void release(MovingRow* row) {
 
 void delete_vanished(MovingRow* row) {
     TupleTableSlot* slot = slot_of(*row);
-    apply_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data), row->subtransaction);
+    apply_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data),
+                 row->subtransaction);
     ExecDropSingleTupleTableSlot(slot);
     release(row);
 }
@@ -92,25 +96,28 @@ core::StateId state_of(const Binding& binding, const Row& row) {
     return decode_state(binding, value, null);
 }
 
-// What a replicated pair means for one lifecycle. Either: the state is the same, and the row may end in it and begin in it.
+// What a replicated pair means for one lifecycle. Either: the state is the same, and the row may end in it and begin in
+// it.
 enum class Pair { no_move, either, move };
 
 Pair pair_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after) {
     const core::Machine& machine = *after_of.machine->machine;
     const core::StateId from = state_of(before_of, before), to = state_of(after_of, after);
-    if (from == core::no_state || to == core::no_state || !same_subject(before_of, before, after_of, after)) return Pair::no_move;
+    if (from == core::no_state || to == core::no_state || !same_subject(before_of, before, after_of, after))
+        return Pair::no_move;
     if (from != to) return machine.between(from, to).empty() ? Pair::no_move : Pair::move;
     return machine.between(core::no_state, to).empty() || !may_end(before_of, from) ? Pair::move : Pair::either;
 }
 
-// A row that is replicated from one partition to another comes as its deletion and its insertion, by two commands or by one. Where
-// nothing else tells, what lies in the same table as before has been deleted and made anew.
+// A row that is replicated from one partition to another comes as its deletion and its insertion, by two commands or by
+// one. Where nothing else tells, what lies in the same table as before has been deleted and made anew.
 bool is_replicated_move(const Member* left, const Row& before, const Member* member, const Row& after) {
     bool move = left->relid != member->relid;
     for (int i = 0; i < left->nbindings; ++i)
         for (int j = 0; j < member->nbindings; ++j) {
             const Binding &before_of = left->bindings[i], &after_of = member->bindings[j];
-            if (before_of.root != after_of.root || strcmp(NameStr(before_of.column), NameStr(after_of.column)) != 0) continue;
+            if (before_of.root != after_of.root || strcmp(NameStr(before_of.column), NameStr(after_of.column)) != 0)
+                continue;
             const Pair pair = pair_of(before_of, before, after_of, after);
             if (pair == Pair::no_move) return false;
             move |= pair == Pair::move;
@@ -118,11 +125,14 @@ bool is_replicated_move(const Member* left, const Row& before, const Member* mem
     return move;
 }
 
-// One command makes both halves, in one tree. Anything else that is inserted next is a row of its own, and what left has vanished.
+// One command makes both halves, in one tree. Anything else that is inserted next is a row of its own, and what left
+// has vanished.
 bool is_other_half(const MovingRow& left, const Member* member, const Row& row) {
     if (!share_a_root(left.member, member)) return false;
-    if (left.how == Leaving::by_update) return HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
-    if (left.subtransaction != GetCurrentSubTransactionId()) return false;  // one change was, and one may be rolled back
+    if (left.how == Leaving::by_update)
+        return HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
+    if (left.subtransaction != GetCurrentSubTransactionId())
+        return false;  // one change was, and one may be rolled back
     TupleTableSlot* slot = slot_of(left);
     const bool move = is_replicated_move(left.member, {slot, left.tuple}, member, row);
     ExecDropSingleTupleTableSlot(slot);
@@ -136,7 +146,13 @@ void row_leaves(Member* member, const Row& row, Leaving how) {
     if (moving != nullptr && moving->depth >= depth) delete_innermost();
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     auto* leaving = static_cast<MovingRow*>(palloc(sizeof(MovingRow)));
-    *leaving = {moving, depth, GetCurrentSubTransactionId(), member, heap_copytuple(row.tuple), CreateTupleDescCopy(row.slot->tts_tupleDescriptor), how};
+    *leaving = {moving,
+                depth,
+                GetCurrentSubTransactionId(),
+                member,
+                heap_copytuple(row.tuple),
+                CreateTupleDescCopy(row.slot->tts_tupleDescriptor),
+                how};
     moving = leaving;
     MemoryContextSwitchTo(caller);
 }
@@ -164,7 +180,8 @@ void row_may_move(const Member* member, const Row& row) {
     leaving.level = executor_level;
     leaving.command = GetCurrentCommandId(false);
     leaving.root = member->bindings[0].root;
-    if (leaving.memory == nullptr) leaving.memory = AllocSetContextCreate(TopMemoryContext, "pawl moving row", ALLOCSET_SMALL_SIZES);
+    if (leaving.memory == nullptr)
+        leaving.memory = AllocSetContextCreate(TopMemoryContext, "pawl moving row", ALLOCSET_SMALL_SIZES);
     MemoryContextReset(leaving.memory);
     MemoryContext caller = MemoryContextSwitchTo(leaving.memory);
     leaving.key = key_of(member->bindings[0], row);
@@ -172,7 +189,8 @@ void row_may_move(const Member* member, const Row& row) {
 }
 
 bool row_is_moving(const Member* member, const Row& row) {
-    if (leaving.key == nullptr || leaving.level != executor_level || leaving.command != GetCurrentCommandId(false)) return false;
+    if (leaving.key == nullptr || leaving.level != executor_level || leaving.command != GetCurrentCommandId(false))
+        return false;
     const Binding& binding = member->bindings[0];
     const Datum* key = binding.root == leaving.root ? key_of(binding, row) : nullptr;
     if (key == nullptr) return false;

@@ -1,15 +1,15 @@
 // May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
-#include "pg/sqlstate.hpp"
 #include "catalog/catalog.hpp"
-#include "session/context.hpp"
 #include "catalog/generated.hpp"
-#include "log/writer.hpp"
-#include "guard/partition_moves.hpp"
-#include "pg/bridge.hpp"
-#include "log/write_access.hpp"
 #include "guard/apply.hpp"
 #include "guard/handover.hpp"
+#include "guard/partition_moves.hpp"
+#include "log/write_access.hpp"
+#include "log/writer.hpp"
+#include "pg/bridge.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/uuid_v7.hpp"
+#include "session/context.hpp"
 
 namespace pawl {
 
@@ -20,14 +20,17 @@ bool rows_deferred = false;
 
 TriggerData* trigger_data(FunctionCallInfo fcinfo, const char* name) {
     if (!CALLED_AS_TRIGGER(fcinfo))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string("pawl.") + name + "() is a trigger function");
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          std::string("pawl.") + name + "() is a trigger function");
     return reinterpret_cast<TriggerData*>(fcinfo->context);
 }
 
-// Anybody may hang these functions on a table of his own, in any way that CREATE TRIGGER takes; then there may be no row to look at.
+// Anybody may hang these functions on a table of his own, in any way that CREATE TRIGGER takes; then there may be no
+// row to look at.
 void require_moment(bool right, const char* name, const char* moment) {
     if (right) return;
-    throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string("pawl.") + name + "() must be fired " + moment, {},
+    throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                      std::string("pawl.") + name + "() must be fired " + moment, {},
                       "Triggers with it are made by pawl.enforce.");
 }
 
@@ -48,13 +51,17 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
     return true;
 }
 
-// What is left for an AFTER UPDATE trigger must find one. PostgreSQL's event triggers see to it; somebody may have disabled them.
+// What is left for an AFTER UPDATE trigger must find one. PostgreSQL's event triggers see to it; somebody may have
+// disabled them.
 [[noreturn]] void report_no_settling(Relation relation) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
-                    errdetail("A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
-                              "\"!pawl_update\" to judge rows once more."),
-                    errhint("SELECT * FROM pawl.health();")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+         errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
+         errdetail(
+             "A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
+             "\"!pawl_update\" to judge rows once more."),
+         errhint("SELECT * FROM pawl.health();")));
 }
 
 void defer() {
@@ -63,20 +70,25 @@ void defer() {
 }
 
 // Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
-void validate_early(Member* member, Relation relation, const Row& before, const Row& after, ManagedUpdate* managed_update) {
+void validate_early(Member* member, Relation relation, const Row& before, const Row& after,
+                    ManagedUpdate* managed_update) {
     if (!member->guards_generated) return apply_update_before(member, before, after, managed_update);
-    const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple), with_generated_columns(relation, after.tuple)};
+    const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple),
+                     with_generated_columns(relation, after.tuple)};
     ExecStoreHeapTuple(stored.tuple, stored.slot, false);
     apply_update_before(member, before, stored, managed_update);
     ExecDropSingleTupleTableSlot(stored.slot);
 }
 
 // A subscriber gets rows as they were kept by their publisher.
-bool manages_columns(const Member& member) { return member.manages_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA; }
+bool manages_columns(const Member& member) {
+    return member.manages_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
+}
 
 HeapTuple with_changes(HeapTuple tuple, Relation relation, ColumnChanges& changes) {
     if (changes.n == 0) return tuple;
-    return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values, changes.nulls);
+    return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values,
+                                     changes.nulls);
 }
 
 void record_update(Member* member, TriggerData* trigger) {
@@ -126,11 +138,14 @@ void truncate_rows(Member* member, Relation relation) {
 
 }  // namespace
 
-void forget_deferral() noexcept { rows_deferred = false; }
+void forget_deferral() noexcept {
+    rows_deferred = false;
+}
 
 PAWL_FUNCTION(pawl_judge) {
     TriggerData* trigger = trigger_data(fcinfo, "judge");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
+                       TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
                    "judge", "BEFORE UPDATE FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(trigger->tg_newtuple);
     Member* member = find_member(trigger->tg_relation);
@@ -154,7 +169,8 @@ PAWL_FUNCTION(pawl_judge) {
 
 PAWL_FUNCTION(pawl_begin) {
     TriggerData* trigger = trigger_data(fcinfo, "begin");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
+                       TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
                    "begin", "BEFORE INSERT FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
@@ -166,7 +182,8 @@ PAWL_FUNCTION(pawl_begin) {
 
 PAWL_FUNCTION(pawl_settle) {
     TriggerData* trigger = trigger_data(fcinfo, "settle");
-    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle", "AFTER, FOR EACH ROW");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle",
+                   "AFTER, FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
@@ -180,26 +197,32 @@ PAWL_FUNCTION(pawl_settle) {
 
 PAWL_FUNCTION(pawl_truncated) {
     TriggerData* trigger = trigger_data(fcinfo, "truncated");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated", "BEFORE TRUNCATE");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated",
+                   "BEFORE TRUNCATE");
     if (!is_restoring()) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
 
-PAWL_FUNCTION(pawl_deferred) { return BoolGetDatum(rows_deferred || effects_are_pending()); }
+PAWL_FUNCTION(pawl_deferred) {
+    return BoolGetDatum(rows_deferred || effects_are_pending());
+}
 
 // Tells every backend that machines or bindings have changed.
 PAWL_FUNCTION(pawl_invalidate) {
     TriggerData* trigger = trigger_data(fcinfo, "invalidate");
-    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event), "invalidate",
-                   "AFTER, FOR EACH STATEMENT");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event),
+                   "invalidate", "AFTER, FOR EACH STATEMENT");
     const Oid table = RelationGetRelid(trigger->tg_relation);
     const bool ours = pg::call([&] {
-        return table == catalog_table("machine") || table == catalog_table("binding") || table == catalog_table("audit_binding");
+        return table == catalog_table("machine") || table == catalog_table("binding") ||
+               table == catalog_table("audit_binding");
     });
     if (!ours)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "pawl.invalidate() is not made for table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
-                          "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.", "Drop the trigger.");
+                          "pawl.invalidate() is not made for table \"" +
+                              std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
+                          "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.",
+                          "Drop the trigger.");
     pg::call([&] { CacheInvalidateRelcache(trigger->tg_relation); });
     return PointerGetDatum(nullptr);
 }
@@ -211,14 +234,17 @@ PAWL_FUNCTION(pawl_log_guard) {
     // pawl.prune_log, and pawl.redact, which updates
     const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
     if (updates == redacting && is_writable_now(RelationGetRelid(trigger->tg_relation)))
-        return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr : updates ? trigger->tg_newtuple : trigger->tg_trigtuple);
+        return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr
+                               : updates                                 ? trigger->tg_newtuple
+                                                                         : trigger->tg_trigtuple);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
                                                                          : "TRUNCATE";
-    throw pg::Failure(sqlstate::log_is_immutable,
-                      "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
-                      std::string(operation) + " was refused: what happened stays on the record.",
-                      "Move a row by an UPDATE of its state, or by an INSERT into the log of its key and to_state or event.");
+    throw pg::Failure(
+        sqlstate::log_is_immutable,
+        "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
+        std::string(operation) + " was refused: what happened stays on the record.",
+        "Move a row by an UPDATE of its state, or by an INSERT into the log of its key and to_state or event.");
 }
 
 PAWL_FUNCTION(pawl_uuid_v7) {

@@ -8,7 +8,9 @@ namespace pawl {
 
 namespace {
 
-void visit_pruned(const CatalogRow& row, void* argument) { *static_cast<Oid*>(argument) = row.oid("anchors"); }
+void visit_pruned(const CatalogRow& row, void* argument) {
+    *static_cast<Oid*>(argument) = row.oid("anchors");
+}
 
 Datum value_of(Relation anchors, TupleTableSlot* slot, const char* column, Oid type, bool* null) {
     return slot_getattr(slot, typed_column(anchors, column, type), null);
@@ -17,7 +19,8 @@ Datum value_of(Relation anchors, TupleTableSlot* slot, const char* column, Oid t
 NewestEntry read_anchor(Relation anchors, TupleTableSlot* slot) {
     NewestEntry newest = {};
     bool null;
-    if (get_attnum(RelationGetRelid(anchors), "whole") == InvalidAttrNumber) return newest;  // made by an earlier version
+    if (get_attnum(RelationGetRelid(anchors), "whole") == InvalidAttrNumber)
+        return newest;  // made by an earlier version
     Datum value = value_of(anchors, slot, "whole", BOOLOID, &null);
     if (null || !DatumGetBool(value)) return newest;
     newest.found = true;
@@ -37,8 +40,8 @@ void prepare_key_scan(Relation index, int nkeys, ScanKeyData* keys) {
         const Oid type = index->rd_opcintype[i];
         const Oid equality = get_opfamily_member(index->rd_opfamily[i], type, type, BTEqualStrategyNumber);
         // No type of its own: the operator class compares varchar as text, a domain as its base, any enum as anyenum.
-        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid, index->rd_indcollation[i], get_opcode(equality),
-                               static_cast<Datum>(0));
+        ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid, index->rd_indcollation[i],
+                               get_opcode(equality), static_cast<Datum>(0));
     }
 }
 

@@ -1,4 +1,5 @@
-// May ereport; owns nothing. Subjects whose whole log was pruned with its partition: they go on from what is known of its end.
+// May ereport; owns nothing. Subjects whose whole log was pruned with its partition: they go on from what is known of
+// its end.
 #pragma once
 
 #include "log/newest_entry.hpp"

@@ -17,7 +17,9 @@ AttrNumber column_of(Relation log, const char* name) {
     return attribute;
 }
 
-const char* shown(Relation log) { return psprintf("log table \"%s\"", RelationGetRelationName(log)); }
+const char* shown(Relation log) {
+    return psprintf("log table \"%s\"", RelationGetRelationName(log));
+}
 
 }  // namespace
 
@@ -25,7 +27,8 @@ AttrNumber typed_column(Relation log, const char* name, Oid type) {
     const AttrNumber attribute = column_of(log, name);
     const Oid found = attribute < 0 ? InvalidOid : TupleDescAttr(RelationGetDescr(log), attribute - 1)->atttypid;
     if (found != type)
-        report_damage(shown(log), psprintf("Its column \"%s\" is of type %s, not %s.", name, format_type_be(found), format_type_be(type)));
+        report_damage(shown(log), psprintf("Its column \"%s\" is of type %s, not %s.", name, format_type_be(found),
+                                           format_type_be(type)));
     return attribute;
 }
 
@@ -53,25 +56,31 @@ LogColumns find_columns(Relation log, const LogLayout& layout) {
 
 void check_subject_key(Relation log, Relation primary_key, const KeyColumn* keys, int nkeys, int more) {
     if (primary_key->rd_index->indnkeyatts != nkeys + more)
-        report_damage(shown(log), psprintf("Its primary key has %d columns, not %d.", primary_key->rd_index->indnkeyatts, nkeys + more));
+        report_damage(shown(log), psprintf("Its primary key has %d columns, not %d.",
+                                           primary_key->rd_index->indnkeyatts, nkeys + more));
     for (int i = 0; i < nkeys; ++i) {
-        const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(log), primary_key->rd_index->indkey.values[i] - 1);
+        const FormData_pg_attribute* column =
+            TupleDescAttr(RelationGetDescr(log), primary_key->rd_index->indkey.values[i] - 1);
         if (column->atttypid != keys[i].type)
-            report_damage(shown(log), psprintf("Its key column \"%s\" is of type %s, and \"%s\" of the table of type %s.", NameStr(column->attname),
-                                               format_type_be(column->atttypid), NameStr(keys[i].name), format_type_be(keys[i].type)));
+            report_damage(shown(log),
+                          psprintf("Its key column \"%s\" is of type %s, and \"%s\" of the table of type %s.",
+                                   NameStr(column->attname), format_type_be(column->atttypid), NameStr(keys[i].name),
+                                   format_type_be(keys[i].type)));
     }
 }
 
 void check_log_key(Relation log, Relation primary_key, const LogColumns& columns, const KeyColumn* keys, int nkeys) {
     check_subject_key(log, primary_key, keys, nkeys, 1);
-    if (primary_key->rd_index->indkey.values[nkeys] != columns.sort_key) report_damage(shown(log), "Its primary key does not end with sort_key.");
+    if (primary_key->rd_index->indkey.values[nkeys] != columns.sort_key)
+        report_damage(shown(log), "Its primary key does not end with sort_key.");
 }
 
 void check_log_table(Relation log) {
     const char kind = log->rd_rel->relkind;
     if (kind != RELKIND_PARTITIONED_TABLE && (kind != RELKIND_RELATION || log->rd_tableam != GetHeapamTableAmRoutine()))
         report_damage(shown(log), "It is no table, or not of access method heap.");
-    if (RelationGetRelid(log) < FirstNormalObjectId || RelationGetNamespace(log) == get_namespace_oid("pawl", true) || RELATION_IS_OTHER_TEMP(log))
+    if (RelationGetRelid(log) < FirstNormalObjectId || RelationGetNamespace(log) == get_namespace_oid("pawl", true) ||
+        RELATION_IS_OTHER_TEMP(log))
         report_damage(shown(log), "No transitions can be written there.");
 }
 
@@ -79,11 +88,14 @@ void check_log(const Binding& binding) {
     if (!OidIsValid(binding.log.table)) return;
     const char* column = NameStr(binding.column);
     Relation log = try_relation_open(binding.log.table, AccessShareLock);
-    if (log == nullptr) report_binding(binding.root, column, psprintf("Its log, with OID %u, does not exist.", binding.log.table));
+    if (log == nullptr)
+        report_binding(binding.root, column, psprintf("Its log, with OID %u, does not exist.", binding.log.table));
     check_log_table(log);
     const LogColumns columns = find_columns(log, binding.log);
     const Oid primary_key = pg::primary_key_index(log);
-    if (!OidIsValid(primary_key)) report_binding(binding.root, column, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
+    if (!OidIsValid(primary_key))
+        report_binding(binding.root, column,
+                       psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
     Relation index = index_open(primary_key, AccessShareLock);
     check_log_key(log, index, columns, binding.keys, binding.nkeys);
     relation_close(index, AccessShareLock);

@@ -4,10 +4,10 @@
 #include "log/entry_buffer.hpp"
 
 #include "catalog/row_identity.hpp"
-#include "log/partitions.hpp"
 #include "events/outbox.hpp"
-#include "session/rights.hpp"
 #include "log/newest_entry_cache.hpp"
+#include "log/partitions.hpp"
+#include "session/rights.hpp"
 
 extern "C" {
 #include "common/hashfn.h"
@@ -18,8 +18,9 @@ namespace pawl {
 
 namespace {
 
-constexpr int write_at = 4096;        // state changes that wait before they are written in the middle of a statement
-constexpr int keys_remembered = 4096;  // slots of the set that notices a second state change of a subject in a batch; a power of two
+constexpr int write_at = 4096;  // state changes that wait before they are written in the middle of a statement
+constexpr int keys_remembered =
+    4096;  // slots of the set that notices a second state change of a subject in a batch; a power of two
 
 struct EntryBuffer {
     MemoryContext context;  // of the state changes; reset when the entry buffer is empty
@@ -91,19 +92,21 @@ bool queues_behind(const StateChange* waiting, uint32 hash) {
     return false;
 }
 
-// Whether the state change's predecessor is still on its way: the row was written by this transaction before, and its log does not end with
-// the state it was in.
+// Whether the state change's predecessor is still on its way: the row was written by this transaction before, and its
+// log does not end with the state it was in.
 bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash) {
     return change.may_wait && (!follows(change, newest) || queues_behind(waiting, hash));
 }
 
-// Whether a state change must wait, whatever its log says. A row written in a subtransaction that is not the state change's own would vanish with it.
-// While outer statements have rows that wait to be judged, a row that goes in a circle only looks as if it followed.
+// Whether a state change must wait, whatever its log says. A row written in a subtransaction that is not the state
+// change's own would vanish with it. While outer statements have rows that wait to be judged, a row that goes in a
+// circle only looks as if it followed.
 bool cannot_be_written(const StateChange& change) {
     return change.subtransaction != GetCurrentSubTransactionId() || (change.may_wait && rows_are_deferred());
 }
 
-// Puts state changes into the order in which they happened: that of the commands that made them. They are noted in it unless triggers nest.
+// Puts state changes into the order in which they happened: that of the commands that made them. They are noted in it
+// unless triggers nest.
 StateChange* in_order(StateChange* changes) {
     int n = 0;
     bool ordered = true;
@@ -112,7 +115,8 @@ StateChange* in_order(StateChange* changes) {
     if (ordered) return changes;
     auto** sorted = static_cast<StateChange**>(palloc(sizeof(StateChange*) * n));
     for (int i = 0; i < n; ++i, changes = changes->next) sorted[i] = changes;
-    std::stable_sort(sorted, sorted + n, [](const StateChange* a, const StateChange* b) { return a->command < b->command; });
+    std::stable_sort(sorted, sorted + n,
+                     [](const StateChange* a, const StateChange* b) { return a->command < b->command; });
     for (int i = 0; i < n; ++i) sorted[i]->next = i + 1 < n ? sorted[i + 1] : nullptr;
     return sorted[0];
 }
@@ -170,14 +174,17 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
 }
 
 [[noreturn]] void reject_second_row(const Binding& binding, const Datum* key, const text* state) {
-    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
-    ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
-                    errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
-                    errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
+    const char* table =
+        quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
+    ereport(ERROR,
+            (errcode(ERRCODE_UNIQUE_VIOLATION),
+             errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
+             errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
+             errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
 }
 
-// A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table that is
-// partitioned by its state). One log cannot tell the lives of two rows.
+// A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table
+// that is partitioned by its state). One log cannot tell the lives of two rows.
 void reject_second_rows(LogRun& run, StateChange* waiting) {
     for (StateChange* change = waiting; change != nullptr; change = change->next) {
         if (change->from != nullptr || (!run.all && cannot_be_written(*change))) continue;
@@ -186,7 +193,8 @@ void reject_second_rows(LogRun& run, StateChange* waiting) {
         while (hash_of_key(*first) != hash) first = first->next;
         if (first != change) continue;
         const NewestEntry newest = find_newest(run, writer_for(run.tree, *change), *change, hash);
-        if (newest.found && newest.to != nullptr && !key_is_unique(*change->binding)) reject_second_row(*change->binding, change->key, newest.to);
+        if (newest.found && newest.to != nullptr && !key_is_unique(*change->binding))
+            reject_second_row(*change->binding, change->key, newest.to);
     }
 }
 
@@ -200,7 +208,13 @@ struct LogWork {
 void write_open_log(void* argument) {
     auto* work = static_cast<LogWork*>(argument);
     StateChange* changes = work->changes;
-    LogRun run = {begin_tree(work->log, changes->binding->log, changes->binding->nkeys), work->outbox, nullptr, 0, false, work->all, 0};
+    LogRun run = {begin_tree(work->log, changes->binding->log, changes->binding->nkeys),
+                  work->outbox,
+                  nullptr,
+                  0,
+                  false,
+                  work->all,
+                  0};
     if (changes->next != nullptr) {
         run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
         run.subjects->clear();
@@ -220,7 +234,8 @@ void write_open_log(void* argument) {
 void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
     Relation log = try_relation_open(table, RowExclusiveLock);
     if (log == nullptr)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the log table of \"%s\" is gone", get_rel_name(changes->binding->root)),
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                        errmsg("the log table of \"%s\" is gone", get_rel_name(changes->binding->root)),
                         errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(changes->binding->root)))));
@@ -235,7 +250,8 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
     *rest = work.changes;
 }
 
-// State changes of lifecycles that have events but no log. Nothing tells whether a predecessor is missing, so a state change waits as long as one may be.
+// State changes of lifecycles that have events but no log. Nothing tells whether a predecessor is missing, so a state
+// change waits as long as one may be.
 void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
     while (*rest != nullptr) rest = &(*rest)->next;
     StateChange** end = rest;
@@ -350,13 +366,15 @@ void push_number(JsonbParseState** state, const char* key, Numeric number) {
     pushJsonbValue(state, WJB_VALUE, &value);
 }
 
-// What no caller can say otherwise: the token that the row has after the state change, and the transaction that made it.
+// What no caller can say otherwise: the token that the row has after the state change, and the transaction that made
+// it.
 Jsonb* with_fence(Jsonb* metadata, int64 fence) {
     if (metadata != nullptr && !JB_ROOT_IS_OBJECT(metadata)) return metadata;
     JsonbParseState* state = nullptr;
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
     if (fence >= 0) push_number(&state, "fence", int64_to_numeric(fence));
-    push_number(&state, "transaction_id", int64_to_numeric(static_cast<int64>(U64FromFullTransactionId(GetTopFullTransactionId()))));
+    push_number(&state, "transaction_id",
+                int64_to_numeric(static_cast<int64>(U64FromFullTransactionId(GetTopFullTransactionId()))));
     return with_remark(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 
@@ -373,10 +391,12 @@ Jsonb* trace_in(const Binding& binding, TupleTableSlot* row) {
 }
 
 // Makes a state change in the current memory context.
-StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, const Attribution& who, const AttributionOverride* said) {
+StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, const Attribution& who,
+                         const AttributionOverride* said) {
     auto* change = static_cast<StateChange*>(palloc0(offsetof(StateChange, key) + sizeof(Datum) * binding.nkeys));
     change->binding = &binding;
-    change->subtransaction = outcome.subtransaction != InvalidSubTransactionId ? outcome.subtransaction : GetCurrentSubTransactionId();
+    change->subtransaction =
+        outcome.subtransaction != InvalidSubTransactionId ? outcome.subtransaction : GetCurrentSubTransactionId();
     change->command = outcome.command;
     change->may_wait = outcome.may_wait;
     change->left = outcome.left;
@@ -394,10 +414,13 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
         if (said->with_metadata) change->metadata = with_trace(who.trace, copied(said->metadata));
     }
     // who moves a row in a trace of his own says so; else the move belongs to the row's
-    if (binding.traceparent != InvalidAttrNumber && who.trace == nullptr) change->metadata = with_trace(trace_in(binding, row), change->metadata);
-    if (outcome.processor != nullptr && outcome.processor != change->processor) change->processor = copied(const_cast<text*>(outcome.processor));
+    if (binding.traceparent != InvalidAttrNumber && who.trace == nullptr)
+        change->metadata = with_trace(trace_in(binding, row), change->metadata);
+    if (outcome.processor != nullptr && outcome.processor != change->processor)
+        change->processor = copied(const_cast<text*>(outcome.processor));
     if (outcome.remark != nullptr) change->metadata = with_remark(change->metadata, outcome.remark);
-    if (outcome.facts != nullptr && (change->metadata == nullptr || JB_ROOT_IS_OBJECT(change->metadata))) change->metadata = with_remark(change->metadata, outcome.facts);
+    if (outcome.facts != nullptr && (change->metadata == nullptr || JB_ROOT_IS_OBJECT(change->metadata)))
+        change->metadata = with_remark(change->metadata, outcome.facts);
     if (binding.log_fence) change->metadata = with_fence(change->metadata, outcome.fence);
     change->at = outcome.at != 0 ? outcome.at : GetCurrentTimestamp();
     for (int i = 0; i < binding.nkeys; ++i) change->key[i] = copied_key(binding.keys[i], row);
@@ -408,10 +431,12 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
 
 // A database that receives the log from a publisher must not write it a second time.
 bool keeps_record(const Binding& binding) {
-    return is_recorded(binding) && !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && binding.log_is_replicated);
+    return is_recorded(binding) &&
+           !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && binding.log_is_replicated);
 }
 
-StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome, const AttributionOverride* said) {
+StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                            const AttributionOverride* said) {
     MemoryContext caller = MemoryContextSwitchTo(context);
     forget_attribution();  // one of its own, which lives as long as the state change
     StateChange* change = make_change(binding, row, outcome, *current_attribution(context), said);
@@ -420,9 +445,11 @@ StateChange* make_change_in(MemoryContext context, const Binding& binding, Tuple
     return change;
 }
 
-void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, const AttributionOverride* said) {
+void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                   const AttributionOverride* said) {
     if (buffer.n >= buffer.full) write_pending_entries(false);
-    if (buffer.context == nullptr) buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl hops", ALLOCSET_DEFAULT_SIZES);
+    if (buffer.context == nullptr)
+        buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl hops", ALLOCSET_DEFAULT_SIZES);
     const Attribution* who = current_attribution(buffer.context);
     MemoryContext caller = MemoryContextSwitchTo(buffer.context);
     append(make_change(binding, row, outcome, *who, said));
@@ -435,9 +462,7 @@ void write_pending_entries(bool all) {
     const int n = buffer.n;
     buffer.writing = true;
     PG_TRY();
-    {
-        write_all(all);
-    }
+    { write_all(all); }
     PG_CATCH();
     {
         // Only the subtransaction that failed is undone; state changes of the ones around it have still to be written.
@@ -452,9 +477,13 @@ void write_pending_entries(bool all) {
     reset_if_empty();
 }
 
-bool entry_buffer_is_empty() noexcept { return buffer.first == nullptr; }
+bool entry_buffer_is_empty() noexcept {
+    return buffer.first == nullptr;
+}
 
-bool entry_buffer_is_writing() noexcept { return buffer.writing; }
+bool entry_buffer_is_writing() noexcept {
+    return buffer.writing;
+}
 
 void clear_entry_buffer() noexcept {
     buffer.first = buffer.last = nullptr;

@@ -24,7 +24,9 @@ void append_string(StringInfo out, const char* value) {
         escape_json(out, value);
 }
 
-void append_text(StringInfo out, const text* value) { append_string(out, value == nullptr ? nullptr : text_to_cstring(value)); }
+void append_text(StringInfo out, const text* value) {
+    append_string(out, value == nullptr ? nullptr : text_to_cstring(value));
+}
 
 void append_number(StringInfo out, int64 value) {
     append_separator(out);
@@ -39,9 +41,11 @@ struct Piece {
 void sha256(std::initializer_list<Piece> pieces, uint8* digest) {
     pg_cryptohash_ctx* context = pg_cryptohash_create(PG_SHA256);
     bool well = pg_cryptohash_init(context) >= 0;
-    for (const Piece& piece : pieces) well = well && pg_cryptohash_update(context, static_cast<const uint8*>(piece.data), piece.length) >= 0;
+    for (const Piece& piece : pieces)
+        well = well && pg_cryptohash_update(context, static_cast<const uint8*>(piece.data), piece.length) >= 0;
     if (!well || pg_cryptohash_final(context, digest, PG_SHA256_DIGEST_LENGTH) < 0)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not compute SHA-256: %s", pg_cryptohash_error(context))));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("could not compute SHA-256: %s", pg_cryptohash_error(context))));
     pg_cryptohash_free(context);
 }
 
@@ -68,7 +72,9 @@ void append_committed(StringInfo out, const char* field, const text* value, cons
         append_string(out, commitment(field, text_to_cstring(value), salt));
 }
 
-char* json_text(Jsonb* json) { return JsonbToCString(nullptr, &json->root, VARSIZE(json)); }
+char* json_text(Jsonb* json) {
+    return JsonbToCString(nullptr, &json->root, VARSIZE(json));
+}
 
 JsonbValue json_string(const char* value) {
     JsonbValue string;
@@ -112,7 +118,9 @@ void append_content(StringInfo out, const StateChange& change, int sort_key, Tim
     append_committed(out, "processor", change.processor, salt);
     append_text(out, change.actor);
     append_committed(out, "correlation_id", change.correlation_id, salt);
-    append_string(out, change.metadata == nullptr ? nullptr : salt == nullptr ? json_text(change.metadata) : committed_metadata(change.metadata, salt));
+    append_string(out, change.metadata == nullptr ? nullptr
+                       : salt == nullptr          ? json_text(change.metadata)
+                                                  : committed_metadata(change.metadata, salt));
     append_number(out, binding.machine->version);
     append_number(out, at + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
     appendStringInfoChar(out, ']');
@@ -124,7 +132,8 @@ bytea* make_salt() {
     constexpr int length = 16;
     auto* salt = static_cast<bytea*>(palloc(VARHDRSZ + length));
     SET_VARSIZE(salt, VARHDRSZ + length);
-    if (!pg_strong_random(VARDATA(salt), length)) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
+    if (!pg_strong_random(VARDATA(salt), length))
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
     return salt;
 }
 
@@ -134,7 +143,9 @@ bytea* log_hash(const StateChange& change, int sort_key, TimestampTz at, const b
     append_content(&content, change, sort_key, at, salt);
     auto* hash = static_cast<bytea*>(palloc(VARHDRSZ + PG_SHA256_DIGEST_LENGTH));
     SET_VARSIZE(hash, VARHDRSZ + PG_SHA256_DIGEST_LENGTH);
-    const Piece before = previous == nullptr ? Piece{"", 0} : Piece{VARDATA_ANY(previous), static_cast<std::size_t>(VARSIZE_ANY_EXHDR(previous))};
+    const Piece before = previous == nullptr
+                             ? Piece{"", 0}
+                             : Piece{VARDATA_ANY(previous), static_cast<std::size_t>(VARSIZE_ANY_EXHDR(previous))};
     sha256({before, utf8(content.data)}, reinterpret_cast<uint8*>(VARDATA(hash)));
     return hash;
 }

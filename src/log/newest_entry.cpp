@@ -9,16 +9,18 @@ namespace pawl {
 
 namespace {
 
-// A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned: the row itself is
-// not there to be locked. False: the entry is not the newest any more.
+// A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned:
+// the row itself is not there to be locked. False: the entry is not the newest any more.
 bool hold_tail(NewestEntrySearch* search) {
     TupleTableSlot* slot = search->slot;
     bool null;
-    if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &null)))) return true;
+    if (TransactionIdIsCurrentTransactionId(
+            DatumGetTransactionId(slot_getsysattr(slot, MinTransactionIdAttributeNumber, &null))))
+        return true;
     ItemPointerData place = slot->tts_tid;
     TM_FailureData failure;
-    const TM_Result result = table_tuple_lock(search->log, &place, SnapshotSelf, slot, GetCurrentCommandId(false), LockTupleKeyShare,
-                                              LockWaitBlock, 0, &failure);
+    const TM_Result result = table_tuple_lock(search->log, &place, SnapshotSelf, slot, GetCurrentCommandId(false),
+                                              LockTupleKeyShare, LockWaitBlock, 0, &failure);
     return result != TM_Deleted && result != TM_Updated;
 }
 
@@ -31,16 +33,21 @@ bool search_row(NewestEntrySearch* search, const StateChange& change) {
     return found;
 }
 
-// The same, from the page that was looked at last where that will do. A newest entry whose row was rolled back is left to the search.
+// The same, from the page that was looked at last where that will do. A newest entry whose row was rolled back is left
+// to the search.
 bool find_row(NewestEntrySearch* search, const StateChange& change) {
     ItemPointerData place;
     switch (search_key_page(&search->page, change.key, &place)) {
-        case OnPage::nothing: return false;
-        case OnPage::elsewhere: return search_row(search, change);
-        case OnPage::entry: break;
+        case OnPage::nothing:
+            return false;
+        case OnPage::elsewhere:
+            return search_row(search, change);
+        case OnPage::entry:
+            break;
     }
     bool again = false;
-    return table_index_fetch_tuple(search->scan->xs_heapfetch, &place, SnapshotSelf, search->slot, &again, nullptr) || search_row(search, change);
+    return table_index_fetch_tuple(search->scan->xs_heapfetch, &place, SnapshotSelf, search->slot, &again, nullptr) ||
+           search_row(search, change);
 }
 
 NewestEntry read_tail(const NewestEntrySearch* search, const StateChange& change) {
@@ -51,7 +58,9 @@ NewestEntry read_tail(const NewestEntrySearch* search, const StateChange& change
     newest.found = true;
     newest.sort_key = DatumGetInt32(slot_getattr(slot, columns.sort_key, &null));
     const Datum id = slot_getattr(slot, columns.id, &null);
-    if (null) report_damage(psprintf("log table \"%s\"", RelationGetRelationName(search->log)), "It has an entry without id.");
+    if (null)
+        report_damage(psprintf("log table \"%s\"", RelationGetRelationName(search->log)),
+                      "It has an entry without id.");
     newest.at = time_of_uuid_v7(DatumGetUUIDP(id));
     if (change.may_wait) {
         Datum to = slot_getattr(slot, columns.to_state, &null);
@@ -67,7 +76,8 @@ NewestEntry read_tail(const NewestEntrySearch* search, const StateChange& change
 
 }  // namespace
 
-void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layout, const LogColumns& columns, int nkeys, MemoryContext context) {
+void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layout, const LogColumns& columns,
+                  int nkeys, MemoryContext context) {
     Oid index = pg::primary_key_index(log);
     if (!OidIsValid(index))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

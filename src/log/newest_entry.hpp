@@ -1,8 +1,8 @@
 // May ereport; owns nothing. The end of a subject's log, and the search for it.
 #pragma once
 
-#include "log/key_page.hpp"
 #include "log/columns.hpp"
+#include "log/key_page.hpp"
 
 namespace pawl {
 
@@ -30,7 +30,8 @@ struct NewestEntrySearch {
     KeyPage page;
 };
 
-void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layout, const LogColumns& columns, int nkeys, MemoryContext context);
+void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layout, const LogColumns& columns,
+                  int nkeys, MemoryContext context);
 NewestEntry find_newest(NewestEntrySearch* search, const StateChange& change);
 void end_search(NewestEntrySearch* search);
 

@@ -25,7 +25,9 @@ TransactionId remembering = InvalidTransactionId;  // the transaction that wrote
 int entries = 0;                                   // of it
 bool writers[places];                              // transactions that may have memories, by the end of their number
 
-bool& remembers(TransactionId writer) { return writers[writer & (places - 1)]; }
+bool& remembers(TransactionId writer) {
+    return writers[writer & (places - 1)];
+}
 
 // The key's bytes, if they are few and equal keys have equal ones.
 bool image_of_key(const StateChange& change, char* image) {
@@ -35,7 +37,8 @@ bool image_of_key(const StateChange& change, char* image) {
         const KeyColumn& column = change.binding->keys[i];
         const int length = column.by_value ? static_cast<int>(sizeof(Datum)) : column.length;
         if (!column.by_image || length <= 0 || used + length > most_key_bytes) return false;
-        memcpy(image + used, column.by_value ? static_cast<const void*>(&change.key[i]) : DatumGetPointer(change.key[i]), length);
+        memcpy(image + used,
+               column.by_value ? static_cast<const void*>(&change.key[i]) : DatumGetPointer(change.key[i]), length);
         used += length;
     }
     return true;
@@ -60,13 +63,18 @@ bool may_remember() {
 
 }  // namespace
 
-bool remembers_newest(const LogLayout& layout) noexcept { return !layout.stored && !layout.hash_chain; }
+bool remembers_newest(const LogLayout& layout) noexcept {
+    return !layout.stored && !layout.hash_chain;
+}
 
 bool recall_newest(const StateChange& change, uint32 hash, NewestEntry* newest) {
     // What may follow a state change on its way is compared with the entry itself.
-    if (memories == nullptr || change.may_wait || !TransactionIdIsNormal(change.left) || !remembers(change.left)) return false;
+    if (memories == nullptr || change.may_wait || !TransactionIdIsNormal(change.left) || !remembers(change.left))
+        return false;
     const Memory& memory = memories[hash & (places - 1)];
-    if (memory.generation != generation || memory.log != change.binding->log.table || !is_by(change.left, memory.writer)) return false;
+    if (memory.generation != generation || memory.log != change.binding->log.table ||
+        !is_by(change.left, memory.writer))
+        return false;
     char key[most_key_bytes];
     if (!image_of_key(change, key) || memcmp(key, memory.key, most_key_bytes) != 0) return false;
     *newest = {};
@@ -78,7 +86,8 @@ bool recall_newest(const StateChange& change, uint32 hash, NewestEntry* newest) 
 
 void remember_newest(const StateChange& change, uint32 hash, const LogEntry& entry) {
     if (!may_remember()) return;
-    if (memories == nullptr) memories = static_cast<Memory*>(MemoryContextAllocZero(TopMemoryContext, sizeof(Memory) * places));
+    if (memories == nullptr)
+        memories = static_cast<Memory*>(MemoryContextAllocZero(TopMemoryContext, sizeof(Memory) * places));
     Memory& memory = memories[hash & (places - 1)];
     memory.generation = 0;
     if (!image_of_key(change, memory.key)) return;
@@ -89,6 +98,8 @@ void remember_newest(const StateChange& change, uint32 hash, const LogEntry& ent
     memory.at = entry.at;
 }
 
-void forget_newest_entries() noexcept { ++generation; }
+void forget_newest_entries() noexcept {
+    ++generation;
+}
 
 }  // namespace pawl

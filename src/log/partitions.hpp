@@ -5,7 +5,8 @@
 
 namespace pawl {
 
-// begin, any number of writer_for with what writer.hpp offers, finish. Everything lives in the memory context current at begin.
+// begin, any number of writer_for with what writer.hpp offers, finish. Everything lives in the memory context current
+// at begin.
 struct LogTree;
 
 LogTree* begin_tree(Relation log, const LogLayout& layout, int nkeys);

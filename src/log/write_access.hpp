@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Records: tables that only pawl writes (logs, audits, what was pruned). Their guards refuse everybody
-// else; here they are opened for a statement of pawl's own.
+// May ereport; owns nothing. Records: tables that only pawl writes (logs, audits, what was pruned). Their guards refuse
+// everybody else; here they are opened for a statement of pawl's own.
 #pragma once
 
 #include "session/rights.hpp"

@@ -3,8 +3,8 @@
 
 #include "catalog/catalog.hpp"
 #include "log/hash.hpp"
-#include "session/observer.hpp"
 #include "pg/uuid_v7.hpp"
+#include "session/observer.hpp"
 
 extern "C" {
 #include "rewrite/rewriteHandler.h"
@@ -36,14 +36,15 @@ struct LogWriter {
     Datum* values;        // of the row being formed
     bool* nulls;
     LogEntry entry;
-    TupleDesc descriptor;  // of the slots, our own: the server counts references to a shared one, slowly when there are many
+    TupleDesc
+        descriptor;  // of the slots, our own: the server counts references to a shared one, slowly when there are many
     TupleTableSlot** slots;
     int nslots;
     int nused;
-    bool many;         // rows go in many at once, as COPY does it
-    bool fires;        // the log has triggers of others
-    bool leaf;         // a partition that is written through its root
-    bool snapshot;     // was set for them: where replicated rows are applied, and at commit, there may be none
+    bool many;      // rows go in many at once, as COPY does it
+    bool fires;     // the log has triggers of others
+    bool leaf;      // a partition that is written through its root
+    bool snapshot;  // was set for them: where replicated rows are applied, and at commit, there may be none
     TransitionCaptureState* capture;
     ExprState** defaults;  // of columns that are not ours
     bool checks;           // the log has CHECK constraints
@@ -54,12 +55,13 @@ struct LogWriter {
 namespace {
 
 bool has_only_our_columns(const LogWriter* writer) {
-    const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0) + (writer->columns.salt != 0 ? 2 : 0);
+    const int ours = 11 + writer->nkeys + (writer->layout.stored ? 1 : 0) + (writer->layout.hash_chain ? 1 : 0) +
+                     (writer->columns.salt != 0 ? 2 : 0);
     return RelationGetDescr(writer->log)->natts == ours;
 }
 
-// Columns and triggers that the owner added are honoured. Those that are filled or may change a row before it is stored cost going
-// row by row; AFTER triggers do not.
+// Columns and triggers that the owner added are honoured. Those that are filled or may change a row before it is stored
+// cost going row by row; AFTER triggers do not.
 void choose_way(LogWriter* writer) {
     writer->many = has_only_our_columns(writer);
     writer->fires = false;
@@ -77,7 +79,8 @@ void choose_way(LogWriter* writer) {
 bool has_simple_indexes(const ResultRelInfo* target) {
     for (int i = 0; i < target->ri_NumIndices; ++i) {
         const Form_pg_index form = target->ri_IndexRelationDescs[i]->rd_index;
-        if (target->ri_IndexRelationInfo[i]->ii_ExclusionOps != nullptr || (form->indisunique && !form->indimmediate)) return false;
+        if (target->ri_IndexRelationInfo[i]->ii_ExclusionOps != nullptr || (form->indisunique && !form->indimmediate))
+            return false;
     }
     return true;
 }
@@ -87,7 +90,9 @@ Relation find_most_recent_index(LogWriter* writer) {
     for (int i = 0; writer->columns.most_recent != 0 && i < writer->target->ri_NumIndices; ++i) {
         Relation index = writer->target->ri_IndexRelationDescs[i];
         const Form_pg_index form = index->rd_index;
-        if (!form->indisunique || writer->target->ri_IndexRelationInfo[i]->ii_Predicate == NIL || form->indnkeyatts != writer->nkeys) continue;
+        if (!form->indisunique || writer->target->ri_IndexRelationInfo[i]->ii_Predicate == NIL ||
+            form->indnkeyatts != writer->nkeys)
+            continue;
         bool same = true;
         for (int key = 0; key < writer->nkeys; ++key) same &= form->indkey.values[key] == log_key_column(writer, key);
         if (same) return index;
@@ -144,15 +149,16 @@ void prepare_target(LogWriter* writer) {
 
 bool predicate_holds(LogWriter* writer, IndexInfo* info, ExprContext* context) {
     if (info->ii_Predicate == NIL) return true;
-    if (info->ii_PredicateState == nullptr) info->ii_PredicateState = ExecPrepareQual(info->ii_Predicate, writer->estate);
+    if (info->ii_PredicateState == nullptr)
+        info->ii_PredicateState = ExecPrepareQual(info->ii_Predicate, writer->estate);
     return ExecQual(info->ii_PredicateState, context);
 }
 
 enum class Version { first, next };
 
-// Index entries of a row version. Only a new row can collide with another subject's; the next version of a row has the key that
-// the row had, and its predecessor's most_recent is off before its own comes on, so that nothing needs to be asked of the index.
-// Returns the indexes of deferred constraints that have to look again.
+// Index entries of a row version. Only a new row can collide with another subject's; the next version of a row has the
+// key that the row had, and its predecessor's most_recent is off before its own comes on, so that nothing needs to be
+// asked of the index. Returns the indexes of deferred constraints that have to look again.
 List* insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
     ResultRelInfo* target = writer->target;
     if (!writer->simple_indexes) return pg::insert_index_entries(target, slot, writer->estate);
@@ -166,8 +172,8 @@ List* insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
         bool nulls[INDEX_MAX_KEYS];
         FormIndexDatum(info, slot, writer->estate, values, nulls);
         const bool sure = version == Version::next || index == writer->most_recent_index;
-        index_insert(index, values, nulls, &slot->tts_tid, writer->log, index->rd_index->indisunique && !sure ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-                     false, info);
+        index_insert(index, values, nulls, &slot->tts_tid, writer->log,
+                     index->rd_index->indisunique && !sure ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
     }
     return NIL;
 }
@@ -187,13 +193,9 @@ bool passes_triggers(LogWriter* writer, TupleTableSlot* slot) {
     bool passed = false;
     stored = slot;
     PG_TRY();
-    {
-        passed = ExecBRInsertTriggers(writer->estate, writer->target, slot);
-    }
+    { passed = ExecBRInsertTriggers(writer->estate, writer->target, slot); }
     PG_FINALLY();
-    {
-        stored = outer;
-    }
+    { stored = outer; }
     PG_END_TRY();
     return passed;
 }
@@ -203,7 +205,8 @@ void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     ResultRelInfo* target = writer->target;
     if (!passes_triggers(writer, slot)) return;  // a trigger of the owner's dropped the row
     TupleConstr* constraints = RelationGetDescr(writer->log)->constr;
-    if (constraints != nullptr && constraints->has_generated_stored) ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
+    if (constraints != nullptr && constraints->has_generated_stored)
+        ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
     if (constraints != nullptr) ExecConstraints(target, slot, estate);
     table_tuple_insert(writer->log, slot, GetCurrentCommandId(true), 0, nullptr);
     finish_row(writer, slot);
@@ -237,7 +240,8 @@ LogWriter* begin_log(Relation log, const LogLayout& layout, int nkeys, LogUse us
     return writer;
 }
 
-LogWriter* begin_leaf(ResultRelInfo* target, EState* estate, TransitionCaptureState* capture, const LogLayout& layout, int nkeys) {
+LogWriter* begin_leaf(ResultRelInfo* target, EState* estate, TransitionCaptureState* capture, const LogLayout& layout,
+                      int nkeys) {
     auto* writer = static_cast<LogWriter*>(palloc0(sizeof(LogWriter)));
     writer->log = target->ri_RelationDesc;
     writer->leaf = true;
@@ -255,19 +259,25 @@ LogWriter* begin_leaf(ResultRelInfo* target, EState* estate, TransitionCaptureSt
     return writer;
 }
 
-AttrNumber log_key_column(const LogWriter* writer, int key) { return writer->newest_entries.index->rd_index->indkey.values[key]; }
+AttrNumber log_key_column(const LogWriter* writer, int key) {
+    return writer->newest_entries.index->rd_index->indkey.values[key];
+}
 
 bool is_log_column(const LogWriter* writer, AttrNumber attribute) {
     const LogColumns& columns = writer->columns;
-    for (AttrNumber ours : {columns.id, columns.sort_key, columns.from_state, columns.to_state, columns.event, columns.processor, columns.actor,
-                            columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at, columns.most_recent, columns.hash, columns.salt, columns.salts})
+    for (AttrNumber ours :
+         {columns.id, columns.sort_key, columns.from_state, columns.to_state, columns.event, columns.processor,
+          columns.actor, columns.correlation_id, columns.metadata, columns.machine_version, columns.created_at,
+          columns.most_recent, columns.hash, columns.salt, columns.salts})
         if (ours == attribute) return true;
     for (int i = 0; i < writer->nkeys; ++i)
         if (log_key_column(writer, i) == attribute) return true;
     return false;
 }
 
-NewestEntry find_newest(LogWriter* writer, const StateChange& change) { return find_newest(&writer->newest_entries, change); }
+NewestEntry find_newest(LogWriter* writer, const StateChange& change) {
+    return find_newest(&writer->newest_entries, change);
+}
 
 HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const NewestEntry& newest) {
     const LogColumns& columns = writer->columns;
@@ -320,22 +330,31 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
     return heap_form_tuple(descriptor, values, nulls);
 }
 
-bool is_stored_now(const TupleTableSlot* slot) noexcept { return slot == stored; }
+bool is_stored_now(const TupleTableSlot* slot) noexcept {
+    return slot == stored;
+}
 
-bool keeps_all_rows(const LogWriter* writer) { return writer->many; }
+bool keeps_all_rows(const LogWriter* writer) {
+    return writer->many;
+}
 
-const LogEntry& last_entry(const LogWriter* writer) { return writer->entry; }
+const LogEntry& last_entry(const LogWriter* writer) {
+    return writer->entry;
+}
 
 void retire_newest(LogWriter* writer, const NewestEntry& newest) {
     if (!newest.found || writer->columns.most_recent == 0 || newest.tuple == nullptr) return;
-    // Two state changes of a row may be written at the end of one command (triggers nest), and a command cannot update what it inserted.
+    // Two state changes of a row may be written at the end of one command (triggers nest), and a command cannot update
+    // what it inserted.
     HeapTupleHeader header = newest.tuple->t_data;
-    if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header)) && HeapTupleHeaderGetCmin(header) >= GetCurrentCommandId(false))
+    if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header)) &&
+        HeapTupleHeaderGetCmin(header) >= GetCurrentCommandId(false))
         CommandCounterIncrement();
     int column = writer->columns.most_recent;
     Datum value = BoolGetDatum(false);
     bool null = false;
-    HeapTuple retired = heap_modify_tuple_by_cols(newest.tuple, RelationGetDescr(writer->log), 1, &column, &value, &null);
+    HeapTuple retired =
+        heap_modify_tuple_by_cols(newest.tuple, RelationGetDescr(writer->log), 1, &column, &value, &null);
     ItemPointerData at = newest.tuple->t_self;
 #if PG_VERSION_NUM >= 160000
     TU_UpdateIndexes update_indexes;

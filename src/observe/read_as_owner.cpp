@@ -1,6 +1,6 @@
-// May ereport; owns nothing. Reading users' tables for verify, health and counts, and adding partitions to their logs. Whatever a table's
-// owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a security-restricted operation, and never as
-// the caller.
+// May ereport; owns nothing. Reading users' tables for verify, health and counts, and adding partitions to their logs.
+// Whatever a table's owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a
+// security-restricted operation, and never as the caller.
 #include "catalog/catalog_writer.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
@@ -51,8 +51,9 @@ ParamListInfo parameters_of(Datum types, Datum texts) {
 Reading* readings_of(FunctionCallInfo fcinfo, MemoryContext context, uint64* n) {
     Oid types[] = {REGCLASSOID, NAMEOID, TEXTOID};
     Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2)};
-    const int result = SPI_execute_with_args("SELECT s.role, s.statement, s.types, s.parameters FROM pawl._owner_statements($1, $2, $3) s", 3,
-                                             types, values, nullptr, true, 0);
+    const int result = SPI_execute_with_args(
+        "SELECT s.role, s.statement, s.types, s.parameters FROM pawl._owner_statements($1, $2, $3) s", 3, types, values,
+        nullptr, true, 0);
     if (result != SPI_OK_SELECT) elog(ERROR, "could not read statements: %s", SPI_result_code_string(result));
     *n = SPI_processed;
     MemoryContext before = MemoryContextSwitchTo(context);
@@ -65,7 +66,8 @@ Reading* readings_of(FunctionCallInfo fcinfo, MemoryContext context, uint64* n) 
         readings[i].role = null ? InvalidOid : DatumGetObjectId(role);
         readings[i].statement = TextDatumGetCString(SPI_getbinval(tuple, columns, 2, &null));
         const Datum parameter_types = SPI_getbinval(tuple, columns, 3, &null);
-        readings[i].parameters = null ? nullptr : parameters_of(parameter_types, SPI_getbinval(tuple, columns, 4, &null));
+        readings[i].parameters =
+            null ? nullptr : parameters_of(parameter_types, SPI_getbinval(tuple, columns, 4, &null));
     }
     MemoryContextSwitchTo(before);
     return readings;
@@ -73,8 +75,8 @@ Reading* readings_of(FunctionCallInfo fcinfo, MemoryContext context, uint64* n) 
 
 void read_into(const Reading& reading, ReturnSetInfo* result) {
     DestReceiver* receiver = CreateDestReceiver(DestTuplestore);
-    SetTuplestoreDestReceiverParams(receiver, result->setResult, result->econtext->ecxt_per_query_memory, false, result->setDesc,
-                                    "a statement of pawl returned other columns than expected");
+    SetTuplestoreDestReceiverParams(receiver, result->setResult, result->econtext->ecxt_per_query_memory, false,
+                                    result->setDesc, "a statement of pawl returned other columns than expected");
     SPIExecuteOptions options = {};
     options.params = reading.parameters;
     options.read_only = true;
@@ -92,7 +94,8 @@ void read_as(const Reading& reading, ReturnSetInfo* result) {
     GetUserIdAndSecContext(&caller, &context);
     SetUserIdAndSecContext(reading.role, context | SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
     const int level = NewGUCNestLevel();
-    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+                      false);
     read_into(reading, result);
     AtEOXact_GUC(false, level);
     SetUserIdAndSecContext(caller, context);
@@ -108,8 +111,10 @@ void attach_log_partition(void* argument) {
     auto* partition = static_cast<NewPartition*>(argument);
     Oid types[] = {REGCLASSOID, TEXTOID, TEXTOID, TEXTOID};
     SPI_connect();
-    const int result = SPI_execute_with_args("SELECT pawl._attach_log_partition($1, $2, $3, $4)", 4, types, partition->values, nullptr, false, 0);
-    if (result != SPI_OK_SELECT || SPI_processed != 1) elog(ERROR, "could not add a partition: %s", SPI_result_code_string(result));
+    const int result = SPI_execute_with_args("SELECT pawl._attach_log_partition($1, $2, $3, $4)", 4, types,
+                                             partition->values, nullptr, false, 0);
+    if (result != SPI_OK_SELECT || SPI_processed != 1)
+        elog(ERROR, "could not add a partition: %s", SPI_result_code_string(result));
     bool null;
     partition->made = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
     SPI_finish();
@@ -117,7 +122,8 @@ void attach_log_partition(void* argument) {
 
 }  // namespace
 
-// pawl._add_log_partition(log, leaf, lower_bound, upper_bound): false: entries of that time are in the default partition.
+// pawl._add_log_partition(log, leaf, lower_bound, upper_bound): false: entries of that time are in the default
+// partition.
 PAWL_FUNCTION(pawl_add_log_partition) {
     return pg::call([&] {
         require_owner(PG_GETARG_OID(0));

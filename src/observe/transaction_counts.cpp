@@ -29,7 +29,8 @@ bool is_of(const Tally& tally, const BoundMachine* machine, const text* from, co
 }
 
 // The tally, at the head of the list; null: there is none yet.
-Tally* find(SubTransactionId current, const BoundMachine* machine, const text* from, const text* to, const text* event, int roles) {
+Tally* find(SubTransactionId current, const BoundMachine* machine, const text* from, const text* to, const text* event,
+            int roles) {
     for (Tally** link = &tallies; *link != nullptr && (*link)->subtransaction == current; link = &(*link)->next) {
         Tally* tally = *link;
         if (!is_of(*tally, machine, from, to, event) || (roles >= 0 && tally->roles != roles)) continue;
@@ -41,10 +42,13 @@ Tally* find(SubTransactionId current, const BoundMachine* machine, const text* f
     return nullptr;
 }
 
-std::string_view name_of(const text* name) { return name == nullptr ? std::string_view() : view(name); }
+std::string_view name_of(const text* name) {
+    return name == nullptr ? std::string_view() : view(name);
+}
 
 CounterKey key_of(const Tally& tally) {
-    return {Counted::move, tally.roles, tally.machine->version, tally.machine->name, name_of(tally.from), name_of(tally.to), name_of(tally.event)};
+    return {Counted::move,       tally.roles,       tally.machine->version, tally.machine->name,
+            name_of(tally.from), name_of(tally.to), name_of(tally.event)};
 }
 
 // A state that the machine does not know: rows that were there before, and go or are mapped to another.
@@ -68,7 +72,8 @@ void count_move(const Binding& binding, const Outcome& outcome) {
     Tally* tally = find(current, binding.machine, outcome.from, outcome.to, outcome.event, outcome.roles);
     if (tally == nullptr) {
         const text* from = counted_state(*binding.machine, outcome.from);
-        if (from != outcome.from) tally = find(current, binding.machine, from, outcome.to, outcome.event, outcome.roles);
+        if (from != outcome.from)
+            tally = find(current, binding.machine, from, outcome.to, outcome.event, outcome.roles);
         if (tally == nullptr) {
             tally = static_cast<Tally*>(MemoryContextAllocZero(TopTransactionContext, sizeof(Tally)));
             tally->subtransaction = current;
@@ -85,7 +90,8 @@ void count_move(const Binding& binding, const Outcome& outcome) {
 }
 
 void count_time(const StateChange& change, std::int64_t microseconds) {
-    Tally* tally = find(GetCurrentSubTransactionId(), change.binding->machine, change.from, change.to, change.event, change.roles);
+    Tally* tally =
+        find(GetCurrentSubTransactionId(), change.binding->machine, change.from, change.to, change.event, change.roles);
     if (tally != nullptr) tally->count.add_time(Max(microseconds, 0));
 }
 
@@ -94,12 +100,17 @@ void commit_counts() noexcept {
 }
 
 void prepare_counts() noexcept {
-    for (const Tally* tally = tallies; tally != nullptr; tally = tally->next) add_prepared(gid_of_this, key_of(*tally), tally->count);
+    for (const Tally* tally = tallies; tally != nullptr; tally = tally->next)
+        add_prepared(gid_of_this, key_of(*tally), tally->count);
 }
 
-void note_gid(const char* gid) noexcept { strlcpy(gid_of_this, gid, GIDSIZE); }
+void note_gid(const char* gid) noexcept {
+    strlcpy(gid_of_this, gid, GIDSIZE);
+}
 
-void forget_counts() noexcept { tallies = nullptr; }
+void forget_counts() noexcept {
+    tallies = nullptr;
+}
 
 void drop_counts_of(SubTransactionId subtransaction) noexcept {
     while (tallies != nullptr && tallies->subtransaction >= subtransaction) {

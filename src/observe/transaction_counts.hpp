@@ -1,8 +1,9 @@
-// May ereport where memory is short; owns nothing. What this transaction adds to the counters when it commits. See counters.hpp.
+// May ereport where memory is short; owns nothing. What this transaction adds to the counters when it commits. See
+// counters.hpp.
 #pragma once
 
-#include "observe/counters.hpp"
 #include "catalog/state_change.hpp"
+#include "observe/counters.hpp"
 
 namespace pawl {
 
@@ -16,8 +17,8 @@ void commit_counts() noexcept;
 void prepare_counts() noexcept;  // under the name told by note_gid
 void note_gid(const char* gid) noexcept;
 
-void forget_counts() noexcept;                                             // end of transaction
-void drop_counts_of(SubTransactionId subtransaction) noexcept;             // rolled back
+void forget_counts() noexcept;                                              // end of transaction
+void drop_counts_of(SubTransactionId subtransaction) noexcept;              // rolled back
 void reassign_counts(SubTransactionId from, SubTransactionId to) noexcept;  // committed into its parent
 
 }  // namespace pawl

@@ -1,14 +1,15 @@
-// May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes those that are named.
+// May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes
+// those that are named.
 #include "pg/sqlstate.hpp"
+#include "work/duty.hpp"
 #include "work/scan_position.hpp"
 #include "work/trial.hpp"
-#include "work/duty.hpp"
 
 namespace pawl {
 
 namespace {
 
-constexpr int least_looked_at = 50;       // at a time behind rows that guards keep where they are, and
+constexpr int least_looked_at = 50;        // at a time behind rows that guards keep where they are, and
 constexpr int most_looked_at = most_rows;  // in all
 
 struct Request {
@@ -17,7 +18,7 @@ struct Request {
     text* processor;
     const Interval* lease;
     int batch;
-    text* queue;  // null: the table has no queues
+    text* queue;        // null: the table has no queues
     const Datum* keys;  // of the rows that are named, one array a key column
 };
 
@@ -25,10 +26,12 @@ Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
     const Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
     const Oid relation = pg::call([&] { return OidIsValid(type) ? get_typ_typrelid(type) : InvalidOid; });
     if (!OidIsValid(relation))
-        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {}, "SELECT * FROM pawl.claim(null::jobs, ...);");
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {},
+                          "SELECT * FROM pawl.claim(null::jobs, ...);");
     const Target target = open_work(relation, pg::name_argument(fcinfo, column_argument));
     if (target.binding->root != relation)
-        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "rows are claimed from the table that the lifecycle is attached to", {},
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE,
+                          "rows are claimed from the table that the lifecycle is attached to", {},
                           "SELECT * FROM pawl.claim(null::" + std::string(target.table) + ", ...);");
     return target;
 }
@@ -47,13 +50,14 @@ text* claim_event(FunctionCallInfo fcinfo, int argument, const Target& target) {
         text* event = pg::text_argument(fcinfo, argument);
         if (claims.contain(view(event))) return event;
         const bool known = target.binding->machine->machine->knows_event(view(event));
-        throw pg::Failure(known ? ERRCODE_INVALID_PARAMETER_VALUE : sqlstate::unknown_object,
-                          "rows of " + std::string(target.table) + " are not claimed by event \"" + std::string(view(event)) + "\"",
-                          known ? "" : "The machine has no such event.", "event => one of " + quoted_list(claims));
+        throw pg::Failure(
+            known ? ERRCODE_INVALID_PARAMETER_VALUE : sqlstate::unknown_object,
+            "rows of " + std::string(target.table) + " are not claimed by event \"" + std::string(view(event)) + "\"",
+            known ? "" : "The machine has no such event.", "event => one of " + quoted_list(claims));
     }
     if (claims.n > 1)
-        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "several events claim rows of " + std::string(target.table), {},
-                          "event => one of " + quoted_list(claims));
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "several events claim rows of " + std::string(target.table),
+                          {}, "event => one of " + quoted_list(claims));
     return pg::call([&] { return cstring_to_text(claims.items[0]); });
 }
 
@@ -71,7 +75,8 @@ void append_order(StringInfo out, const Binding& binding) {
     const Managed& managed = *binding.managed;
     appendStringInfoString(out, " ORDER BY ");
     for (int i = 0; i < managed.claim_columns.n; ++i)
-        appendStringInfo(out, "%s.%s%s, ", row_alias, quote_identifier(managed.claim_columns.items[i]), managed.claim_descending[i] ? " DESC" : "");
+        appendStringInfo(out, "%s.%s%s, ", row_alias, quote_identifier(managed.claim_columns.items[i]),
+                         managed.claim_descending[i] ? " DESC" : "");
     appendStringInfoString(out, order_by_key(binding));
 }
 
@@ -103,7 +108,8 @@ void append_not_paused(StringInfo out, const Request& request, Parameters& param
     const bool no_queue = request.queue == nullptr;
     parameters.add(TEXTOID, no_queue ? static_cast<Datum>(0) : PointerGetDatum(queue_text(request)), no_queue);
     appendStringInfo(out,
-                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
+                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND "
+                     "p.state_column OPERATOR(pg_catalog.=) $%d"
                      " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
                      " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
                      parameters.n - 2, parameters.n - 1, parameters.n);
@@ -121,7 +127,8 @@ void append_claimable(StringInfo out, const Request& request, Parameters& parame
     }
 }
 
-// Of the rows that are named those that are claimable and that nobody else is moving, each once, in the order of their keys.
+// Of the rows that are named those that are claimable and that nobody else is moving, each once, in the order of their
+// keys.
 Batch pick_named(const Request& request) {
     const Binding& binding = *request.target.binding;
     StringInfoData clauses;
@@ -137,8 +144,8 @@ Batch pick_named(const Request& request) {
     return pick_rows(request.target, clauses.data, parameters, Order::sorted);
 }
 
-// The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the ranges behind the
-// scan position.
+// The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the
+// ranges behind the scan position.
 Batch pick_range(const Request& request, const ScanPosition* position, int level, int most, int skip = 0) {
     const Binding& binding = *request.target.binding;
     StringInfoData clauses;
@@ -196,7 +203,8 @@ Picked decide(const Request& request, const Batch& batch, Intent& intent) {
 
 Picked joined(const Picked& one, const Picked& other) {
     const int n = one.batch.n + other.batch.n;
-    Picked both = {{static_cast<FoundRow*>(palloc(sizeof(FoundRow) * n)), n}, static_cast<Step*>(palloc(sizeof(Step) * n))};
+    Picked both = {{static_cast<FoundRow*>(palloc(sizeof(FoundRow) * n)), n},
+                   static_cast<Step*>(palloc(sizeof(Step) * n))};
     memcpy(both.batch.rows, one.batch.rows, sizeof(FoundRow) * one.batch.n);
     memcpy(both.batch.rows + one.batch.n, other.batch.rows, sizeof(FoundRow) * other.batch.n);
     memcpy(both.steps, one.steps, sizeof(Step) * one.batch.n);
@@ -220,7 +228,9 @@ Picked pick_and_decide(const Request& request, Intent& intent) {
     return picked;
 }
 
-Picked pick_and_decide_named(const Request& request, Intent& intent) { return decide(request, pick_named(request), intent); }
+Picked pick_and_decide_named(const Request& request, Intent& intent) {
+    return decide(request, pick_named(request), intent);
+}
 
 // How rows are claimed, and where they are returned.
 struct Claiming {
@@ -245,7 +255,8 @@ struct Claiming {
 void require_sound_request(const Request& request) {
     owner_value(*request.target.binding->managed, request.processor);
     if (request.lease == nullptr) return;
-    DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()), IntervalPGetDatum(request.lease));
+    DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()),
+                        IntervalPGetDatum(request.lease));
 }
 
 // The next rows but for those that raise errors or that guards keep, which do not hide those behind them.
@@ -259,7 +270,8 @@ void claim_apart(Claiming& claiming, Raising& raising) {
         more = next.n == asked;
         for (int at = 0; at < next.n && wanted > 0;) {
             const int n = Min(wanted, next.n - at);
-            const int taken = static_cast<int>(see_to_apart(request.target, {next.rows + at, n}, Claiming::see_to, &claiming, raising));
+            const int taken = static_cast<int>(
+                see_to_apart(request.target, {next.rows + at, n}, Claiming::see_to, &claiming, raising));
             wanted -= taken;
             kept += n - taken;
             at += n;
@@ -315,9 +327,11 @@ PAWL_FUNCTION(pawl_claim_keys) {
     request.processor = processor_argument(fcinfo, 3);
     request.lease = lease_argument(fcinfo, 4);
     request.queue = queue_argument(fcinfo, 5, request.target);
-    request.keys = read_keys(*request.target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &request.batch);
+    request.keys =
+        read_keys(*request.target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &request.batch);
     if (request.batch > most_rows)
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {}, "name fewer rows at a time");
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {},
+                          "name fewer rows at a time");
     if (request.batch == 0) {
         pg::call([&] {
             pg::materialize(fcinfo);

@@ -7,7 +7,7 @@ namespace pawl {
 
 inline constexpr int most_rows = 10'000;  // in one call
 
-// An binding that keeps owners. Throws 55000 when it keeps none.
+// A binding that keeps owners. Throws 55000 when it keeps none.
 Target open_work(Oid relation, const char* column);
 
 // The processor that argument n names, else the setting. Throws 22004 when nobody is named.
@@ -31,8 +31,9 @@ struct Tally {
 // A duty of one lifecycle.
 using Duty = Tally (*)(Oid relation, const char* column, int most);
 
-// The body of f(relation, batch, state_column, OUT done, OUT next_at): the duty of the lifecycle that is named, or, without a relation,
-// of all whose binding fulfils the condition and that the caller may write, one after the other in the order of their names.
+// The body of f(relation, batch, state_column, OUT done, OUT next_at): the duty of the lifecycle that is named, or,
+// without a relation, of all whose binding fulfils the condition and that the caller may write, one after the other in
+// the order of their names.
 Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition);
 
 [[noreturn]] void no_such_work(const Target& target, const char* what, const char* argument);

@@ -1,9 +1,10 @@
-// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it back.
-#include "pg/sqlstate.hpp"
-#include "work/owners.hpp"
+// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it
+// back.
 #include "fire/lock_order.hpp"
-#include "work/trial.hpp"
+#include "pg/sqlstate.hpp"
 #include "work/duty.hpp"
+#include "work/owners.hpp"
+#include "work/trial.hpp"
 
 namespace pawl {
 
@@ -13,7 +14,9 @@ void require_leases(const Target& target) {
     if (!target.binding->managed->lease.kept()) no_such_work(target, "no leases", "lease");
 }
 
-void add_owner(const Managed& managed, Parameters& parameters, Datum owner) { parameters.add(managed.owner.type, owner); }
+void add_owner(const Managed& managed, Parameters& parameters, Datum owner) {
+    parameters.add(managed.owner.type, owner);
+}
 
 // Rows of a processor whose lease still runs. A row that somebody is just moving is left to him.
 Batch pick_held(const Target& target, text* processor) {
@@ -32,14 +35,15 @@ Batch ending_before(const Target& target, const Batch& held, TimestampTz until) 
     Batch some = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(held.n, 1))), 0};
     for (int i = 0; i < held.n; ++i) {
         bool null;
-        if (DatumGetTimestampTz(slot_getattr(held.rows[i].slot, target.binding->managed->lease.attribute, &null)) < until)
+        if (DatumGetTimestampTz(slot_getattr(held.rows[i].slot, target.binding->managed->lease.attribute, &null)) <
+            until)
             some.rows[some.n++] = held.rows[i];
     }
     return some;
 }
 
-// All rows of a processor, in the order of their keys, in which all lock that wait for locks. A row that it claims meanwhile, and whose
-// other row was not locked before, is skipped if that one is locked by another transaction.
+// All rows of a processor, in the order of their keys, in which all lock that wait for locks. A row that it claims
+// meanwhile, and whose other row was not locked before, is skipped if that one is locked by another transaction.
 Batch pick_owned(const Target& target, text* processor) {
     const Managed& managed = *target.binding->managed;
     Parameters parameters = {};
@@ -47,8 +51,8 @@ Batch pick_owned(const Target& target, text* processor) {
     const char* held = column_equals(managed.owner, 1);
     lock_before_rows(target, held, parameters);
     return pick_rows(target,
-                     psprintf("%s WHERE %s ORDER BY %s FOR NO KEY UPDATE OF %s", lock_first(*target.binding), held, order_by_key(*target.binding),
-                              row_alias),
+                     psprintf("%s WHERE %s ORDER BY %s FOR NO KEY UPDATE OF %s", lock_first(*target.binding), held,
+                              order_by_key(*target.binding), row_alias),
                      parameters, Order::sorted);
 }
 
@@ -57,7 +61,8 @@ text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
     if (!PG_ARGISNULL(n)) {
         text* event = pg::text_argument(fcinfo, n);
         if (target.binding->machine->machine->knows_event(view(event))) return event;
-        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.binding->machine->name) + "\" has no event \"" + std::string(view(event)) + "\"");
+        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.binding->machine->name) +
+                                                        "\" has no event \"" + std::string(view(event)) + "\"");
     }
     text* event = target.binding->managed->expiry_event;
     if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
@@ -69,8 +74,8 @@ const char* held_by(const Target& target, const RowOwner& owner, Parameters& par
     const Managed& managed = *target.binding->managed;
     add_owner(managed, parameters, owner.owner);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(owner.lease));
-    return psprintf("%s AND %s OPERATOR(pg_catalog.>=) $2 AND %s", column_equals(managed.owner, 1), column_name(managed.lease),
-                    state_condition(*target.binding, role_expires, nullptr));
+    return psprintf("%s AND %s OPERATOR(pg_catalog.>=) $2 AND %s", column_equals(managed.owner, 1),
+                    column_name(managed.lease), state_condition(*target.binding, role_expires, nullptr));
 }
 
 // Rows whose lease has run out, the earliest first but for the first `skip`.
@@ -83,7 +88,8 @@ Batch pick_lapsed(const Target& target, const RowOwner& owner, int most, int ski
     parameters.add(INT8OID, Int64GetDatum(most));
     parameters.add(INT8OID, Int64GetDatum(skip));
     return pick_rows(target,
-                     psprintf("%s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE OF %s SKIP LOCKED",
+                     psprintf("%s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO "
+                              "KEY UPDATE OF %s SKIP LOCKED",
                               lock_first(*target.binding), held, lease, column_name(managed.owner), lease, row_alias),
                      parameters, Order::of_leases);
 }
@@ -95,8 +101,9 @@ TimestampTz next_lease(const Target& target, const RowOwner& owner, TimestampTz 
     Parameters parameters = {};
     const char* held = held_by(target, owner, parameters);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(before));
-    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias,
-                                 held, lease, column_name(managed.owner), lease);
+    const char* query =
+        psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", lease,
+                 target.table, row_alias, held, lease, column_name(managed.owner), lease);
     if (run_planned(*target.binding, query, parameters, Order::of_leases) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
@@ -123,15 +130,17 @@ struct Losing {
     static int64 see_to(const Batch& batch, void* argument) { return static_cast<Losing*>(argument)->move(batch); }
 };
 
-// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are, and with `raising` those that raise
-// errors, do not hide those behind them.
+// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are, and with `raising`
+// those that raise errors, do not hide those behind them.
 int64 reap_owner(Losing& losing, const RowOwner& owner, int64 most, Raising* raising) {
     int64 reaped = 0;
     int kept = 0;
     while (reaped < most && kept < most_rows && (raising == nullptr || raising->n < Raising::most)) {
         const int asked = static_cast<int>(most - reaped);
         const Batch expired = pick_lapsed(*losing.target, owner, asked, kept);
-        const int64 moved = raising == nullptr ? losing.move(expired) : see_to_apart(*losing.target, expired, Losing::see_to, &losing, *raising);
+        const int64 moved = raising == nullptr
+                                ? losing.move(expired)
+                                : see_to_apart(*losing.target, expired, Losing::see_to, &losing, *raising);
         reaped += moved;
         kept += expired.n - static_cast<int>(moved);
         if (expired.n < asked) break;
@@ -142,7 +151,8 @@ int64 reap_owner(Losing& losing, const RowOwner& owner, int64 most, Raising* rai
 int64 reap_all(Losing& losing, const RowOwners& owners, TimestampTz now, int64 most, Raising* raising) {
     int64 reaped = 0;
     for (int i = 0; i < owners.n; ++i)
-        if (owners.items[i].has_lease && owners.items[i].lease < now) reaped += reap_owner(losing, owners.items[i], most - reaped, raising);
+        if (owners.items[i].has_lease && owners.items[i].lease < now)
+            reaped += reap_owner(losing, owners.items[i], most - reaped, raising);
     return reaped;
 }
 
@@ -231,7 +241,9 @@ Tally reap(Oid relation, const char* column, int most) {
         for (int i = 0; i < owners.n; ++i) {
             const RowOwner& owner = owners.items[i];
             if (!owner.has_lease) continue;
-            tally.next = Min(tally.next, owner.lease < now ? next_lease(target, owner, owners.remembered ? now : DT_NOEND) : owner.lease);
+            tally.next =
+                Min(tally.next,
+                    owner.lease < now ? next_lease(target, owner, owners.remembered ? now : DT_NOEND) : owner.lease);
         }
         if (tally.done < most) tally.next = raising.next(tally.next);
         SPI_finish();
@@ -243,7 +255,8 @@ Tally reap(Oid relation, const char* column, int most) {
 }  // namespace
 
 PAWL_FUNCTION(pawl_reap) {
-    return run_duty(fcinfo, reap, "b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
+    return run_duty(fcinfo, reap,
+                    "b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
 }
 
 }  // namespace pawl

@@ -40,7 +40,8 @@ RowOwner holder_from(const Managed& managed, HeapTuple row) {
 const char* select_holder(const Target& target) {
     const Managed& managed = *target.binding->managed;
     const char* owner = column_name(managed.owner);
-    return psprintf("SELECT %s AS owner, %s AS lease FROM %s AS %s WHERE %s", owner, column_name(managed.lease), target.table, row_alias, owner);
+    return psprintf("SELECT %s AS owner, %s AS lease FROM %s AS %s WHERE %s", owner, column_name(managed.lease),
+                    target.table, row_alias, owner);
 }
 
 // One step of the index for each owner: it is ordered by owner and lease.
@@ -48,9 +49,10 @@ RowOwners read_all(const Target& target) {
     const Managed& managed = *target.binding->managed;
     const char* next = select_holder(target);
     const char* first = psprintf("ORDER BY %s, %s LIMIT 1", column_name(managed.owner), column_name(managed.lease));
-    const char* query = psprintf("WITH RECURSIVE h AS ((%s IS NOT NULL %s) UNION ALL SELECT n.owner, n.lease FROM h CROSS JOIN LATERAL "
-                                 "(%s %s h.owner %s) n) SELECT owner, lease FROM h",
-                                 next, first, next, greater_than(managed.owner.type), first);
+    const char* query = psprintf(
+        "WITH RECURSIVE h AS ((%s IS NOT NULL %s) UNION ALL SELECT n.owner, n.lease FROM h CROSS JOIN LATERAL "
+        "(%s %s h.owner %s) n) SELECT owner, lease FROM h",
+        next, first, next, greater_than(managed.owner.type), first);
     const int n = static_cast<int>(run_planned(*target.binding, query, Parameters{}, Order::of_leases));
     RowOwners found = {static_cast<RowOwner*>(palloc(sizeof(RowOwner) * Max(n, 1))), n, DT_NOEND, false};
     for (int i = 0; i < n; ++i) found.items[i] = holder_from(managed, SPI_tuptable->vals[i]);
@@ -58,7 +60,9 @@ RowOwners read_all(const Target& target) {
 }
 
 // A lease that is taken later ends later than now, unless somebody sets the clock, or the column, back.
-TimestampTz mark_of(const RowOwner& owner, TimestampTz now) { return owner.has_lease ? Min(owner.lease, now) : now; }
+TimestampTz mark_of(const RowOwner& owner, TimestampTz now) {
+    return owner.has_lease ? Min(owner.lease, now) : now;
+}
 
 void forget(Binding& binding) {
     KnownOwners* known = binding.known_owners;
@@ -79,7 +83,7 @@ void remember(Binding& binding, const RowOwners& found, const HeadScan& scan, Ti
     known->n = found.n;
     for (int i = 0; i < found.n; ++i)
         known->owners[i] = {lasting_owner(*binding.managed, found.items[i].owner), mark_of(found.items[i], scan.begun),
-                             found.items[i].has_lease ? found.items[i].lease : 0};
+                            found.items[i].has_lease ? found.items[i].lease : 0};
     binding.known_owners = known;
     MemoryContextSwitchTo(caller);
 }
@@ -92,14 +96,17 @@ RowOwner read_on(const Target& target, const KnownHolder& known, TimestampTz unt
     parameters.add(managed.owner.type, known.owner);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(known.mark));
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(until));
-    const char* query = psprintf("%s %s $1 AND %s OPERATOR(pg_catalog.>=) $2 AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", select_holder(target),
-                                 equality(managed.owner.type), lease, lease, column_name(managed.owner), lease);
-    if (run_planned(*target.binding, query, parameters, Order::of_leases) == 0) return {known.owner, known.next, known.next >= until};
+    const char* query =
+        psprintf("%s %s $1 AND %s OPERATOR(pg_catalog.>=) $2 AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1",
+                 select_holder(target), equality(managed.owner.type), lease, lease, column_name(managed.owner), lease);
+    if (run_planned(*target.binding, query, parameters, Order::of_leases) == 0)
+        return {known.owner, known.next, known.next >= until};
     return holder_from(managed, SPI_tuptable->vals[0]);
 }
 
 RowOwners read_known(const Target& target, KnownOwners& known) {
-    RowOwners found = {static_cast<RowOwner*>(palloc(sizeof(RowOwner) * Max(known.n, 1))), known.n, known.all_again, true};
+    RowOwners found = {static_cast<RowOwner*>(palloc(sizeof(RowOwner) * Max(known.n, 1))), known.n, known.all_again,
+                       true};
     for (int i = 0; i < known.n; ++i) {
         const TimestampTz until = GetCurrentTimestamp();
         found.items[i] = read_on(target, known.owners[i], until);

@@ -7,33 +7,45 @@ struct ScanPosition {
     ScanPosition* next;
     text* event;  // null: of timers
     text* queue;
-    Datum* row;              // what it has in the columns of the order; null: nowhere
-    TimestampTz seen_at;     // a clock that is behind it was set back, and the next two say nothing
-    TimestampTz head_again;  // from when on the head is looked at again; 0: always
+    Datum* row;               // what it has in the columns of the order; null: nowhere
+    TimestampTz seen_at;      // a clock that is behind it was set back, and the next two say nothing
+    TimestampTz head_again;   // from when on the head is looked at again; 0: always
     TimestampTz head_before;  // not before then as long as there are rows behind the scan position
     uint64 undone;            // as it was when the scan position was put here
 };
 
 namespace {
 
-// What a scan of the head may touch before it counts as full of dead rows: a tenth of a millisecond, and what the rows need themselves.
-constexpr int64 pages_of_a_scan(int rows) { return 256 + int64{2} * rows; }
-constexpr int most_bookmarks = 64;  // of a lifecycle: queues may be many, and there are few that a session claims from again soon
-int picking = 0;                    // rows are being picked: a guard that claims must not take the scan position away from the claim around it
-uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the scan position again
+// What a scan of the head may touch before it counts as full of dead rows: a tenth of a millisecond, and what the rows
+// need themselves.
+constexpr int64 pages_of_a_scan(int rows) {
+    return 256 + int64{2} * rows;
+}
+constexpr int most_bookmarks =
+    64;  // of a lifecycle: queues may be many, and there are few that a session claims from again soon
+int picking =
+    0;  // rows are being picked: a guard that claims must not take the scan position away from the claim around it
+uint64 undone = 0;  // transactions and subtransactions of this session that were: what they took lies before the scan
+                    // position again
 
 constexpr int pause_factor = 20;        // so that at most a twentieth of the time goes into scans of the head, and
 constexpr int64 claims_pause = 50'000;  // microseconds at least, in which nobody misses a row that overtakes others
 
-// The same for timers, as long as there are later ones to fire: what is armed goes behind the scan position, unless its transaction was
-// longer than its timer or somebody set it to a time that had passed.
+// The same for timers, as long as there are later ones to fire: what is armed goes behind the scan position, unless its
+// transaction was longer than its timer or somebody set it to a time that had passed.
 constexpr int64 timers_pause = 60'000'000;
 
-MemoryContext memory_of(Binding& binding) { return GetMemoryChunkContext(binding.keys); }
+MemoryContext memory_of(Binding& binding) {
+    return GetMemoryChunkContext(binding.keys);
+}
 
-bool same(const text* one, const text* other) { return one == nullptr || other == nullptr ? one == other : view(one) == view(other); }
+bool same(const text* one, const text* other) {
+    return one == nullptr || other == nullptr ? one == other : view(one) == view(other);
+}
 
-text* lasting(const text* value) { return value == nullptr ? nullptr : make_text(view(value)); }
+text* lasting(const text* value) {
+    return value == nullptr ? nullptr : make_text(view(value));
+}
 
 // The columns of the order: those of the binding's claim order, or the due time; then the key.
 struct OrderColumn {
@@ -45,9 +57,12 @@ struct OrderColumn {
 int order_columns(const Binding& binding, const ScanPosition& position, OrderColumn* columns) {
     const Managed& managed = *binding.managed;
     int n = 0;
-    auto add = [&](const char* name, bool descending) { columns[n++] = {get_attnum(binding.root, name), name, descending}; };
+    auto add = [&](const char* name, bool descending) {
+        columns[n++] = {get_attnum(binding.root, name), name, descending};
+    };
     if (position.event == nullptr) add(NameStr(managed.due.name), false);
-    for (int i = 0; position.event != nullptr && i < managed.claim_columns.n; ++i) add(managed.claim_columns.items[i], managed.claim_descending[i]);
+    for (int i = 0; position.event != nullptr && i < managed.claim_columns.n; ++i)
+        add(managed.claim_columns.items[i], managed.claim_descending[i]);
     for (int i = 0; i < binding.nkeys; ++i) add(NameStr(binding.keys[i].name), false);
     return n;
 }
@@ -58,7 +73,8 @@ const FormData_pg_attribute* column_of(const Binding& binding, const OrderColumn
 
 // Never a pointer into a TOAST table whose row may be gone when it is looked at.
 Datum lasting_value(const FormData_pg_attribute* column, Datum value) {
-    return column->attlen == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(value)) : datumCopy(value, column->attbyval, column->attlen);
+    return column->attlen == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(value))
+                                : datumCopy(value, column->attbyval, column->attlen);
 }
 
 void free_row(const Binding& binding, ScanPosition& position, const OrderColumn* columns, int n) {
@@ -113,7 +129,9 @@ bool is_before(const ScanPosition& position, TimestampTz end) {
     return now >= position.seen_at && now < end;
 }
 
-bool head_is_left_out(const ScanPosition& position) { return position.head_again != 0 && is_before(position, position.head_again); }
+bool head_is_left_out(const ScanPosition& position) {
+    return position.head_again != 0 && is_before(position, position.head_again);
+}
 
 void move_bookmark(Binding& binding, ScanPosition& position, const FoundRow& row) {
     OrderColumn columns[Parameters::most];
@@ -159,13 +177,21 @@ Batch pick_head(const Binding& binding, ScanPosition& position, PickRange pick, 
 
 }  // namespace
 
-ScanPosition* claim_position(Binding& binding, const text* event, const text* queue) { return find_bookmark(binding, event, queue); }
+ScanPosition* claim_position(Binding& binding, const text* event, const text* queue) {
+    return find_bookmark(binding, event, queue);
+}
 
-ScanPosition* timer_position(Binding& binding) { return find_bookmark(binding, nullptr, nullptr); }
+ScanPosition* timer_position(Binding& binding) {
+    return find_bookmark(binding, nullptr, nullptr);
+}
 
-TimestampTz head_again(const ScanPosition& position) { return is_before(position, position.head_before) ? position.head_before : DT_NOEND; }
+TimestampTz head_again(const ScanPosition& position) {
+    return is_before(position, position.head_before) ? position.head_before : DT_NOEND;
+}
 
-HeadScan begin_head_scan() { return {pages_of_runs(), GetCurrentTimestamp()}; }
+HeadScan begin_head_scan() {
+    return {pages_of_runs(), GetCurrentTimestamp()};
+}
 
 TimestampTz end_head_scan(const HeadScan& scan, int rows) {
     if (pages_of_runs() - scan.pages <= pages_of_a_scan(rows)) return 0;
@@ -187,25 +213,24 @@ Batch pick_next(Binding& binding, ScanPosition& position, PickRange pick, const 
     Batch batch;
     ++picking;
     PG_TRY();
-    {
-        batch = pick_from(binding, position, pick, request, most);
-    }
+    { batch = pick_from(binding, position, pick, request, most); }
     PG_FINALLY();
-    {
-        --picking;
-    }
+    { --picking; }
     PG_END_TRY();
     return batch;
 }
 
-void distrust_scan_positions() noexcept { ++undone; }
+void distrust_scan_positions() noexcept {
+    ++undone;
+}
 
 int position_levels(const Binding& binding, const ScanPosition& position) {
     OrderColumn columns[Parameters::most];
     return position.row == nullptr ? 0 : order_columns(binding, position, columns);
 }
 
-void append_behind(StringInfo out, const Binding& binding, const ScanPosition& position, int level, Parameters& parameters) {
+void append_behind(StringInfo out, const Binding& binding, const ScanPosition& position, int level,
+                   Parameters& parameters) {
     OrderColumn columns[Parameters::most];
     const int last = order_columns(binding, position, columns) - 1 - level;
     for (int i = 0; i <= last; ++i) {
@@ -214,9 +239,10 @@ void append_behind(StringInfo out, const Binding& binding, const ScanPosition& p
         const char* name = quote_identifier(columns[i].name);
         const char* of_row = psprintf("%s.%s", row_alias, name);
         const char* parameter = psprintf("$%d", parameters.n);
-        appendStringInfo(out, " AND %s", i < last ? same_values(column->atttypid, of_row, parameter)
-                                         : columns[i].descending ? greater_value(column->atttypid, parameter, of_row)
-                                                                 : greater_value(column->atttypid, of_row, parameter));
+        appendStringInfo(out, " AND %s",
+                         i < last                ? same_values(column->atttypid, of_row, parameter)
+                         : columns[i].descending ? greater_value(column->atttypid, parameter, of_row)
+                                                 : greater_value(column->atttypid, of_row, parameter));
     }
 }
 

@@ -1,15 +1,15 @@
 // May throw and may ereport: pawl.fire_due, which fires the timers that have run down.
-#include "work/scan_position.hpp"
 #include "fire/lock_order.hpp"
-#include "work/trial.hpp"
 #include "work/duty.hpp"
+#include "work/scan_position.hpp"
+#include "work/trial.hpp"
 
 namespace pawl {
 
 namespace {
 
-// Rows whose time has come, the earliest first, from the head of the index but for the first `skip`, or from one of the ranges behind the
-// scan position.
+// Rows whose time has come, the earliest first, from the head of the index but for the first `skip`, or from one of the
+// ranges behind the scan position.
 Batch pick_range(const Target& target, const ScanPosition* behind, int level, int most, int skip = 0) {
     const ManagedColumn& due = target.binding->managed->due;
     StringInfoData clauses;
@@ -39,8 +39,10 @@ Batch pick_due(const Target& target, int batch) {
 bool is_shortest(const Binding& binding, int transition) {
     const core::Transition& drawn = binding.machine->machine->transitions()[transition];
     if (drawn.after.empty()) return false;
-    Datum after = DirectFunctionCall3(interval_in, CStringGetDatum(drawn.after.c_str()), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-    return DatumGetBool(DirectFunctionCall2(interval_eq, after, IntervalPGetDatum(binding.managed->shortest_after[drawn.from])));
+    Datum after = DirectFunctionCall3(interval_in, CStringGetDatum(drawn.after.c_str()), ObjectIdGetDatum(InvalidOid),
+                                      Int32GetDatum(-1));
+    return DatumGetBool(
+        DirectFunctionCall2(interval_eq, after, IntervalPGetDatum(binding.managed->shortest_after[drawn.from])));
 }
 
 // The timer transition that a row takes now; no_state when its guards say no, or there is none.
@@ -55,7 +57,8 @@ Step timer_step(const Target& target, const FoundRow& row, const Intent& intent)
         const char* guard = nullptr;
         if (binding.calls[transition].nguards > 0) {
             TupleDesc type = binding.root_descriptor;
-            const RowVersions versions{{row.tuple, type, nullptr}, {with_state(target, row.tuple, machine.state_text[to]), type, nullptr}};
+            const RowVersions versions{{row.tuple, type, nullptr},
+                                       {with_state(target, row.tuple, machine.state_text[to]), type, nullptr}};
             if (!guards_allow(binding, transition, versions, &guard)) continue;
         }
         return {to, machine.event_text[transition], nullptr};
@@ -63,7 +66,8 @@ Step timer_step(const Target& target, const FoundRow& row, const Intent& intent)
     return {core::no_state, nullptr, nullptr};
 }
 
-// Rows that stay, by what becomes of their due time: those of a state with a timer wait once more, those of a state without one
+// Rows that stay, by what becomes of their due time: those of a state with a timer wait once more, those of a state
+// without one
 // (`again` null) wait for nothing any longer.
 Batch staying(const Target& target, const Batch& batch, const Step* steps, const Interval* again) {
     const Managed& managed = *target.binding->managed;
@@ -71,21 +75,24 @@ Batch staying(const Target& target, const Batch& batch, const Step* steps, const
     for (int i = 0; i < batch.n; ++i) {
         if (steps[i].to != core::no_state) continue;
         const core::StateId state = batch.rows[i].state;
-        if ((state == core::no_state ? nullptr : managed.shortest_after[state]) == again) some.rows[some.n++] = batch.rows[i];
+        if ((state == core::no_state ? nullptr : managed.shortest_after[state]) == again)
+            some.rows[some.n++] = batch.rows[i];
     }
     return some;
 }
 
 int64 let_stay(const Target& target, const Batch& batch, const Step* steps, Intent& intent) {
     const Managed& managed = *target.binding->managed;
-    int64 done = set_column(target, staying(target, batch, steps, nullptr), managed.due, static_cast<Datum>(0), true, intent);
+    int64 done =
+        set_column(target, staying(target, batch, steps, nullptr), managed.due, static_cast<Datum>(0), true, intent);
     const std::size_t states = target.binding->machine->machine->states().size();
     for (std::size_t state = 0; state < states; ++state) {
         const Interval* after = managed.shortest_after[state];
         if (after == nullptr) continue;
         const Batch waiting = staying(target, batch, steps, after);
         if (waiting.n == 0) continue;
-        Datum again = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at), IntervalPGetDatum(after));
+        Datum again =
+            DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at), IntervalPGetDatum(after));
         done += set_column(target, waiting, managed.due, again, false, intent);
     }
     return done;
@@ -104,7 +111,8 @@ TimestampTz earliest_due(const Target& target, const ScanPosition* behind, int l
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
-// When to come back: where only what is behind the scan position was looked at, at the latest when the head is to be looked at again.
+// When to come back: where only what is behind the scan position was looked at, at the latest when the head is to be
+// looked at again.
 TimestampTz next_due(const Target& target) {
     const ScanPosition& position = *timer_position(*target.binding);
     const TimestampTz again = head_again(position);
@@ -126,7 +134,8 @@ struct Firing {
         intent->at = GetCurrentTimestamp();
         auto* steps = static_cast<Step*>(palloc(sizeof(Step) * Max(due.n, 1)));
         for (int i = 0; i < due.n; ++i)
-            steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr} : timer_step(*target, due.rows[i], *intent);
+            steps[i] = due.rows[i].state == core::no_state ? Step{core::no_state, nullptr, nullptr}
+                                                           : timer_step(*target, due.rows[i], *intent);
         intent->timed = true;
         const int64 moved = take_steps(*target, due, steps, *intent);
         return moved + let_stay(*target, due, steps, *intent);
@@ -151,7 +160,8 @@ int64 fire_apart(Firing& firing, int64 most, Raising& raising) {
 
 Tally fire_due(Oid relation, const char* column, int most) {
     const Target target = open_target(relation, column);
-    if (target.binding->managed == nullptr || !target.binding->managed->due.kept()) no_such_work(target, "no timers", "due");
+    if (target.binding->managed == nullptr || !target.binding->managed->due.kept())
+        no_such_work(target, "no timers", "due");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {
@@ -174,6 +184,8 @@ Tally fire_due(Oid relation, const char* column, int most) {
 
 }  // namespace
 
-PAWL_FUNCTION(pawl_fire_due) { return run_duty(fcinfo, fire_due, "b.due_column IS NOT NULL"); }
+PAWL_FUNCTION(pawl_fire_due) {
+    return run_duty(fcinfo, fire_due, "b.due_column IS NOT NULL");
+}
 
 }  // namespace pawl

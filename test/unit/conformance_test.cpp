@@ -52,9 +52,10 @@ void check_case(const json& each) {
     const core::Diagram again = core::read_mermaid(core::write_mermaid(diagram));
     EXPECT_EQ(difference(diagram, again), "");
 
-    const bool concurrent = !diagram.regions.empty() || std::any_of(diagram.states.begin(), diagram.states.end(), [](const auto& state) {
-        return state.kind == core::StateKind::fork || state.kind == core::StateKind::join;
-    });
+    const bool concurrent =
+        !diagram.regions.empty() || std::any_of(diagram.states.begin(), diagram.states.end(), [](const auto& state) {
+            return state.kind == core::StateKind::fork || state.kind == core::StateKind::join;
+        });
     if (!concurrent) return;
     const core::Error error = error_of([&] { core::compile(diagram); });
     EXPECT_TRUE(error.code == "region" || error.code == "fork" || error.code == "join") << error.code;

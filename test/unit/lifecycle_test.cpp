@@ -24,7 +24,8 @@ Machine seed(const std::string& name) {
 Lines moves(const Machine& machine) {
     Lines result;
     for (const core::Transition& transition : machine.transitions()) {
-        result.push_back(name_of(machine, transition.from) + " | " + transition.event + " | " + name_of(machine, transition.to));
+        result.push_back(name_of(machine, transition.from) + " | " + transition.event + " | " +
+                         name_of(machine, transition.to));
     }
     std::sort(result.begin(), result.end());
     return result;
@@ -143,7 +144,8 @@ TEST(Lifecycles, Task) {
     open.insert(open.end(), {"pending", "waiting_for_dependencies", "waiting_for_retry", "blocked_by_failures"});
     std::vector<std::string> timed = owned;
     timed.insert(timed.end(), {"waiting_for_dependencies", "waiting_for_retry"});
-    Lines added = with({"blocked_by_failures | FailuresCleared | evaluating_results", "evaluating_results | StepFailed | waiting_for_retry",
+    Lines added = with({"blocked_by_failures | FailuresCleared | evaluating_results",
+                        "evaluating_results | StepFailed | waiting_for_retry",
                         "waiting_for_retry | StepCompleted | evaluating_results"},
                        open, "ResolveManually", "resolved_manually");
     added = with(std::move(added), timed, "Timeout", "blocked_by_failures");
@@ -161,15 +163,21 @@ TEST(Lifecycles, Task) {
 
 TEST(Lifecycles, Step) {
     const Machine m = shipped("pawl_dag/step");
-    const std::vector<std::string> open{"pending", "enqueued", "in_progress", "enqueued_for_orchestration",
-                                        "enqueued_as_error_for_orchestration", "waiting_for_retry", "error"};
+    const std::vector<std::string> open{"pending",
+                                        "enqueued",
+                                        "in_progress",
+                                        "enqueued_for_orchestration",
+                                        "enqueued_as_error_for_orchestration",
+                                        "waiting_for_retry",
+                                        "error"};
     // Left out as deprecated; and one event with two targets became two events.
     const Lines gone = sorted({"in_progress | Complete | complete", "pending | Start | in_progress",
                                "in_progress | EnqueueForOrchestration | enqueued_as_error_for_orchestration"});
-    const Lines added = with({"in_progress | EnqueueAsErrorForOrchestration | enqueued_as_error_for_orchestration",
-                              "error | Retry | pending", "error | ResetForRetry | pending", "enqueued_for_orchestration | Fail | error",
-                              "in_progress | WaitForRetry | waiting_for_retry"},
-                             open, "CompleteManually", "complete");
+    const Lines added =
+        with({"in_progress | EnqueueAsErrorForOrchestration | enqueued_as_error_for_orchestration",
+              "error | Retry | pending", "error | ResetForRetry | pending", "enqueued_for_orchestration | Fail | error",
+              "in_progress | WaitForRetry | waiting_for_retry"},
+             open, "CompleteManually", "complete");
     EXPECT_EQ(without(seed_moves("tasker_step"), moves(m)), gone);
     EXPECT_EQ(without(moves(m), seed_moves("tasker_step")), sorted(added));
     EXPECT_EQ(m.transitions().size(), 37u);
@@ -185,7 +193,8 @@ TEST(Lifecycles, Step) {
 std::set<std::pair<std::string, std::string>> pairs(const Machine& machine) {
     std::set<std::pair<std::string, std::string>> result;
     for (const core::Transition& transition : machine.transitions()) {
-        if (transition.from != core::no_state) result.emplace(name_of(machine, transition.from), name_of(machine, transition.to));
+        if (transition.from != core::no_state)
+            result.emplace(name_of(machine, transition.from), name_of(machine, transition.to));
     }
     return result;
 }
@@ -194,24 +203,40 @@ using Table = std::set<std::pair<std::string, std::string>>;
 
 TEST(Lifecycles, Flow) {
     const Machine m = shipped("pawl_saga/flow");
-    EXPECT_EQ(pairs(m), (Table{{"PENDING", "RUNNING"},      {"RUNNING", "SUCCESS"},    {"RUNNING", "FAILURE"},
-                               {"RUNNING", "REVERTED"},     {"RUNNING", "SUSPENDING"}, {"RUNNING", "RESUMING"},
-                               {"SUCCESS", "RUNNING"},      {"SUCCESS", "PENDING"},    {"FAILURE", "RUNNING"},
-                               {"REVERTED", "PENDING"},     {"SUSPENDED", "RUNNING"},  {"RESUMING", "SUSPENDED"},
-                               {"SUSPENDING", "SUSPENDED"}, {"SUSPENDING", "SUCCESS"}, {"SUSPENDING", "FAILURE"},
-                               {"SUSPENDING", "REVERTED"},  {"SUSPENDING", "RESUMING"}}));
+    EXPECT_EQ(pairs(m), (Table{{"PENDING", "RUNNING"},
+                               {"RUNNING", "SUCCESS"},
+                               {"RUNNING", "FAILURE"},
+                               {"RUNNING", "REVERTED"},
+                               {"RUNNING", "SUSPENDING"},
+                               {"RUNNING", "RESUMING"},
+                               {"SUCCESS", "RUNNING"},
+                               {"SUCCESS", "PENDING"},
+                               {"FAILURE", "RUNNING"},
+                               {"REVERTED", "PENDING"},
+                               {"SUSPENDED", "RUNNING"},
+                               {"RESUMING", "SUSPENDED"},
+                               {"SUSPENDING", "SUSPENDED"},
+                               {"SUSPENDING", "SUCCESS"},
+                               {"SUSPENDING", "FAILURE"},
+                               {"SUSPENDING", "REVERTED"},
+                               {"SUSPENDING", "RESUMING"}}));
     EXPECT_EQ(m.transitions().size(), 18u);
     EXPECT_EQ(m.states().size(), 8u);
     EXPECT_EQ(initials(m), Names{"PENDING"});
     EXPECT_EQ(terminals(m), (Names{"SUCCESS", "FAILURE", "REVERTED"}));
 }
 
-const Table task_table{{"PENDING", "RUNNING"},   {"PENDING", "IGNORE"},     {"RUNNING", "SUCCESS"},   {"RUNNING", "FAILURE"},
-                       {"SUCCESS", "REVERTING"}, {"FAILURE", "REVERTING"},  {"REVERTED", "PENDING"},  {"IGNORE", "PENDING"},
-                       {"REVERTING", "REVERTED"}, {"REVERTING", "REVERT_FAILURE"}};
+const Table task_table{{"PENDING", "RUNNING"},         {"PENDING", "IGNORE"},    {"RUNNING", "SUCCESS"},
+                       {"RUNNING", "FAILURE"},         {"SUCCESS", "REVERTING"}, {"FAILURE", "REVERTING"},
+                       {"REVERTED", "PENDING"},        {"IGNORE", "PENDING"},    {"REVERTING", "REVERTED"},
+                       {"REVERTING", "REVERT_FAILURE"}};
 
 // What the packs add to the tables: a reset of the whole flow, workers that are lost, and what operators do.
-const Table task_added{{"SUCCESS", "PENDING"}, {"RUNNING", "RUNNING"}, {"REVERTING", "REVERTING"}, {"REVERT_FAILURE", "REVERTED"}, {"REVERT_FAILURE", "REVERTING"}};
+const Table task_added{{"SUCCESS", "PENDING"},
+                       {"RUNNING", "RUNNING"},
+                       {"REVERTING", "REVERTING"},
+                       {"REVERT_FAILURE", "REVERTED"},
+                       {"REVERT_FAILURE", "REVERTING"}};
 
 Table both(Table one, const Table& other) {
     one.insert(other.begin(), other.end());
@@ -237,18 +262,20 @@ TEST(Lifecycles, Retry) {
 
 TEST(Lifecycles, Job) {
     const Machine m = shipped("pawl_saga/job");
-    EXPECT_EQ(moves(m), sorted({"[*] |  | UNCLAIMED", "UNCLAIMED | claim | CLAIMED", "CLAIMED | abandon | UNCLAIMED",
-                                "CLAIMED | complete | COMPLETE", "CLAIMED | lost | UNCLAIMED", "CLAIMED | gone | UNCLAIMED"}));
+    EXPECT_EQ(moves(m),
+              sorted({"[*] |  | UNCLAIMED", "UNCLAIMED | claim | CLAIMED", "CLAIMED | abandon | UNCLAIMED",
+                      "CLAIMED | complete | COMPLETE", "CLAIMED | lost | UNCLAIMED", "CLAIMED | gone | UNCLAIMED"}));
     EXPECT_EQ(terminals(m), Names{"COMPLETE"});
     EXPECT_EQ(tagged(m, "owned"), Names{"CLAIMED"});
 }
 
 TEST(Lifecycles, Engine) {
     const Machine m = shipped("pawl_saga/engine");
-    EXPECT_EQ(moves(m), sorted({"[*] |  | UNDEFINED", "UNDEFINED | start | RESUMING", "RESUMING | schedule_next | SCHEDULING",
-                                "SCHEDULING | wait_finished | WAITING", "WAITING | examine_finished | ANALYZING",
-                                "ANALYZING | schedule_next | SCHEDULING", "ANALYZING | wait_finished | WAITING",
-                                "ANALYZING | completed | GAME_OVER", "GAME_OVER | success | SUCCESS", "GAME_OVER | reverted | REVERTED",
+    EXPECT_EQ(moves(m), sorted({"[*] |  | UNDEFINED", "UNDEFINED | start | RESUMING",
+                                "RESUMING | schedule_next | SCHEDULING", "SCHEDULING | wait_finished | WAITING",
+                                "WAITING | examine_finished | ANALYZING", "ANALYZING | schedule_next | SCHEDULING",
+                                "ANALYZING | wait_finished | WAITING", "ANALYZING | completed | GAME_OVER",
+                                "GAME_OVER | success | SUCCESS", "GAME_OVER | reverted | REVERTED",
                                 "GAME_OVER | suspended | SUSPENDED", "GAME_OVER | failed | FAILURE"}));
     EXPECT_EQ(initials(m), Names{"UNDEFINED"});
     EXPECT_EQ(terminals(m), (Names{"SUCCESS", "REVERTED", "SUSPENDED", "FAILURE"}));
@@ -256,7 +283,8 @@ TEST(Lifecycles, Engine) {
 
 TEST(Lifecycles, TheLinterHasNothingToSay) {
     for (const auto& path : diagram_files(root() / "sql")) {
-        for (const core::Finding& finding : core::lint(file(path))) ADD_FAILURE() << path << ": " << finding.code << ", " << finding.message;
+        for (const core::Finding& finding : core::lint(file(path)))
+            ADD_FAILURE() << path << ": " << finding.code << ", " << finding.message;
     }
 }
 

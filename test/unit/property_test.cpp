@@ -35,7 +35,9 @@ public:
 private:
     int number(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
     bool one_in(int times) { return number(times) == 0; }
-    std::string pick(std::vector<std::string> from) { return from[static_cast<std::size_t>(number(static_cast<int>(from.size())))]; }
+    std::string pick(std::vector<std::string> from) {
+        return from[static_cast<std::size_t>(number(static_cast<int>(from.size())))];
+    }
     std::string name() {
         if (one_in(7)) return pick({"c0", "c1", "c2"});
         return pick({"a", "b", "d", "e", "f", "g", "h", "i", "\"two words\"", "x-y", "P", "Q", "R", "S"});
@@ -52,12 +54,24 @@ private:
         const int statements = 2 + number(7);
         for (int i = 0; i < statements; ++i) {
             switch (number(12)) {
-                case 0: text += name() + "\n"; break;
-                case 1: text += name() + " : " + pick({"some text", "more", "a %% b", ": x"}) + "\n"; break;
-                case 2: text += name() + ":::" + pick({"owned", "red", "x"}) + "\n"; break;
-                case 3: text += "class " + name() + "," + name() + " " + pick({"owned", "red", "late"}) + "\n"; break;
-                case 4: text += (one_in(3) ? name() : "[*]") + " --> " + name() + label() + "\n"; break;
-                case 5: text += name() + " --> [*]" + (one_in(4) ? label() : "") + "\n"; break;
+                case 0:
+                    text += name() + "\n";
+                    break;
+                case 1:
+                    text += name() + " : " + pick({"some text", "more", "a %% b", ": x"}) + "\n";
+                    break;
+                case 2:
+                    text += name() + ":::" + pick({"owned", "red", "x"}) + "\n";
+                    break;
+                case 3:
+                    text += "class " + name() + "," + name() + " " + pick({"owned", "red", "late"}) + "\n";
+                    break;
+                case 4:
+                    text += (one_in(3) ? name() : "[*]") + " --> " + name() + label() + "\n";
+                    break;
+                case 5:
+                    text += name() + " --> [*]" + (one_in(4) ? label() : "") + "\n";
+                    break;
                 case 6:
                 case 7:
                     if (depth < 3) {
@@ -72,7 +86,9 @@ private:
                     if (concurrent_ && depth > 0 && one_in(2)) text += "--\n";
                     if (concurrent_ && one_in(3)) text += "state j <<join>>\n" + name() + " --> j\n";
                     break;
-                default: text += name() + " --> " + name() + label() + "\n"; break;
+                default:
+                    text += name() + " --> " + name() + label() + "\n";
+                    break;
             }
         }
     }
@@ -161,7 +177,7 @@ private:
         return true;
     }
 
-    // Does an transition to [*] drawn in this composite end the row's life?
+    // Does a transition to [*] drawn in this composite end the row's life?
     bool ends_life(const std::string& composite, std::set<std::string> path = {}) const {
         if (composite.empty()) return true;
         if (!path.insert(composite).second) return false;
@@ -206,8 +222,8 @@ private:
         guards.insert(guards.end(), end.guards.begin(), end.guards.end());
         std::vector<std::string> effects = drawn.label.effects;
         effects.insert(effects.end(), end.effects.begin(), end.effects.end());
-        const std::string key = from + " -" + drawn.label.event + "[" + joined(guards) + "]{" + drawn.label.after + "}/" + joined(effects) +
-                                "-> " + end.to;
+        const std::string key = from + " -" + drawn.label.event + "[" + joined(guards) + "]{" + drawn.label.after +
+                                "}/" + joined(effects) + "-> " + end.to;
         if (seen_.insert(key).second) transitions.emplace_back(key, from);
     }
 
@@ -217,8 +233,8 @@ private:
 };
 
 std::string full_text(const core::Machine& machine, const core::Transition& transition) {
-    return name_of(machine, transition.from) + " -" + transition.event + "[" + joined(transition.guards) + "]{" + transition.after + "}/" +
-           joined(transition.effects) + "-> " + name_of(machine, transition.to);
+    return name_of(machine, transition.from) + " -" + transition.event + "[" + joined(transition.guards) + "]{" +
+           transition.after + "}/" + joined(transition.effects) + "-> " + name_of(machine, transition.to);
 }
 
 TEST(Property, PrintingAndReadingChangesNothing) {
@@ -263,7 +279,8 @@ TEST(Property, TheCompilerAgreesWithTheOracle) {
         std::vector<std::string> wanted;
         for (const auto& [transition, from] : oracle->transitions) wanted.push_back(transition);
         std::vector<std::string> found;
-        for (const core::Transition& transition : machine.transitions()) found.push_back(full_text(machine, transition));
+        for (const core::Transition& transition : machine.transitions())
+            found.push_back(full_text(machine, transition));
         ASSERT_EQ(found, wanted) << "seed " << seed << "\n" << text;
         ASSERT_EQ(terminals(machine), oracle->terminals) << "seed " << seed << "\n" << text;
     }
@@ -295,11 +312,13 @@ TEST(Property, EveryStateAndEventAgrees) {
                 for (const auto& [transition, source] : oracle->transitions) {
                     if (transition.starts_with(start)) wanted.push_back(transition);
                 }
-                ASSERT_EQ(found, wanted) << "seed " << seed << ", state " << name_of(machine, from) << ", event " << event;
+                ASSERT_EQ(found, wanted) << "seed " << seed << ", state " << name_of(machine, from) << ", event "
+                                         << event;
             }
             for (core::StateId to = 0; to < static_cast<core::StateId>(machine.states().size()); ++to) {
                 std::size_t count = 0;
-                for (const auto i : machine.leaving(from)) count += machine.transitions()[static_cast<std::size_t>(i)].to == to ? 1u : 0u;
+                for (const auto i : machine.leaving(from))
+                    count += machine.transitions()[static_cast<std::size_t>(i)].to == to ? 1u : 0u;
                 ASSERT_EQ(machine.between(from, to).size(), count);
             }
         }

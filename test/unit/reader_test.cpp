@@ -109,7 +109,8 @@ TEST(Reader, ReadsArrowsWithoutBlanks) {
 }
 
 TEST(Reader, ReadsEveryKindOfLineEnd) {
-    const std::string text = "stateDiagram-v2\n  [*] --> A\n  A --> B : go\n  note left of A\n  x\n  end note\n  B : text\n";
+    const std::string text =
+        "stateDiagram-v2\n  [*] --> A\n  A --> B : go\n  note left of A\n  x\n  end note\n  B : text\n";
     const Diagram unix_like = read_mermaid(text);
     for (const std::string end : {"\r\n", "\r"}) {
         std::string other;
@@ -123,13 +124,17 @@ TEST(Reader, ReadsEveryKindOfLineEnd) {
 }
 
 TEST(Reader, TakesTabsAndWideBlanksAsBlanks) {
-    const Diagram d = read_mermaid("stateDiagram-v2\n\t[*]\t-->\tA\n\xC2\xA0" "A\xE3\x80\x80-->\xE2\x80\x89" "B : go\xC2\xA0\n");
+    const Diagram d = read_mermaid(
+        "stateDiagram-v2\n\t[*]\t-->\tA\n\xC2\xA0"
+        "A\xE3\x80\x80-->\xE2\x80\x89"
+        "B : go\xC2\xA0\n");
     EXPECT_EQ(ids(d), (Strings{"A", "B"}));
     EXPECT_EQ(d.transitions[1].text, "go");
 }
 
 TEST(Reader, KeepsLabelsAsWritten) {
-    const Diagram d = draw("A --> B: long <br/>line \\x  y\nA --> B : info: key: value\nA --> B : 50%%\nA --> B : go %% why\nA --> B :");
+    const Diagram d = draw(
+        "A --> B: long <br/>line \\x  y\nA --> B : info: key: value\nA --> B : 50%%\nA --> B : go %% why\nA --> B :");
     EXPECT_EQ(d.transitions[0].text, "long <br/>line \\x  y");
     EXPECT_EQ(d.transitions[1].text, "info: key: value");
     EXPECT_EQ(d.transitions[2].text, "50%%");
@@ -158,8 +163,11 @@ TEST(Reader, ReadsSeveralStatementsOnALine) {
 }
 
 TEST(Reader, ACompositeMayBeginOnALaterLine) {
-    const Diagram d = draw("state P\n{\n a --> b\n}\nstate Q %% why\n\n# a comment\n  {\n c\n}\nstate \"long\" as R\n{ d }\nstate \"s t\"\n{ e }\nstate T:::tag\n{ f }\nP --> Q");
-    for (const auto& [child, parent] : {std::pair{"a", "P"}, {"c", "Q"}, {"d", "R"}, {"e", "s t"}, {"f", "T"}}) EXPECT_EQ(state(d, child).parent, parent);
+    const Diagram d = draw(
+        "state P\n{\n a --> b\n}\nstate Q %% why\n\n# a comment\n  {\n c\n}\nstate \"long\" as R\n{ d }\nstate \"s "
+        "t\"\n{ e }\nstate T:::tag\n{ f }\nP --> Q");
+    for (const auto& [child, parent] : {std::pair{"a", "P"}, {"c", "Q"}, {"d", "R"}, {"e", "s t"}, {"f", "T"}})
+        EXPECT_EQ(state(d, child).parent, parent);
     EXPECT_EQ(state(d, "R").description, "long");
     EXPECT_EQ(state(d, "T").tags, Strings{"tag"});
     EXPECT_TRUE(d.remarks.empty());
@@ -172,8 +180,10 @@ TEST(Reader, ReadsADiagramInAFence) {
     const std::string text = "---\ntitle: t\n---\nstateDiagram-v2\n  [*] --> A\n  A --> B : go\n";
     const std::string canonical = core::write_mermaid(read_mermaid(text));
     for (const std::string& page :
-         {"```mermaid\n" + text + "```\n", "```mermaid\n" + text + "```", "~~~ Mermaid title=x\n" + text + "~~~~\n\n \n", "\n\n  ````mermaid\n" + text + "  ````\n",
-          "```\n" + text + "```", "```{mermaid}\n" + text, "::: mermaid\n" + text + ":::\n", "\xEF\xBB\xBF```mermaid\n" + text + "```"}) {
+         {"```mermaid\n" + text + "```\n", "```mermaid\n" + text + "```",
+          "~~~ Mermaid title=x\n" + text + "~~~~\n\n \n", "\n\n  ````mermaid\n" + text + "  ````\n",
+          "```\n" + text + "```", "```{mermaid}\n" + text, "::: mermaid\n" + text + ":::\n",
+          "\xEF\xBB\xBF```mermaid\n" + text + "```"}) {
         for (const std::string end : {"\n", "\r\n", "\r"}) {
             std::string given;
             for (const char c : page) c == '\n' ? given += end : given += c;

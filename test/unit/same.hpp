@@ -21,7 +21,8 @@ inline std::string difference(const core::Diagram& a, const core::Diagram& b) {
         if (x.parent != y.parent) return "parent of " + x.id + ": " + x.parent + " / " + y.parent;
         if (x.composite != y.composite) return "composite " + x.id;
         if (x.tags != y.tags) return "tags of " + x.id;
-        if (x.description != y.description) return "description of " + x.id + ": " + x.description + " / " + y.description;
+        if (x.description != y.description)
+            return "description of " + x.id + ": " + x.description + " / " + y.description;
         if (x.direction != y.direction) return "direction of " + x.id;
     }
     if (a.transitions.size() != b.transitions.size()) return "number of arrows";
@@ -35,7 +36,8 @@ inline std::string difference(const core::Diagram& a, const core::Diagram& b) {
     }
     if (a.regions.size() != b.regions.size()) return "number of regions";
     for (std::size_t i = 0; i < a.regions.size(); ++i) {
-        if (a.regions[i].in != b.regions[i].in || a.regions[i].arrows_before != b.regions[i].arrows_before) return "regions";
+        if (a.regions[i].in != b.regions[i].in || a.regions[i].arrows_before != b.regions[i].arrows_before)
+            return "regions";
     }
     return {};
 }
