@@ -150,9 +150,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    IF batch NOT BETWEEN 1 AND 500 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 500');
-    END IF;
+    PERFORM pawl._check_batch(batch, 500);
     RETURN QUERY SELECT e.* FROM pawl.read_events(consumer, batch) WITH ORDINALITY x
                    JOIN pawl_bulk.events e ON e.operation = x.key[1]::uuid AND e.event = x.key[2]::uuid ORDER BY x.ordinality;
 END

@@ -65,7 +65,13 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'rows must be a JSON array');
+        PERFORM pawl._raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)), 'rows => ''[{"field": "value"}]''');
+    ELSIF submit.format NOT IN ('csv', 'ndjson', 'json') THEN
+        PERFORM pawl._raise('22023', format('unknown format "%s"', submit.format), NULL, 'csv, ndjson or json');
+    ELSIF submit.idempotency_key = '' OR length(submit.file_name) > 200 OR length(submit.created_by) > 100 THEN
+        PERFORM pawl._raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
+                WHEN length(submit.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
+            'idempotency_key has at least one character, file_name at most 200, created_by at most 100');
     END IF;
     PERFORM pawl_bulk._check_notifications(submit.notifications);
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,

@@ -62,11 +62,12 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 BEGIN
+    PERFORM pawl._check_batch(claim.batch, 10000), pawl._check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
         PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
-        PERFORM FROM pawl_dag.orchestrate(claim.orchestrate);
+        PERFORM FROM pawl_dag.orchestrate(pawl._check_batch(claim.orchestrate, 10000, 'orchestrate'));
     END IF;
     IF claim.keys IS NOT NULL THEN
         RETURN QUERY
