@@ -145,6 +145,9 @@ select is((select done from pawl_saga.conduct()), 1::bigint, 'conducts');
 select pawl_saga.post('k') as k \gset
 select lives_ok(format('select pawl_saga.claim_job(%L, ''me''), pawl_saga.trash_job(%1$L, ''me'', ''bad'')', :'k'), 'trashes its own');
 select lives_ok($$select pawl.heartbeat('pawl_saga.tasks', 'w'), pawl.reap('pawl_saga.tasks')$$, 'extends leases and takes back those of others');
+select pawl_saga.start('w') as waits \gset
+select is(pg_temp.try(format('update pawl_saga.flows set state = %L where flow_uuid = %L', s, :'waits')), 'PW003', 'a flow that waits for a signal is not ' || s || ' by hand')
+  from unnest('{FAILURE,REVERTED}'::text[]) s;
 reset role;
 
 -- A security-restricted operation: a table's owner has a flow go on while a superuser looks after the table.
