@@ -8,7 +8,7 @@ ALL_PACKS := dag bulk saga
 EXTENSIONS := pawl $(PACKS:%=pawl_%) $(if $(filter-out $(PACKS),$(ALL_PACKS)),,pawl_api)
 MODULE_big := pawl
 SOURCES := $(sort $(foreach folder,$(filter-out packs,$(notdir $(patsubst %/,%,$(wildcard $(TOP)/src/*/)))),$(wildcard $(TOP)/src/$(folder)/*.cpp)) \
-	$(wildcard $(PACKS:%=$(TOP)/src/packs/%/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
+	$(foreach pack,$(filter pawl_%,$(EXTENSIONS)),$(wildcard $(TOP)/src/packs/$(pack:pawl_%=%)/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
 OBJS := $(SOURCES:$(TOP)/%.cpp=obj/%.o)
 
 version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TOP)/extension/$(1).control)
@@ -41,7 +41,7 @@ LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,AL
 # Headers that nearly every file reads are compiled once: C++'s for the core, the server's as well for the rest, so that the core cannot
 # see PostgreSQL by accident. PRECOMPILED=no builds without them and shows includes that are missing.
 PRECOMPILED ?= yes
-CORE_OBJS := $(filter obj/src/core/%,$(OBJS))
+CORE_OBJS := $(filter obj/src/core/% obj/src/packs/saga/saga_%,$(OBJS))
 SERVER_OBJS := $(filter-out $(CORE_OBJS),$(OBJS))
 STANDARD_HEADERS := algorithm array charconv cstdint cstring map memory optional set string string_view unordered_map unordered_set utility vector
 COMPILE = $(CXX) $(CXXFLAGS) $(DEBUG_INFO) $(CPPFLAGS) -MMD -MP

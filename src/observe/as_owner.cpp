@@ -1,10 +1,10 @@
 // May ereport; owns nothing. Reading users' tables for verify, health and counts, and adding partitions to their logs. Whatever a table's
 // owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a security-restricted operation, and never as
 // the caller.
-#include "catalog_writer.hpp"
+#include "catalog/catalog_writer.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
-#include "record.hpp"
+#include "session/rights.hpp"
 
 extern "C" {
 #include "executor/tstoreReceiver.h"

@@ -13,7 +13,7 @@ BEGIN
     IF log_partition IS NULL THEN
         RETURN;
     END IF;
-    parts := regexp_match(log_partition, '^\s*(range|list|hash)\s*\((.+)\)\s*(?:partitions\s+(\d{1,4}))?\s*$', 'i');
+    parts := regexp_match(log_partition, E'^\\s*(range|list|hash)\\s*\\((.+)\\)\\s*(?:partitions\\s+(\\d{1,4}))?\\s*$', 'i');
     IF parts IS NULL OR (lower(parts[1]) = 'hash') <> (parts[3] IS NOT NULL) THEN
         PERFORM pawl._raise('22023', format('log_partition "%s" cannot be read', log_partition), NULL,
             'range (column, ...), list (column), or hash (column, ...) partitions 8');
