@@ -8,7 +8,7 @@ ALL_PACKS := dag bulk saga
 EXTENSIONS := pawl $(PACKS:%=pawl_%) $(if $(filter-out $(PACKS),$(ALL_PACKS)),,pawl_api)
 MODULE_big := pawl
 SOURCES := $(sort $(foreach folder,$(filter-out packs,$(notdir $(patsubst %/,%,$(wildcard $(TOP)/src/*/)))),$(wildcard $(TOP)/src/$(folder)/*.cpp)) \
-	$(wildcard $(PACKS:%=$(TOP)/src/packs/%/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
+	$(foreach pack,$(filter pawl_%,$(EXTENSIONS)),$(wildcard $(TOP)/src/packs/$(pack:pawl_%=%)/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
 OBJS := $(SOURCES:$(TOP)/%.cpp=obj/%.o)
 
 version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TOP)/extension/$(1).control)
@@ -33,15 +33,40 @@ ifeq ($(shell test '$(MAJORVERSION)' -lt 16 && echo old),old)
 override CPPFLAGS += '-DPGDLLEXPORT=__attribute__((visibility("default")))'
 endif
 override CXXFLAGS += -std=c++20 -O2 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Werror -Wno-register
+# Enough for a debugger's backtrace; DEBUG_INFO=-g for the values of variables, at a third more of compiling.
+DEBUG_INFO ?= -g1
 # The C++ runtime travels inside and stays hidden: whatever else is loaded into the backend may bring its own.
 LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--version-script=$(TOP)/extension/exports.map
+
+# Headers that nearly every file reads are compiled once: C++'s for the core, the server's as well for the rest, so that the core cannot
+# see PostgreSQL by accident. PRECOMPILED=no builds without them and shows includes that are missing.
+PRECOMPILED ?= yes
+CORE_OBJS := $(filter obj/src/core/% obj/src/packs/saga/saga_%,$(OBJS))
+SERVER_OBJS := $(filter-out $(CORE_OBJS),$(OBJS))
+STANDARD_HEADERS := algorithm array charconv cstdint cstring map memory optional set string string_view unordered_map unordered_set utility vector
+COMPILE = $(CXX) $(CXXFLAGS) $(DEBUG_INFO) $(CPPFLAGS) -MMD -MP
+
+ifeq ($(PRECOMPILED),yes)
+$(CORE_OBJS): READ_FIRST := obj/core.hpp
+$(CORE_OBJS): obj/core.hpp.gch
+$(SERVER_OBJS): READ_FIRST := obj/server.hpp
+$(SERVER_OBJS): obj/server.hpp.gch
+endif
+
+obj/core.hpp obj/server.hpp: $(TOP)/extension/module.mk
+	@mkdir -p $(@D)
+	@{ printf '#include <%s>\n' $(STANDARD_HEADERS); [ $(@F) = core.hpp ] || echo '#include "pg/postgres.hpp"'; } >$@
+
+obj/%.hpp.gch: obj/%.hpp
+	@echo "  compile  the headers of the $*"
+	@$(COMPILE) -MF $@.d -x c++-header -o $@ $<
 
 $(OBJS): obj/%.o: $(TOP)/%.cpp $(TOP)/extension/module.mk
 	@mkdir -p $(@D)
 	@echo "  compile  $*.cpp"
-	@$(CXX) $(CXXFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+	@$(COMPILE) $(READ_FIRST:%=-include %) -c -o $@ $<
 
--include $(OBJS:.o=.d)
+-include $(OBJS:.o=.d) obj/core.hpp.gch.d obj/server.hpp.gch.d
 
 # A file that was taken away must leave the library too.
 objects.list: force

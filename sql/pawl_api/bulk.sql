@@ -28,7 +28,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl._raise('P0002', format('there is no definition "%s"', q ->> 'name'));
     END IF;
-    RETURN to_jsonb((SELECT coalesce(string_agg(CASE WHEN k ~ '[",\r\n]' THEN '"' || replace(k, '"', '""') || '"' ELSE k END, ',' ORDER BY n), '')
+    RETURN to_jsonb((SELECT coalesce(string_agg(CASE WHEN k ~ E'[",\\r\\n]' THEN '"' || replace(k, '"', '""') || '"' ELSE k END, ',' ORDER BY n), '')
                        FROM jsonb_object_keys(coalesce(found_one.row_schema -> 'properties', found_one.row_schema)) WITH ORDINALITY x(k, n)) || E'\r\n');
 END
 $function$;

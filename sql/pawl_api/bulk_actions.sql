@@ -142,7 +142,7 @@ BEGIN
     type := CASE o.format WHEN 'csv' THEN 'text/csv' ELSE 'application/x-ndjson' END;
     file_name := coalesce(o.file_name, id || CASE o.format WHEN 'csv' THEN '.csv' ELSE '.ndjson' END);
     -- a byte 1 or 2 would be quoted; no line of text has one
-    command := format('COPY (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = %L ORDER BY i.row_number) TO STDOUT (FORMAT csv, DELIMITER E''\x01'', QUOTE E''\x02'')', id);
+    command := format(E'COPY (SELECT coalesce(i.raw, i.data::text) FROM pawl_bulk.input i WHERE i.operation = %L ORDER BY i.row_number) TO STDOUT (FORMAT csv, DELIMITER E''\\x01'', QUOTE E''\\x02'')', id);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._file_command(jsonb) IS 'internal: COPY ... TO STDOUT for the input of an operation, with its name and type; P0002: it was not kept';

@@ -103,58 +103,30 @@ BEGIN
     PERFORM pawl_api._need_machine(q ->> 'machine');
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(pawl_api._state_counts(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b
                                          JOIN pg_class r ON r.oid = b.relation AND r.relkind IN ('r', 'p')
-                                         WHERE b.machine = q ->> 'machine' AND has_column_privilege(b.relation, b.state_column, 'SELECT')), 'next', NULL);
+                                         WHERE b.machine = q ->> 'machine' AND has_column_privilege(b.relation, b.state_column, 'SELECT')
+                                           AND pawl._policies_are_safe(b.relation)), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.machine_counts(jsonb) IS 'route: how many rows are in each state, for each table that may be read';
 
--- The entries at the end of a log (of each of its partitions, at most 16): a log is in the order of its writing, near enough.
-CREATE FUNCTION pawl_api._log_end(log regclass, key_columns name[]) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE STRICT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    pages constant integer := 250;
-    one_page constant bigint := current_setting('block_size')::bigint;
-    leaves constant regclass[] := ARRAY(SELECT t.relid FROM pg_partition_tree(log) t WHERE t.isleaf AND pg_relation_size(t.relid) > 0 ORDER BY t.relid DESC LIMIT 16);
-    parts regclass[] := ARRAY(SELECT l FROM unnest(leaves) l WHERE has_table_privilege(l, 'SELECT'));
-    wanted constant text := (SELECT string_agg(format('x.%I', k), ', ') FROM unnest(key_columns || '{sort_key,from_state,created_at}'::name[]) k);
-BEGIN
-    -- who may read the log as a whole only reads as far from the end of each partition as the largest one is long
-    IF parts = '{}' THEN
-        RETURN format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, log,
-                      (SELECT greatest(coalesce(max(pg_relation_size(l)), 0) / one_page - pages / greatest(cardinality(leaves), 1), 0) FROM unnest(leaves) l));
-    END IF;
-    RETURN (SELECT string_agg(format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, part, greatest(pg_relation_size(part) / one_page - pages / cardinality(parts), 0)), ' UNION ALL ')
-              FROM unnest(parts) part);
-END
-$function$;
-COMMENT ON FUNCTION pawl_api._log_end(regclass, name[]) IS 'internal: a query of the entries on the last 250 pages of a log';
-
 CREATE FUNCTION pawl_api.machine_slowest(q jsonb) RETURNS jsonb
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 AS $function$
 DECLARE
-    samples constant integer := 300;
     b pawl.binding;
     items jsonb := '[]';
-    more jsonb;
 BEGIN
     PERFORM pawl_api._need_machine(q ->> 'machine');
-    FOR b IN SELECT x.* FROM pawl.binding x WHERE x.machine = q ->> 'machine' AND x.history IS NOT NULL AND has_table_privilege(x.history, 'SELECT') LOOP
-        -- the entry before is looked up, however old it is: a window over new entries would know of short stays alone
-        EXECUTE format(
-            'SELECT coalesce(jsonb_agg(jsonb_build_object(''relation'', $1, ''state'', d.state, ''samples'', d.n, ''mean_s'', d.mean, ''p95_s'', d.p95, ''max_s'', d.longest) ORDER BY d.mean DESC), ''[]'') FROM ('
-            'SELECT s.from_state AS state, count(*) AS n, round(avg(s.seconds)::numeric, 3) AS mean, round(percentile_cont(0.95) WITHIN GROUP (ORDER BY s.seconds)::numeric, 3) AS p95, round(max(s.seconds)::numeric, 3) AS longest FROM ('
-            'SELECT l.from_state, extract(epoch FROM l.created_at - p.created_at)::double precision AS seconds '
-            'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth FROM (%1$s) e WHERE e.from_state IS NOT NULL) l '
-            'CROSS JOIN LATERAL (SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= %4$s) s GROUP BY s.from_state) d',
-            pawl_api._log_end(b.history, b.log_key_columns), b.history, pawl._same_key('o', b.log_key_columns, 'l', b.log_key_columns, b.history), samples)
-          INTO more USING b.relation::text;
-        items := items || more;
+    FOR b IN SELECT x.* FROM pawl.binding x
+              WHERE x.machine = q ->> 'machine' AND x.history IS NOT NULL AND has_table_privilege(x.history, 'SELECT')
+                AND pawl._policies_are_safe(x.history) LOOP
+        items := items || (SELECT coalesce(jsonb_agg(jsonb_build_object('relation', b.relation::text, 'state', d.state, 'samples', d.n,
+                                      'mean_s', d.mean, 'p95_s', d.p95, 'max_s', d.longest) ORDER BY d.mean DESC), '[]')
+                             FROM pawl._as_owner(b.relation, b.state_column, 'stays')
+                                      d(state text, n bigint, mean numeric, p95 numeric, longest numeric));
     END LOOP;
     RETURN jsonb_build_object('items', items, 'next', NULL);
 END

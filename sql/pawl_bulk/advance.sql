@@ -298,9 +298,7 @@ DECLARE
     candidates uuid[];
     did bigint;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 1000000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 1000000');
-    END IF;
+    PERFORM pawl._check_batch(batch, 1000000);
     candidates := ARRAY(SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
                            AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation AND t.again_at > clock_timestamp())
                          ORDER BY x.priority DESC, x.operation);

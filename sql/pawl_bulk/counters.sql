@@ -33,6 +33,7 @@ DECLARE
     folded bigint;
     o uuid;
 BEGIN
+    PERFORM pawl._check_batch(batch, 100000);
     done := 0;
     -- operations that end are folded once more, so that the sum of each is one row
     FOR o IN SELECT c.operation FROM pawl_bulk.operations c

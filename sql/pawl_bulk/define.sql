@@ -75,7 +75,7 @@ DECLARE
     kind text := coalesce(step ->> 'kind', 'sync');
     handler text := step ->> 'handler';
     checker text := step ->> 'check';
-    placeholder text := substring(regexp_replace(step ->> 'signal_key', '\{(row|step|data\.[^}]*)\}', '', 'g') FROM '\{[^{}]*\}');
+    placeholder text := substring(regexp_replace(step ->> 'signal_key', E'\\{(row|step|data\\.[^}]*)\\}', '', 'g') FROM E'\\{[^{}]*\\}');
 BEGIN
     PERFORM pawl_bulk._known_fields(step, '{name,kind,handler,check,max_retries,backoff,poll_interval,poll_jitter,timeout,run_timeout,allow_operation_retry,signal_key}', what);
     IF coalesce(step ->> 'name', '') = '' THEN

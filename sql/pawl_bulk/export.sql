@@ -141,7 +141,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS
-'the COPY ... TO STDOUT that exports an operation, to be run by the client (psql: \gexec): one line a row, failed validations included. mode report: where it stands, and its data where that is kept; data: the data alone. format csv, or json (an array). Filters are combined by AND. neutralise, of the report as CSV: cells that a spreadsheet would take for formulas get an apostrophe; data are the data. P0002: no such operation; 22023: unknown mode or format; 55000: the data was not kept; 54011: more than 1600 columns, which JSON may have';
+E'the COPY ... TO STDOUT that exports an operation, to be run by the client (psql: \\gexec): one line a row, failed validations included. mode report: where it stands, and its data where that is kept; data: the data alone. format csv, or json (an array). Filters are combined by AND. neutralise, of the report as CSV: cells that a spreadsheet would take for formulas get an apostrophe; data are the data. P0002: no such operation; 22023: unknown mode or format; 55000: the data was not kept; 54011: more than 1600 columns, which JSON may have';
 
 -- The feed: events of all operations in commit order.
 CREATE FUNCTION pawl_bulk.read_feed(consumer text, batch integer DEFAULT 100) RETURNS SETOF pawl_bulk.events
@@ -150,9 +150,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    IF batch NOT BETWEEN 1 AND 500 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 500');
-    END IF;
+    PERFORM pawl._check_batch(batch, 500);
     RETURN QUERY SELECT e.* FROM pawl.read_events(consumer, batch) WITH ORDINALITY x
                    JOIN pawl_bulk.events e ON e.operation = x.key[1]::uuid AND e.event = x.key[2]::uuid ORDER BY x.ordinality;
 END

@@ -57,9 +57,7 @@ DECLARE
     taken pawl_bulk.notices[];
     n pawl_bulk.notices;
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl._check_batch(batch, 10000);
     -- all in this transaction, so nobody waits for the lease
     taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
@@ -117,9 +115,7 @@ DECLARE
     failures integer := 0;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
     done := 0;
     wait_ms := 1000;
     worker := 'work_sql_notices ' || pg_backend_pid();
@@ -163,6 +159,7 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 BEGIN
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(claim_notices.lease);
     IF coalesce(claim_notices.worker, '') = '' THEN
         PERFORM pawl._raise('22004', 'a worker needs a name');
     ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN

@@ -39,7 +39,7 @@ CREATE TABLE pawl_bulk.operations (
     UNIQUE (definition, idempotency_key)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pawl_bulk.operations IS 'bulk operations; their counters are in pawl_bulk.status';
-COMMENT ON COLUMN pawl_bulk.operations.dialect IS 'how CSV is read: {"delimiter": ",", "quote": "\"", "header": true, "map": {"column": "field"}}; quote: one character, or with an escape behind it, or empty for none';
+COMMENT ON COLUMN pawl_bulk.operations.dialect IS E'how CSV is read: {"delimiter": ",", "quote": "\\"", "header": true, "map": {"column": "field"}}; quote: one character, or with an escape behind it, or empty for none';
 COMMENT ON COLUMN pawl_bulk.operations.columns IS 'the fields of a CSV row, in order';
 COMMENT ON COLUMN pawl_bulk.operations.notified_by IS 'the role that wrote the notifications; kept by a trigger';
 COMMENT ON COLUMN pawl_bulk.operations.sealed IS 'the input is complete';

@@ -24,8 +24,8 @@ BEGIN
     ELSIF jsonb_typeof(rows) <> 'array' THEN
         PERFORM pawl._raise('22023', 'rows must be a JSON array');
     END IF;
-    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND lines[1] ^@ convert_from('\xefbbbf', 'UTF8') THEN
-        lines[1] := substr(lines[1], length(convert_from('\xefbbbf', 'UTF8')) + 1);
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND lines[1] ^@ convert_from(E'\\xefbbbf', 'UTF8') THEN
+        lines[1] := substr(lines[1], length(convert_from(E'\\xefbbbf', 'UTF8')) + 1);
     END IF;
     IF format = 'csv' AND columns IS NULL AND lines IS NOT NULL THEN
         columns := ARRAY(SELECT coalesce(dialect -> 'map' ->> f, f) FROM unnest(pawl_bulk.csv_fields(lines[1], delimiter, quote)) WITH ORDINALITY h(f, n) ORDER BY n);

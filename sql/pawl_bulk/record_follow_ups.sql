@@ -47,11 +47,11 @@ DECLARE
     made text := '';
     piece text[];
 BEGIN
-    IF key !~ '\{data\.' THEN
+    IF key !~ E'\\{data\\.' THEN
         RETURN CASE WHEN octet_length(key) <= 2000 THEN key END;
     END IF;
     -- piece by piece: what a field has in it is no placeholder
-    FOR piece IN SELECT m FROM regexp_matches(key, '([^{]+|\{(?!data\.[^}]*\}))|\{data\.([^}]*)\}', 'g') m LOOP
+    FOR piece IN SELECT m FROM regexp_matches(key, E'([^{]+|\\{(?!data\\.[^}]*\\}))|\\{data\\.([^}]*)\\}', 'g') m LOOP
         made := made || coalesce(piece[1], nullif(data ->> piece[2], ''));
     END LOOP;
     RETURN CASE WHEN octet_length(made) <= 2000 THEN made END;
@@ -70,7 +70,7 @@ BEGIN
     IF pawl_bulk._signal_key(pattern, step_index, row_number, data) IS NOT NULL THEN
         RETURN 'its signal key belongs to another row';
     END IF;
-    SELECT m[1] INTO missing FROM regexp_matches(pattern, '\{data\.([^}]*)\}', 'g') m WHERE coalesce(data ->> m[1], '') = '' LIMIT 1;
+    SELECT m[1] INTO missing FROM regexp_matches(pattern, E'\\{data\\.([^}]*)\\}', 'g') m WHERE coalesce(data ->> m[1], '') = '' LIMIT 1;
     RETURN CASE WHEN FOUND THEN format('it has no signal key: "%s" is missing', missing) ELSE 'its signal key is longer than 2000 bytes' END;
 END
 $function$;
@@ -150,7 +150,7 @@ BEGIN
         INSERT INTO pawl_bulk.signal_keys AS k (operation, key, row_number, step_index)
         SELECT DISTINCT ON (1, 2) x.operation, x.key, x.row_number, x.step_index
           FROM (SELECT n.operation, pawl_bulk._signal_key(s.signal_key, n.step_index, n.row_number,
-                       CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END) AS key, n.row_number, n.step_index
+                       CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(n.operation, n.row_number) END) AS key, n.row_number, n.step_index
                   FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
                   JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
                  WHERE s.kind = 'signal' OFFSET 0) x

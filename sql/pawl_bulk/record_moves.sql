@@ -46,7 +46,7 @@ BEGIN
     UPDATE pawl_bulk.records r
        SET state = CASE WHEN w.key IS NULL OR w.early_result = 'fail' THEN 'Failed' ELSE 'Completed' END,
            error_type = CASE WHEN w.key IS NULL THEN 'StepFailure' WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
-           error_message = CASE WHEN w.key IS NULL THEN (SELECT pawl_bulk._no_signal_key(s.signal_key, w.step_index, w.row_number, CASE WHEN s.signal_key ~ '\{data\.' THEN pawl_bulk.row_data(w.operation, w.row_number) END)
+           error_message = CASE WHEN w.key IS NULL THEN (SELECT pawl_bulk._no_signal_key(s.signal_key, w.step_index, w.row_number, CASE WHEN s.signal_key ~ E'\\{data\\.' THEN pawl_bulk.row_data(w.operation, w.row_number) END)
                                                            FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
                                                           WHERE o.operation = w.operation AND s.step_index = w.step_index)
                                 WHEN w.early_result = 'fail' THEN w.early_message END,

@@ -344,9 +344,7 @@ DECLARE
     did integer;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 100000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 100000');
-    END IF;
+    PERFORM pawl._check_batch(batch, 100000);
     done := 0;
     PERFORM set_config('pawl.processor', '', true);
     LOOP

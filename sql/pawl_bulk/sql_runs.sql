@@ -213,11 +213,7 @@ DECLARE
     failures integer := 0;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 100000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 100000');
-    ELSIF lease IS NULL OR lease <= interval '0' THEN
-        PERFORM pawl._raise('22023', 'a lease must be longer than nothing');
-    END IF;
+    PERFORM pawl._check_batch(batch, 100000), pawl._check_lease(coalesce(lease, '0'));
     done := 0;
     wait_ms := 1000;
     until := clock_timestamp() + interval '100 ms';

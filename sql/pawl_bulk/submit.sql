@@ -65,7 +65,13 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'rows must be a JSON array');
+        PERFORM pawl._raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)), 'rows => ''[{"field": "value"}]''');
+    ELSIF submit.format NOT IN ('csv', 'ndjson', 'json') THEN
+        PERFORM pawl._raise('22023', format('unknown format "%s"', submit.format), NULL, 'csv, ndjson or json');
+    ELSIF submit.idempotency_key = '' OR length(submit.file_name) > 200 OR length(submit.created_by) > 100 THEN
+        PERFORM pawl._raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
+                WHEN length(submit.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
+            'idempotency_key has at least one character, file_name at most 200, created_by at most 100');
     END IF;
     PERFORM pawl_bulk._check_notifications(submit.notifications);
     INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
@@ -120,8 +126,8 @@ BEGIN
     quote := coalesce(o.dialect ->> 'quote', '"');
     SELECT i.row_number, i.raw INTO r FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation ORDER BY i.row_number LIMIT 1;
     -- a byte order mark; other encodings have none
-    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND r.raw ^@ convert_from('\xefbbbf', 'UTF8') THEN
-        UPDATE pawl_bulk.input i SET raw = substr(r.raw, length(convert_from('\xefbbbf', 'UTF8')) + 1) WHERE i.operation = _complete_lines.operation AND i.row_number = r.row_number;
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND r.raw ^@ convert_from(E'\\xefbbbf', 'UTF8') THEN
+        UPDATE pawl_bulk.input i SET raw = substr(r.raw, length(convert_from(E'\\xefbbbf', 'UTF8')) + 1) WHERE i.operation = _complete_lines.operation AND i.row_number = r.row_number;
     END IF;
     IF o.format = 'json' AND ltrim(r.raw) ^@ '[' AND pawl_bulk._json(r.raw) IS NULL THEN
         PERFORM pawl._raise('22P04', 'a JSON array does not come in line by line', 'Its lines are no elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
@@ -179,7 +185,7 @@ BEGIN
     IF lines IS NOT NULL THEN
         SELECT count(*) INTO came FROM pawl_bulk.input i WHERE i.operation = seal.operation;
         IF came <> lines THEN
-            PERFORM pawl._raise('22P04', format('%s lines came of %s', came, lines), 'A line \. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
+            PERFORM pawl._raise('22P04', format('%s lines came of %s', came, lines), E'A line \\. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
         END IF;
     END IF;
     PERFORM pawl_bulk._complete_lines(operation);
@@ -219,7 +225,7 @@ BEGIN
     END IF;
     -- a byte order mark; other encodings have none
     IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
-        line := ltrim(line, convert_from('\xefbbbf', 'UTF8'));
+        line := ltrim(line, convert_from(E'\\xefbbbf', 'UTF8'));
     END IF;
     named := pawl_bulk.csv_fields(line, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'));
     SELECT m INTO wrong FROM jsonb_object_keys(coalesce(o.dialect -> 'map', '{}')) m WHERE m <> ALL (named) LIMIT 1;

@@ -14,7 +14,7 @@ AS $function$
                                     WHEN 'pattern' THEN format('"%s" does not match %s', x.field, x.pattern) WHEN 'enum' THEN format('"%s" is none of %s', x.field, x.list)
                                     WHEN 'range' THEN format('"%s" is out of range', x.field) ELSE format('"%s" is no number', x.field) END, x.field
       FROM (SELECT v.*, CASE WHEN v.type = 'string' AND jsonb_typeof(v.given) <> 'string' OR v.type = 'boolean' AND v.said NOT IN ('true', 'false')
-                                  OR v.type = 'number' AND NOT v.is_number OR v.type = 'integer' AND v.said !~ '^\s*[-+]?\d+\s*$' THEN 'type'
+                                  OR v.type = 'number' AND NOT v.is_number OR v.type = 'integer' AND v.said !~ E'^\\s*[-+]?\\d+\\s*$' THEN 'type'
                              WHEN length(v.said) < v.shortest OR length(v.said) > v.longest THEN 'length'
                              WHEN v.said !~ v.pattern THEN 'pattern'
                              WHEN v.list IS NOT NULL AND NOT v.list @> to_jsonb(v.said) AND NOT v.list @> v.given THEN 'enum'
@@ -22,7 +22,7 @@ AS $function$
                              WHEN v.least IS NOT NULL AND v.said::numeric < v.least OR v.most IS NOT NULL AND v.said::numeric > v.most THEN 'range' END AS code
               FROM (SELECT u.n, p.*, u.data -> p.field AS given, u.data ->> p.field AS said,
                            CASE WHEN p.type = 'number' OR p.least IS NOT NULL OR p.most IS NOT NULL
-                                THEN u.data ->> p.field ~ '^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,4})?\s*$' AND length(u.data ->> p.field) <= 1000 END AS is_number
+                                THEN u.data ->> p.field ~ E'^\\s*[-+]?(\\d+\\.?\\d*|\\.\\d+)([eE][-+]?\\d{1,4})?\\s*$' AND length(u.data ->> p.field) <= 1000 END AS is_number
                       FROM (SELECT e.key AS field, e.value ->> 'type' AS type, (e.value ->> 'minLength')::integer AS shortest, (e.value ->> 'maxLength')::integer AS longest,
                                    e.value ->> 'pattern' AS pattern, e.value -> 'enum' AS list, (e.value ->> 'minimum')::numeric AS least, (e.value ->> 'maximum')::numeric AS most
                               FROM jsonb_each(coalesce(schema -> 'properties', '{}')) e OFFSET 0) p

@@ -44,6 +44,7 @@ AS $function$
 DECLARE
     taken pawl_bulk.work[];
 BEGIN
+    PERFORM pawl._check_batch(claim.batch, 10000), pawl._check_lease(claim.lease);
     IF coalesce(claim.worker, '') = '' THEN
         PERFORM pawl._raise('22004', 'a worker needs a name');
     ELSIF claim.queue = 'sql:' THEN

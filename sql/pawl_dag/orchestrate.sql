@@ -376,9 +376,7 @@ DECLARE
     caller text := current_setting('pawl.processor', true);
     called_event text := current_setting('pawl.event', true);
 BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl._check_batch(batch, 10000);
     PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
     BEGIN
         SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turn(batch) t;

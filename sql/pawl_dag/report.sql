@@ -62,11 +62,12 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 BEGIN
+    PERFORM pawl._check_batch(claim.batch, 10000), pawl._check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
         PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
-        PERFORM FROM pawl_dag.orchestrate(claim.orchestrate);
+        PERFORM FROM pawl_dag.orchestrate(pawl._check_batch(claim.orchestrate, 10000, 'orchestrate'));
     END IF;
     IF claim.keys IS NOT NULL THEN
         RETURN QUERY
@@ -89,7 +90,7 @@ AS $function$
 DECLARE
     said text := asked #>> '{}';
 BEGIN
-    IF said ~ '^[0-9]{1,20}(\.[0-9]{1,20})?$' THEN
+    IF said ~ E'^[0-9]{1,20}(\\.[0-9]{1,20})?$' THEN
         RETURN make_interval(secs => least(said::double precision, 3e9));
     END IF;
     IF said !~ '^([0-9]{4}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]{2,8},? )' THEN
@@ -114,7 +115,7 @@ SET plan_cache_mode = force_generic_plan
 SET jit = off
 AS $function$
 DECLARE
-    uuid_form constant text := '^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\})$';
+    uuid_form constant text := E'^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\\})$';
 BEGIN
     RETURN (SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.good_fence THEN (r.e ->> 'fence')::bigint END, r.failed,
                         CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END, r.permanent = 'true', w.wait,

@@ -99,6 +99,7 @@ DECLARE
     worker constant text := pawl.uuid_v7()::text;
     step pawl_dag.steps;
 BEGIN
+    PERFORM pawl._check_batch(batch, 10000);
     done := 0;
     -- nobody can take a row that this transaction has written, so the lease is a formality
     FOR step IN SELECT c.* FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, '1 day', batch, 'sql:') c LOOP
@@ -155,9 +156,7 @@ DECLARE
     failures integer := 0;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
     done := 0;
     worker := pawl.uuid_v7()::text;
     until := clock_timestamp() + interval '100 ms';

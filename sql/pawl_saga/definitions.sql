@@ -96,11 +96,21 @@ DECLARE
     graph jsonb;
     made pawl_saga.definitions;
     known pawl_saga.definitions;
+    idle text;
 BEGIN
     IF structure IS NULL THEN
         PERFORM pawl._raise('22004', 'structure must not be null');
     END IF;
     graph := pawl_saga._compile(structure::text)::jsonb;
+    SELECT string_agg(format('"%s" into "%s"', i.name, n.name), ', ' ORDER BY n.node, i.name) INTO idle
+      FROM jsonb_to_recordset(graph -> 'nodes') n(node integer, name text, written jsonb)
+     CROSS JOIN jsonb_object_keys(CASE jsonb_typeof(n.written -> 'inject') WHEN 'object' THEN n.written -> 'inject' ELSE '{}' END) i(name)
+     WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(graph -> 'parameters') p(node integer, name text) WHERE p.node = n.node AND p.name = i.name);
+    IF idle IS NOT NULL THEN
+        RAISE WARNING 'flow "%" injects values that are not required', coalesce(structure ->> 'name', structure ->> 'task')
+            USING DETAIL = format('Injected are %s; these values are not used.', idle),
+                  HINT = 'name it in "requires" or "optional" too, or as a value of "rebind"';
+    END IF;
     made.name := coalesce(structure ->> 'name', structure ->> 'task');
     made.content_hash := sha256(convert_to(structure::text, 'UTF8'));
     -- who defines the same name at once waits here, and then sees what the other made
@@ -136,7 +146,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.define(jsonb) IS
-'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". PW007: what is wrong with it';
+'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". A value of inject that its task does not require is not used, and a WARNING names it. PW007: what is wrong with it';
 
 CREATE FUNCTION pawl_saga._definition_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

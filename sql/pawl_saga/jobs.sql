@@ -133,7 +133,10 @@ AS $function$
 DECLARE
     j pawl_saga.jobs;
 BEGIN
-    IF coalesce(who, '') = '' THEN
+    PERFORM pawl._check_lease(lease);
+    IF lease IS NULL THEN
+        PERFORM pawl._raise('22004', 'lease must not be null', NULL, 'lease => ''60 s''');
+    ELSIF coalesce(who, '') = '' THEN
         PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'who => ''...''');
     END IF;
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
@@ -255,7 +258,7 @@ DECLARE
     job record;
     said text;
 BEGIN
-    PERFORM pawl_saga._check_batch(batch);
+    PERFORM pawl._check_batch(batch, 10000);
     done := 0;
     -- a suspended flow keeps its job: back on the board, the next call would take it and undo what the operator said
     FOR job IN

@@ -11,6 +11,8 @@ SELECT pawl.enforce('pawl_saga.tasks', 'state', 'pawl_saga.task', history => tru
     claim_order => 'priority desc, flow_uuid', lease_time => '60 s', lapse => 'lost', lapse_else => 'settle',
     operator_events => ARRAY['time_out', 'resolve'], events => true, wake => true);
 SELECT pawl.enforce('pawl_saga.retries', 'state', 'pawl_saga.retry', history => true, most_recent => 'derived', log_name => 'retry_transitions', events => true);
+-- Flows come before their tasks, in every transaction that locks both.
+SELECT pawl.set_lock_order('pawl_saga.tasks', 'pawl_saga.flows');
 SELECT pawl.set_trace('pawl_saga.flows', 'traceparent', 'tracestate');
 SELECT pawl.set_trace('pawl_saga.tasks', 'traceparent', 'tracestate');
 SELECT pawl.set_trace('pawl_saga.retries', 'traceparent', 'tracestate');

@@ -26,6 +26,9 @@ DECLARE
     caller text := coalesce(current_setting('pawl.processor', true), '');
     called text := coalesce(current_setting('pawl.token', true), '');
 BEGIN
+    IF progress.progress NOT BETWEEN 0 AND 1 THEN
+        PERFORM pawl._raise('22023', 'progress must be from 0 to 1', format('It is %s.', progress.progress), 'progress => 0.5');
+    END IF;
     PERFORM set_config('pawl.processor', coalesce(progress.processor, caller), true), set_config('pawl.token', fence::text, true);
     UPDATE pawl_saga.tasks t SET progress = progress.progress, progress_details = details WHERE t.flow_uuid = flow AND t.node = progress.node;
     IF NOT FOUND THEN
@@ -35,7 +38,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text) IS
-'a worker says how far a running task is, from 0 to 1. PW005: the token is old; P0002: no such task';
+'a worker says how far a running task is, from 0 to 1. PW005: the token is old; P0002: no such task; 22023: progress is out of range';
 
 CREATE FUNCTION pawl_saga._label(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER

@@ -1,17 +1,5 @@
 -- What workers do: they claim tasks and report what came of them. Tasks that are SQL functions are run by a duty.
 
-CREATE FUNCTION pawl_saga._check_batch(batch integer) RETURNS void
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-BEGIN
-    IF batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 10000');
-    END IF;
-END
-$function$;
-COMMENT ON FUNCTION pawl_saga._check_batch(integer) IS 'internal: the argument of duties, checked; 22023';
-
 -- A duty raised in a flow: it is left alone for a second, then longer each time.
 CREATE FUNCTION pawl_saga._set_aside(flow uuid, duty text, code text, said text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -63,6 +51,23 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._settle_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
 
+-- What a worker is told of tasks that it has taken.
+CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
+               traceparent text, tracestate text)
+LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END, CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
+           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
+                                       WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
+                         THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
+           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent, t.tracestate
+      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality
+$function$;
+COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what pawl_saga.claim says of tasks';
+
 CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL)
 RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
                traceparent text, tracestate text)
@@ -80,6 +85,7 @@ DECLARE
     reverts pawl_saga.tasks[] := '{}';
     executes pawl_saga.tasks[];
 BEGIN
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
     IF processor IS NULL OR processor = '' THEN
         PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
@@ -106,13 +112,7 @@ BEGIN
               FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease, batch - cardinality(lost) - cardinality(reverts), queue) c;
         END IF;
     END IF;
-    RETURN QUERY
-    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END, CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
-           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
-                                       WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
-                         THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
-           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent, t.tracestate
-      FROM unnest(lost || reverts || executes) t;
+    RETURN QUERY SELECT c.* FROM pawl_saga._as_claimed(lost || reverts || executes) c;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
@@ -322,6 +322,106 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS 'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
 
+-- Tasks that are SQL functions, of flows that no other transaction has locked. Report locks the flow of a task, and so does every session
+-- that decides something in it before it writes a task: the flow comes first here too.
+CREATE FUNCTION pawl_saga._claim_sql_tasks(worker text, batch integer) RETURNS jsonb[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    flows uuid[];
+    nodes integer[];
+    taken pawl_saga.tasks[];
+    event text;
+    passed integer;
+BEGIN
+    PERFORM set_config('pawl.processor', worker, true);
+    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+        PERFORM pawl_saga._settle_orphans(worker, 'sql:');
+    END IF;
+    SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+      FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+             WHERE t.queue = 'sql:' AND t.worker IS NULL AND (t.state = 'RUNNING' AND t.intention = 'EXECUTE' OR t.state = 'REVERTING')
+             ORDER BY t.flow_uuid LIMIT batch FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+    WITH found AS (
+        UPDATE pawl_saga.tasks t SET worker = _claim_sql_tasks.worker, lease_until = clock_timestamp() + interval '1 day'
+          FROM (SELECT x.flow_uuid, x.node FROM unnest(flows, nodes) k(flow, node)
+                  JOIN pawl_saga.tasks x ON x.flow_uuid = k.flow AND x.node = k.node
+                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' AND x.intention = 'EXECUTE' OR x.state = 'REVERTING')
+                   FOR NO KEY UPDATE OF x SKIP LOCKED) l
+         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+    SELECT array_agg(k::pawl_saga.tasks) INTO taken FROM found k;
+    IF taken IS NOT NULL THEN
+        RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
+    END IF;
+    -- what is to be reverted before what is to be executed; past what cannot be taken
+    FOREACH event IN ARRAY '{revert,execute}'::text[] LOOP
+        passed := 0;
+        WHILE passed < 10000 LOOP
+            IF event = 'revert' THEN
+                SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])
+                         ORDER BY t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+            ELSE
+                SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = 'PENDING'
+                         ORDER BY t.priority DESC, t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+            END IF;
+            EXIT WHEN flows IS NULL;
+            SELECT array_agg(c ORDER BY c.priority DESC, c.flow_uuid, c.node) INTO taken
+              FROM pawl.claim_keys(NULL::pawl_saga.tasks, (SELECT array_agg(ROW(k.flow, k.node)) FROM unnest(flows, nodes) k(flow, node)),
+                                   event, worker, '1 day', 'sql:') c;
+            IF taken IS NOT NULL THEN
+                RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
+            END IF;
+            passed := passed + cardinality(flows);
+        END LOOP;
+    END LOOP;
+    RETURN '{}';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS 'internal: takes tasks that are SQL functions, and locks their flows first';
+
+-- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
+CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    held pawl_saga.tasks;
+BEGIN
+    SELECT t.* INTO held FROM pawl_saga.tasks t
+     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.fence = _task_raised.fence AND t.worker = current_setting('pawl.processor', true)
+       AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
+    IF FOUND THEN
+        PERFORM pawl_saga._set_aside(flow, duty, code, said);
+        UPDATE pawl_saga.tasks t SET lease_until = (SELECT s.due_at FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow)
+         WHERE t.flow_uuid = flow AND t.node = held.node;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, text) IS
+'internal: what follows from a task''s report raises; its flow is set aside, and the lease of the task ends when it is tried again';
+
+-- SECURITY DEFINER: workers may not write what is set aside.
+CREATE FUNCTION pawl_saga._task_settled(flow uuid) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$ DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
+COMMENT ON FUNCTION pawl_saga._task_settled(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
+
 -- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at once, then each
 -- alone, so that the others stand; the one that goes on raising is left to its lease.
 CREATE FUNCTION pawl_saga._run_claimed(works jsonb[], worker text) RETURNS void
@@ -340,6 +440,8 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl._raise('40000', problem);
     END IF;
+    PERFORM pawl_saga._task_settled(s.flow_uuid) FROM pawl_saga.set_aside s
+     WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
 EXCEPTION WHEN OTHERS THEN
     IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE;
@@ -350,10 +452,9 @@ EXCEPTION WHEN OTHERS THEN
         END LOOP;
         RETURN;
     END IF;
-    RAISE WARNING USING MESSAGE = format('task "%s" of flow %s was run and undone: %s', works[1] ->> 'name', works[1] ->> 'flow_uuid', SQLERRM),
-        ERRCODE = '01000', DETAIL = format('SQLSTATE %s. It is given back when its lease expires.', SQLSTATE);
-    UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 s'
-     WHERE t.flow_uuid = (works[1] ->> 'flow_uuid')::uuid AND t.node = (works[1] ->> 'node')::integer AND t.worker = _run_claimed.worker;
+    PERFORM set_config('pawl.processor', worker, true);
+    PERFORM pawl_saga._task_raised((works[1] ->> 'flow_uuid')::uuid, (works[1] ->> 'node')::integer, (works[1] ->> 'fence')::bigint,
+        'run_sql_tasks', SQLSTATE, SQLERRM);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS 'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
@@ -367,11 +468,11 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     works jsonb[];
 BEGIN
-    PERFORM pawl_saga._check_batch(batch);
+    PERFORM pawl._check_batch(batch, 10000);
     done := 0;
     WHILE done < batch LOOP
         -- no other session can take a row that this transaction has written, so the lease is a formality
-        works := ARRAY(SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', (batch - done)::integer, '1 day') c);
+        works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
         EXIT WHEN works = '{}';
         PERFORM pawl_saga._run_claimed(works, worker);
         done := done + cardinality(works);
@@ -405,6 +506,9 @@ BEGIN
     IF FOUND THEN
         PERFORM set_config('pawl.processor', caller, true);
         PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
+        IF EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = (work ->> 'flow_uuid')::uuid) THEN
+            PERFORM pawl_saga._task_settled((work ->> 'flow_uuid')::uuid);
+        END IF;
         RETURN true;
     END IF;
     PERFORM set_config('pawl.processor', caller, true);
@@ -424,9 +528,11 @@ DECLARE
     work jsonb;
     ran boolean;
     failures integer := 0;
+    said text;
+    code text;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    PERFORM pawl_saga._check_batch(batch);
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
     done := 0;
     worker := pawl.uuid_v7()::text;
     until := clock_timestamp() + interval '100 ms';
@@ -438,15 +544,20 @@ BEGIN
             ran := pawl_saga._run_taken_task(work, worker);
         EXCEPTION WHEN OTHERS THEN
             -- no failure of the task's: it is tried again at once
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
             failures := failures + 1;
-            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
-                RAISE;
-            END IF;
             ran := NULL;
         END;
         IF ran IS NULL THEN
             ROLLBACK;
-            CONTINUE;
+            CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
+            -- what follows from its report always raises: its flow is set aside, and the others have their turn
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('pawl.processor', worker, true);
+            PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer, (work ->> 'fence')::bigint,
+                'work_sql_tasks', code, said);
+            COMMIT;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            ran := false;
         END IF;
         done := done + ran::integer;
         failures := 0;
@@ -459,4 +570,4 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
-'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. done: how many it ran. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';
+'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. Where what follows from a report raises, the task is undone, and its flow is set aside (pawl_saga.set_aside). done: how many it ran. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';

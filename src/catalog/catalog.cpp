@@ -136,13 +136,17 @@ AttrNumber scanned(Oid table, const char* column, Oid type, Oid or_type = Invali
     return attribute;
 }
 
+// What is committed now, and what this transaction has done. GetLatestSnapshot does not work in parallel mode, where functions that are
+// PARALLEL SAFE or RESTRICTED read the catalog too; for a table that is no system catalog GetCatalogSnapshot is as new.
+Snapshot newest_snapshot(Oid table) { return IsInParallelMode() ? GetCatalogSnapshot(table) : GetLatestSnapshot(); }
+
 void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* argument) {
     Oid relid = catalog_table(table);
     if (!OidIsValid(relid)) return;
     Relation relation = table_open(relid, AccessShareLock);
     // The primary key is asked for only when the scan has a prefix of it.
     Oid index = nkeys > 0 ? pg::primary_key_index(relation) : InvalidOid;
-    Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    Snapshot snapshot = RegisterSnapshot(newest_snapshot(relid));
     SysScanDesc scan = systable_beginscan(relation, index, OidIsValid(index), snapshot, nkeys, keys);
     HeapTuple tuple;
     while (HeapTupleIsValid(tuple = systable_getnext(scan))) visit(CatalogRow(relation, tuple), argument);

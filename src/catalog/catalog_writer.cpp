@@ -8,7 +8,7 @@
 #include "catalog/member_cache.hpp"
 #include "pg/arguments.hpp"
 #include "pg/sqlstate.hpp"
-#include "log/record.hpp"
+#include "session/rights.hpp"
 
 namespace pawl {
 

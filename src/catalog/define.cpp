@@ -6,7 +6,7 @@
 #include "pg/arguments.hpp"
 #include "pg/input.hpp"
 #include "pg/spi.hpp"
-#include "log/record.hpp"
+#include "session/rights.hpp"
 #include "catalog/resolve.hpp"
 
 namespace pawl {

@@ -3,13 +3,17 @@
 
 #include "catalog/catalog.hpp"
 #include "catalog/generated.hpp"
-#include "log/log_columns.hpp"
-#include "fire/plans.hpp"
 #include "pg/bridge.hpp"
 #include "catalog/resolve.hpp"
-#include "log/tail_memory.hpp"
 
 namespace pawl {
+
+CacheListener cache_listener = {};
+
+void report_binding(Oid relation, const char* column, const char* problem) {
+    const char* table = get_rel_name(relation);
+    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", column, table == nullptr ? "?" : table), problem);
+}
 
 namespace {
 
@@ -97,8 +101,7 @@ List* with_ancestors(Oid relid) {
 }
 
 [[noreturn]] void report_binding(const StoredBinding& binding, const char* problem) {
-    const char* table = get_rel_name(binding.relation);
-    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", binding.column, table == nullptr ? "?" : table), problem);
+    pawl::report_binding(binding.relation, binding.column, problem);
 }
 
 AttrNumber attribute_of(Relation relation, const char* column) {
@@ -310,21 +313,6 @@ void attach(Relation relation, const StoredBinding& binding, Attachment& attachm
     }
 }
 
-// As its first entry would look at it.
-void check_log(const StoredBinding& binding, const Attachment& attachment) {
-    if (!OidIsValid(attachment.log.table)) return;
-    Relation log = try_relation_open(attachment.log.table, AccessShareLock);
-    if (log == nullptr) report_binding(binding, psprintf("Its log, with OID %u, does not exist.", attachment.log.table));
-    check_log_table(log);
-    const LogColumns columns = find_columns(log, attachment.log);
-    const Oid primary_key = pg::primary_key_index(log);
-    if (!OidIsValid(primary_key)) report_binding(binding, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
-    Relation index = index_open(primary_key, AccessShareLock);
-    check_log_key(log, index, columns, attachment.keys, attachment.nkeys);
-    relation_close(index, AccessShareLock);
-    relation_close(log, AccessShareLock);
-}
-
 void resolve_call(const Attachment& attachment, const Signatures& signatures, const char* qualified_name, bool guard, Call& call) {
     const Oid row = attachment.root_descriptor->tdtypeid;
     const Oid function = find_row_function(qualified_name, row, guard, signatures);
@@ -436,7 +424,7 @@ Oid binding_table = InvalidOid;
 
 void relation_changed(Datum, Oid relid) {
     ++invalidations;
-    forget_tails();
+    if (cache_listener.invalidated != nullptr) cache_listener.invalidated();
     if (!OidIsValid(relid) || relid == machine_table) {
         forget_machines();
         forget_member(InvalidOid);
@@ -517,7 +505,7 @@ void check_binding(Oid relid, const char* column) {
             attachment->machine = machine;
             attach(relation, *binding, *attachment);
             resolve_calls(*attachment, binding->calls);
-            check_log(*binding, *attachment);
+            if (cache_listener.checked != nullptr) cache_listener.checked(*attachment);
             MemoryContextSwitchTo(caller);
         });
     }
@@ -544,6 +532,17 @@ Attachment* find_attachment(Member* member, const char* column) {
         if (strcmp(NameStr(member->attachments[i].column), column) == 0) return &member->attachments[i];
     throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"", {},
                       "SELECT relation, state_column FROM pawl.binding;");
+}
+
+std::uint8_t counted_roles(const Attachment& attachment, int arrow, bool taken_away) {
+    if (attachment.managed == nullptr) return 0;
+    const Managed& managed = *attachment.managed;
+    std::uint8_t roles = managed.roles[arrow];
+    if (!taken_away) roles &= static_cast<std::uint8_t>(~arrow_lapses);
+    const core::Arrow& way = attachment.machine->machine->arrows()[arrow];
+    const bool leaves = way.from != core::no_state && managed.owned[way.from] && !managed.owned[way.to];
+    if (leaves && (roles & arrow_lapses) == 0) roles |= arrow_gives_up;
+    return roles;
 }
 
 core::StateId decode_state(const Attachment& attachment, Datum value, bool null) {
@@ -593,7 +592,7 @@ void free_stale_members() noexcept {
     while (stale_members != nullptr) {
         Member* member = stale_members;
         stale_members = member->next_stale;
-        for (int i = 0; i < member->nattachments; ++i) free_plans(member->attachments[i]);
+        for (int i = 0; cache_listener.released != nullptr && i < member->nattachments; ++i) cache_listener.released(member->attachments[i]);
         for (int i = 0; i < member->nattachments; ++i)
             for (SPIPlanPtr plan : member->attachments[i].plans)
                 if (plan != nullptr) SPI_freeplan(plan);

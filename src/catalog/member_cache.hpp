@@ -104,15 +104,33 @@ Member* find_member(Relation relation);
 // Whether find_member has the answer already.
 bool is_known(Oid relid) noexcept;
 
-// Reads one binding of a table, its machine, its functions and the columns of its log, as find_member does, and keeps nothing. Throws what find_member
-// would: XX001 where the catalog is damaged.
+// Reads one binding of a table, its machine, its functions and its log, and keeps nothing. Throws what find_member would: XX001 where
+// the catalog is damaged.
 void check_binding(Oid relid, const char* column);
+
+// Reports a row of pawl.binding that no function of pawl has written, or that no longer fits: XX001.
+[[noreturn]] void report_binding(Oid relation, const char* column, const char* problem);
 
 // The attachment of a column (null: the only one). Throws 42704 when there is none, 22023 when the choice is not clear.
 Attachment* find_attachment(Member* member, const char* column);
 
+// What the counters add to the roles of a transition: the row leaves the owned states by its owner's doing, or by a timer or an operator,
+// not by the loss of its lease.
+inline constexpr std::uint8_t arrow_gives_up = 32;
+
+// The roles that a transition is counted with. `taken_away`: the row was taken from its owner.
+std::uint8_t counted_roles(const Attachment& attachment, int arrow, bool taken_away);
+
 core::StateId decode_state(const Attachment& attachment, Datum value, bool null);
 text* state_as_text(const Attachment& attachment, Datum value, bool null);  // whatever is in the column; null for NULL
+
+// What else a backend keeps of tables and attachments, above this folder. The hooks set it once; null: there is nothing.
+struct CacheListener {
+    void (*invalidated)() noexcept;                      // what is known of tables may be old
+    void (*released)(Attachment& attachment) noexcept;   // it is about to be freed
+    void (*checked)(const Attachment& attachment);       // its log is looked at, as its first entry would; may ereport
+};
+extern CacheListener cache_listener;
 
 void forget_member(Oid relid) noexcept;  // InvalidOid: all
 void free_stale_members() noexcept;

@@ -1,8 +1,7 @@
 // May ereport; owns nothing. The outbox: the transitions of lifecycles with events, for consumers to read in the order of commits.
 #pragma once
 
-#include "log/journal.hpp"
-#include "log/log_writer.hpp"
+#include "catalog/state_change.hpp"
 
 namespace pawl {
 

@@ -67,13 +67,6 @@ core::StateId find_destination(const Target& target, const text* event, const Fo
     return destination.to;
 }
 
-char* describe_key(const Attachment& attachment, const Datum* key) {
-    StringInfoData out;
-    initStringInfo(&out);
-    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&out, "%s%s", i > 0 ? ", " : "", key_text(attachment, i, key[i]));
-    return attachment.nkeys == 1 ? out.data : psprintf("(%s)", out.data);
-}
-
 void no_such_row(const Target& target, const Datum* key) {
     ereport(ERROR, (errcode(ERRCODE_NO_DATA_FOUND), errmsg("%s has no row with key %s", target.table, describe_key(*target.attachment, key)),
                     errdetail("There is none, or row security hides it.")));

@@ -26,9 +26,6 @@ Rejection rejected_at(const Target& target, const text* event, const FoundRow& r
 // The same for one row that is to move now. Raises PW001 when it leads nowhere from here, PW003 when no guard says yes.
 core::StateId find_destination(const Target& target, const text* event, const FoundRow& row, const Intent* intent);
 
-// 42, or (1, a) for a composite key.
-char* describe_key(const Attachment& attachment, const Datum* key);
-
 [[noreturn]] void no_such_row(const Target& target, const Datum* key);
 
 }  // namespace pawl

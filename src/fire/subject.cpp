@@ -114,19 +114,6 @@ Datum* columns_of_keys(const Attachment& attachment, Oid type, Datum value, int*
     return arrays;
 }
 
-bool covers_only_key(const Attachment& attachment, Relation index) {
-    const Form_pg_index form = index->rd_index;
-    // one that is checked at commit lets two rows of a key live side by side until then
-    if (!form->indisunique || !form->indimmediate || !form->indisvalid || RelationGetIndexPredicate(index) != NIL) return false;
-    for (int column = 0; column < form->indnkeyatts; ++column) {
-        bool found = false;
-        for (int i = 0; i < attachment.nkeys; ++i)
-            found |= form->indkey.values[column] == get_attnum(attachment.root, NameStr(attachment.keys[i].name));
-        if (!found) return false;
-    }
-    return true;
-}
-
 Relation open_table(Oid relid) {
     Relation relation = try_relation_open(relid, AccessShareLock);
     if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
@@ -171,28 +158,6 @@ Datum* read_key(const Attachment& attachment, Oid type, Datum value) {
 
 Datum* read_keys(const Attachment& attachment, Oid type, Datum value, int* n) {
     return pg::call([&] { return columns_of_keys(attachment, type, value, n); });
-}
-
-bool key_is_unique(const Attachment& attachment) {
-    Relation root = table_open(attachment.root, AccessShareLock);
-    // An index of a parent knows nothing of its inheritance children.
-    const bool one_index = root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE || !has_subclass(attachment.root);
-    bool unique = false;
-    ListCell* cell;
-    foreach (cell, RelationGetIndexList(root)) {
-        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-        unique |= one_index && covers_only_key(attachment, index);
-        index_close(index, AccessShareLock);
-    }
-    table_close(root, AccessShareLock);
-    return unique;
-}
-
-char* key_text(const Attachment& attachment, int key, Datum value) {
-    Oid output;
-    bool varlena;
-    getTypeOutputInfo(attachment.keys[key].type, &output, &varlena);
-    return OidOutputFunctionCall(output, value);
 }
 
 char* key_condition(const Attachment& attachment, const char* alias, int first_parameter) {

@@ -1,7 +1,8 @@
 // May throw and may ereport. A row of an enforced table, found by its key, for the functions that move rows by event.
 #pragma once
 
-#include "guard/judge.hpp"
+#include "catalog/row_identity.hpp"
+#include "guard/decide.hpp"
 #include "pg/arguments.hpp"
 #include "pg/bridge.hpp"
 
@@ -26,11 +27,6 @@ Datum* read_key(const Attachment& attachment, Oid type, Datum value);
 
 // A list of keys: an array of any of these. Returns one array Datum a key column (all of the same length), for unnest.
 Datum* read_keys(const Attachment& attachment, Oid type, Datum value, int* n);
-
-// Whether an index of the table sees to it that no two rows have one key.
-bool key_is_unique(const Attachment& attachment);
-
-char* key_text(const Attachment& attachment, int key, Datum value);
 
 // alias.a = $2 AND alias.b = $3, by the operators of the columns' types.
 char* key_condition(const Attachment& attachment, const char* alias, int first_parameter);

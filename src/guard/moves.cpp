@@ -59,7 +59,7 @@ void release(MovingRow* row) {
 
 void delete_vanished(MovingRow* row) {
     TupleTableSlot* slot = slot_of(*row);
-    judge_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data), row->subtransaction);
+    apply_delete(row->member, {slot, row->tuple}, Ending::deleted, HeapTupleHeaderGetCmax(row->tuple->t_data), row->subtransaction);
     ExecDropSingleTupleTableSlot(slot);
     release(row);
 }
@@ -150,7 +150,7 @@ bool row_arrives(Member* member, const Row& row) {
     MovingRow* arriving = moving;
     moving = arriving->outer;
     TupleTableSlot* slot = slot_of(*arriving);
-    judge_move(arriving->member, {slot, arriving->tuple}, member, row);
+    apply_partition_move(arriving->member, {slot, arriving->tuple}, member, row);
     ExecDropSingleTupleTableSlot(slot);
     release(arriving);
     return true;

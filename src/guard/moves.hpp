@@ -1,7 +1,7 @@
 // May ereport; owns nothing. Rows that change partition: PostgreSQL shows them as a DELETE here and an INSERT there.
 #pragma once
 
-#include "guard/transitions.hpp"
+#include "guard/apply.hpp"
 
 namespace pawl {
 

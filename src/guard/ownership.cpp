@@ -1,7 +1,7 @@
 // May ereport; owns nothing. See ownership.hpp.
 #include "guard/ownership.hpp"
 
-#include "observe/counters.hpp"
+#include "session/observer.hpp"
 #include "pg/sqlstate.hpp"
 #include "guard/refusal.hpp"
 
@@ -160,27 +160,27 @@ Rejection rejected_by(const Attachment& attachment, TupleTableSlot* row, const S
     const char* processor = standing.actor.name == nullptr ? nullptr : text_to_cstring(standing.actor.name);
     switch (bar) {
         case Bar::nobody:
-            return {refused(sqlstate::not_the_owner, machine), psprintf("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
+            return {rejected(sqlstate::not_the_owner, machine), psprintf("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
                     owner != nullptr ? psprintf("%s is owned by \"%s\"; no processor is named.", subject, owner)
                                      : psprintf("%s has no owner, and no processor is named to become it.", subject),
                     "SET pawl.processor = 'name of the worker';"};
         case Bar::unowned:
-            return {refused(sqlstate::not_the_owner, machine), psprintf("%s needs an owner", what), psprintf("%s has no owner.", subject),
+            return {rejected(sqlstate::not_the_owner, machine), psprintf("%s needs an owner", what), psprintf("%s has no owner.", subject),
                     psprintf("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;", quote_identifier(NameStr(standing.managed->owner.name)))};
         case Bar::stranger:
-            return {refused(sqlstate::not_the_owner, machine), psprintf("processor \"%s\" is not the owner of the row", processor),
+            return {rejected(sqlstate::not_the_owner, machine), psprintf("processor \"%s\" is not the owner of the row", processor),
                     psprintf("%s is owned by \"%s\"; refused is %s.", subject, owner, what), "Leave the row to its owner; take others with pawl.claim."};
         case Bar::lapsed:
-            return {refused(sqlstate::lease_lost, machine), psprintf("the lease of processor \"%s\" has run out", processor),
+            return {rejected(sqlstate::lease_lost, machine), psprintf("the lease of processor \"%s\" has run out", processor),
                     psprintf("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(standing.lease), what),
                     "Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones."};
         case Bar::old_token:
-            return {refused(sqlstate::lease_lost, machine), psprintf("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
+            return {rejected(sqlstate::lease_lost, machine), psprintf("fencing token " INT64_FORMAT " is not that of the row", standing.actor.token),
                     psprintf("%s has token " INT64_FORMAT "%s; refused is %s.", subject, standing.token,
                              owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
                     "Give the work up: the row was taken over."};
         case Bar::no_attempts:
-            return {refused(sqlstate::guard_refused, machine), psprintf("no attempt is left for %s", what),
+            return {rejected(sqlstate::guard_refused, machine), psprintf("no attempt is left for %s", what),
                     psprintf("%s has made %d of %d attempts.", subject, standing.attempts, standing.max_attempts),
                     "Move it to a state that gives up, or raise its number of attempts."};
         case Bar::none: break;

@@ -1,7 +1,7 @@
 // May ereport; owns nothing. Who may move a row that is owned: the rules of leases and fencing tokens.
 #pragma once
 
-#include "session/context.hpp"
+#include "guard/intent.hpp"
 #include "catalog/member_cache.hpp"
 
 namespace pawl {

@@ -1,8 +1,7 @@
 // May ereport; owns nothing. See refusal.hpp.
 #include "guard/refusal.hpp"
 
-#include "observe/counters.hpp"
-#include "fire/destination.hpp"
+#include "session/observer.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl {
@@ -63,8 +62,6 @@ bool may_see_key(const Attachment& attachment, Oid member) {
 
 }  // namespace
 
-const char* quoted_state(const text* state) { return state == nullptr ? "null" : psprintf("\"%s\"", text_to_cstring(state)); }
-
 const char* describe_subject(const Attachment& attachment, TupleTableSlot* row) {
     const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
     if (attachment.nkeys == 0) return psprintf("Row of %s", table);
@@ -87,7 +84,7 @@ const char* describe_subject(const Attachment& attachment, TupleTableSlot* row) 
 void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const text* event) {
     const bool unknown = state_of(attachment, to) == core::no_state;
     ereport(ERROR,
-            (errcode(refused(sqlstate::no_such_transition, attachment.machine->name)),
+            (errcode(rejected(sqlstate::no_such_transition, attachment.machine->name)),
              event == nullptr
                  ? errmsg("no transition from %s to %s in machine \"%s\"", quoted_state(from), quoted_state(to), attachment.machine->name)
                  : errmsg("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event), quoted_state(from), quoted_state(to),
@@ -99,7 +96,7 @@ void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const 
 
 void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const text* to, const text* event) {
     const bool unknown = state_of(attachment, to) == core::no_state;
-    ereport(ERROR, (errcode(refused(sqlstate::not_an_initial_state, attachment.machine->name)),
+    ereport(ERROR, (errcode(rejected(sqlstate::not_an_initial_state, attachment.machine->name)),
                     event == nullptr ? errmsg("%s is not an initial state of machine \"%s\"", quoted_state(to), attachment.machine->name)
                                      : errmsg("event \"%s\" does not begin in %s in machine \"%s\"", text_to_cstring(event), quoted_state(to),
                                               attachment.machine->name),
@@ -114,14 +111,14 @@ void raise(const Rejection& rejection) {
 }
 
 Rejection rejected_by_guard(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const char* guard) {
-    return {refused(sqlstate::guard_refused, attachment.machine->name),
+    return {rejected(sqlstate::guard_refused, attachment.machine->name),
             psprintf("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted_state(from), quoted_state(to), attachment.machine->name),
             psprintf("%s: %s(old, new) is not true.", describe_subject(attachment, row), guard),
             from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states." : hint_of_moves(attachment, from)};
 }
 
 void refuse_delete(const Attachment& attachment, TupleTableSlot* row, const text* from) {
-    ereport(ERROR, (errcode(refused(sqlstate::no_such_transition, attachment.machine->name)),
+    ereport(ERROR, (errcode(rejected(sqlstate::no_such_transition, attachment.machine->name)),
                     errmsg("row in state %s may not be deleted", quoted_state(from)),
                     errdetail("%s. Its lifecycle \"%s\" was attached with on_delete => '%s'.", describe_subject(attachment, row),
                               attachment.machine->name, attachment.on_delete == OnDelete::deny ? "deny" : "terminal"),
@@ -136,17 +133,10 @@ void refuse_key_change(const Attachment& attachment, TupleTableSlot* row) {
                     errhint("Delete the row and insert it under the new key, or attach with key => the columns that never change.")));
 }
 
-void refuse_second_row(const Attachment& attachment, const Datum* key, const text* state) {
-    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
-    ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("%s has a row with key %s already", table, describe_key(attachment, key)),
-                    errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
-                    errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
-}
-
 Rejection rejected_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event) {
     const BoundMachine& machine = *attachment.machine;
     const text* state = from == core::no_state ? nullptr : machine.state_text[from];
-    return {refused(sqlstate::no_such_transition, machine.name),
+    return {rejected(sqlstate::no_such_transition, machine.name),
             psprintf("event \"%s\" is not possible in state %s of machine \"%s\"", text_to_cstring(event), quoted_state(state), machine.name),
             psprintf("%s is in state %s.", describe_subject(attachment, row), quoted_state(state)), hint_of_moves(attachment, state)};
 }

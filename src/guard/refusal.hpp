@@ -2,7 +2,8 @@
 // are open. Those that a function reports as a result are data; they are raised where the function ends with them.
 #pragma once
 
-#include "guard/judge.hpp"
+#include "catalog/row_identity.hpp"
+#include "guard/decide.hpp"
 
 namespace pawl {
 
@@ -20,12 +21,10 @@ Rejection rejected_by_guard(const Attachment& attachment, TupleTableSlot* row, c
 Rejection rejected_event(const Attachment& attachment, TupleTableSlot* row, core::StateId from, const text* event);
 
 const char* describe_subject(const Attachment& attachment, TupleTableSlot* row);  // Row (id)=(42) of public.orders
-const char* quoted_state(const text* state);                                      // "paid", or null
 
 [[noreturn]] void refuse_transition(const Attachment& attachment, TupleTableSlot* row, const text* from, const text* to, const text* event);
 [[noreturn]] void refuse_first_state(const Attachment& attachment, TupleTableSlot* row, const text* to, const text* event);
 [[noreturn]] void refuse_delete(const Attachment& attachment, TupleTableSlot* row, const text* from);
 [[noreturn]] void refuse_key_change(const Attachment& attachment, TupleTableSlot* row);
-[[noreturn]] void refuse_second_row(const Attachment& attachment, const Datum* key, const text* state);
 
 }  // namespace pawl

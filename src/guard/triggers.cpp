@@ -7,7 +7,8 @@
 #include "guard/moves.hpp"
 #include "pg/bridge.hpp"
 #include "log/record.hpp"
-#include "guard/transitions.hpp"
+#include "guard/apply.hpp"
+#include "guard/handover.hpp"
 #include "pg/uuid_v7.hpp"
 
 namespace pawl {
@@ -63,10 +64,10 @@ void defer() {
 
 // Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
 void judge_early(Member* member, Relation relation, const Row& before, const Row& after, Upkeep* upkeep) {
-    if (!member->guards_generated) return judge_update(member, before, after, When::before, upkeep);
+    if (!member->guards_generated) return apply_update_before(member, before, after, upkeep);
     const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple), with_generated_columns(relation, after.tuple)};
     ExecStoreHeapTuple(stored.tuple, stored.slot, false);
-    judge_update(member, before, stored, When::before, upkeep);
+    apply_update_before(member, before, stored, upkeep);
     ExecDropSingleTupleTableSlot(stored.slot);
 }
 
@@ -84,7 +85,7 @@ void settle_update(Member* member, TriggerData* trigger) {
     if (is_final(*member, before, after))
         run_pending_effects(member, before, after);
     else
-        judge_update(member, before, after, When::after, nullptr);
+        apply_update_after(member, before, after);
 }
 
 void settle_delete(Member* member, TriggerData* trigger) {
@@ -94,12 +95,12 @@ void settle_delete(Member* member, TriggerData* trigger) {
     else if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && member->attachments[0].nkeys > 0)
         row_leaves(member, row, Leaving::by_replication);
     else
-        judge_delete(member, row, Ending::deleted, HeapTupleHeaderGetCmax(row.tuple->t_data));
+        apply_delete(member, row, Ending::deleted, HeapTupleHeaderGetCmax(row.tuple->t_data));
 }
 
 void settle_insert(Member* member, TriggerData* trigger) {
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
-    if (!row_arrives(member, row)) judge_insert(member, row);
+    if (!row_arrives(member, row)) apply_insert(member, row);
 }
 
 bool minds_truncate(const Member& member) {
@@ -116,7 +117,7 @@ void truncate_rows(Member* member, Relation relation) {
     const CommandId command = GetCurrentCommandId(false);
     while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
         bool free;
-        judge_delete(member, {slot, ExecFetchSlotHeapTuple(slot, false, &free)}, Ending::truncated, command);
+        apply_delete(member, {slot, ExecFetchSlotHeapTuple(slot, false, &free)}, Ending::truncated, command);
     }
     table_endscan(scan);
     UnregisterSnapshot(snapshot);
@@ -143,7 +144,7 @@ PAWL_FUNCTION(pawl_judge) {
         judge_early(member, trigger->tg_relation, before, after, upkeep);
     } else {
         if (upkeep != nullptr) {
-            keep_before_judging(member, before, after, upkeep);
+            keep_columns_before(member, before, after, upkeep);
             row_may_move(member, after);
         }
         defer();
@@ -159,7 +160,7 @@ PAWL_FUNCTION(pawl_begin) {
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
-    if (keeps_columns(*member) && !row_is_moving(member, row)) keep_beginning(member, row, &changes);
+    if (keeps_columns(*member) && !row_is_moving(member, row)) keep_columns_of_new(member, row, &changes);
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 

@@ -2,7 +2,7 @@
 #include "guard/upkeep.hpp"
 
 #include "catalog/backoff.hpp"
-#include "observe/counters.hpp"
+#include "session/observer.hpp"
 #include "pg/sqlstate.hpp"
 #include "guard/refusal.hpp"
 #include "events/wake.hpp"
@@ -181,7 +181,7 @@ void keep_due(const Attachment& attachment, const Standing& standing, int arrow,
 }
 
 [[noreturn]] void refuse_change(const Attachment& attachment, TupleTableSlot* row, const ManagedColumn& column, const char* hint) {
-    ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
+    ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, attachment.machine->name)), errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
                     errdetail("%s: it changes when the row enters or leaves a state that is owned.", describe_subject(attachment, row)),
                     errhint("%s", hint)));
 }
@@ -295,13 +295,13 @@ void check_first(const Attachment& attachment, core::StateId state, TupleTableSl
     const char* name = quoted_state(attachment.machine->state_text[state]);
     if (managed.owned[state]) {
         if (!value_in(row, managed.owner).null) return;
-        ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("state %s needs an owner", name),
+        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, attachment.machine->name)), errmsg("state %s needs an owner", name),
                         errdetail("%s begins there without one, and no processor is named to become it.", describe_subject(attachment, row)),
                         errhint("SET pawl.processor = 'name of the worker'; or give it in column %s.", quote_identifier(NameStr(managed.owner.name)))));
     }
     for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
         if (value_in(row, *column).null) continue;
-        ereport(ERROR, (errcode(refused(sqlstate::not_the_owner, attachment.machine->name)), errmsg("state %s cannot be owned", name),
+        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, attachment.machine->name)), errmsg("state %s cannot be owned", name),
                         errdetail("%s begins there with a value in column \"%s\".", describe_subject(attachment, row), NameStr(column->name)),
                         errhint("Insert it without, then take it with pawl.claim.")));
     }

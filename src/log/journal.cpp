@@ -2,14 +2,12 @@
 #include <algorithm>
 
 #include "log/journal.hpp"
+
+#include "catalog/row_identity.hpp"
 #include "log/log_tree.hpp"
 #include "events/outbox.hpp"
-#include "log/record.hpp"
-#include "guard/refusal.hpp"
-#include "fire/subject.hpp"
+#include "session/rights.hpp"
 #include "log/tail_memory.hpp"
-#include "observe/tally.hpp"
-#include "events/wake.hpp"
 
 extern "C" {
 #include "common/hashfn.h"
@@ -50,11 +48,6 @@ void reset_if_empty() {
     journal.full = write_at;
     forget_attribution();
     MemoryContextReset(journal.context);
-}
-
-// A database that receives the log from a publisher must not write it a second time.
-bool keeps_record(const Attachment& attachment) {
-    return is_recorded(attachment) && !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && attachment.log_is_replicated);
 }
 
 uint32 hash_of_key(const Hop& hop) {
@@ -176,6 +169,13 @@ Hop* write_hops(LogRun& run, Hop* hops, bool force) {
     return waiting;
 }
 
+[[noreturn]] void refuse_second_row(const Attachment& attachment, const Datum* key, const text* state) {
+    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
+    ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("%s has a row with key %s already", table, describe_key(attachment, key)),
+                    errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
+                    errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
+}
+
 // A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table that is
 // partitioned by its state). One log cannot tell the lives of two rows.
 void refuse_second_rows(LogRun& run, Hop* waiting) {
@@ -216,14 +216,6 @@ void write_open_log(void* argument) {
     work->hops = waiting;
 }
 
-void write_restricted(void* argument) {
-    Oid user;
-    int context;
-    GetUserIdAndSecContext(&user, &context);
-    SetUserIdAndSecContext(user, context | SECURITY_RESTRICTED_OPERATION);
-    write_open_log(argument);
-}
-
 // Writes all hops of one log that can be written; the others go, in order, to `rest`.
 void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all) {
     Relation log = try_relation_open(table, RowExclusiveLock);
@@ -235,7 +227,7 @@ void write_log(Oid table, Hop* hops, OutboxWriter** outbox, Hop** rest, bool all
     LogWork work = {log, hops, outbox, all};
     // A subscription is often a superuser's, and the log's triggers and expressions are its owner's code.
     if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
-        with_rights_of(log->rd_rel->relowner, write_restricted, &work);
+        with_rights_of(log->rd_rel->relowner, write_open_log, &work, Reach::confined);
     else
         write_open_log(&work);
     table_close(log, NoLock);
@@ -381,7 +373,7 @@ Jsonb* trace_in(const Attachment& attachment, TupleTableSlot* row) {
 }
 
 // Makes a hop in the current memory context.
-Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Attribution& who, const Intent* intent) {
+Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Attribution& who, const Said* said) {
     auto* hop = static_cast<Hop*>(palloc0(offsetof(Hop, key) + sizeof(Datum) * attachment.nkeys));
     hop->attachment = &attachment;
     hop->subtransaction = verdict.subtransaction != InvalidSubTransactionId ? verdict.subtransaction : GetCurrentSubTransactionId();
@@ -396,10 +388,10 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
     hop->processor = who.processor;
     hop->correlation_id = who.correlation_id;
     hop->metadata = who.metadata;
-    if (intent != nullptr) {
-        if (intent->processor != nullptr) hop->processor = copied(intent->processor);
-        if (intent->correlation_id != nullptr) hop->correlation_id = copied(intent->correlation_id);
-        if (intent->with_metadata) hop->metadata = with_trace(who.trace, copied(intent->metadata));
+    if (said != nullptr) {
+        if (said->processor != nullptr) hop->processor = copied(said->processor);
+        if (said->correlation_id != nullptr) hop->correlation_id = copied(said->correlation_id);
+        if (said->with_metadata) hop->metadata = with_trace(who.trace, copied(said->metadata));
     }
     // who moves a row in a trace of his own says so; else the move belongs to the row's
     if (attachment.traceparent != InvalidAttrNumber && who.trace == nullptr) hop->metadata = with_trace(trace_in(attachment, row), hop->metadata);
@@ -414,23 +406,26 @@ Hop* make_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& 
 
 }  // namespace
 
-void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent) {
-    if (attachment.wake && !verdict.waits) note_claimable(attachment, verdict.to);
-    if (counters_are_kept()) count_move(attachment, verdict);
-    if (!keeps_record(attachment)) return;
-    if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr) {
-        MemoryContext caller = MemoryContextSwitchTo(intent->capture);
-        forget_attribution();  // one of its own, which lives as long as the hop
-        intent->captured = make_hop(attachment, row, verdict, *current_attribution(intent->capture), intent);
-        forget_attribution();
-        MemoryContextSwitchTo(caller);
-        return;
-    }
+// A database that receives the log from a publisher must not write it a second time.
+bool keeps_record(const Attachment& attachment) {
+    return is_recorded(attachment) && !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && attachment.log_is_replicated);
+}
+
+Hop* make_hop_in(MemoryContext context, const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Said* said) {
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    forget_attribution();  // one of its own, which lives as long as the hop
+    Hop* hop = make_hop(attachment, row, verdict, *current_attribution(context), said);
+    forget_attribution();
+    MemoryContextSwitchTo(caller);
+    return hop;
+}
+
+void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Said* said) {
     if (journal.n >= journal.full) write_journal(false);
     if (journal.context == nullptr) journal.context = AllocSetContextCreate(TopMemoryContext, "pawl hops", ALLOCSET_DEFAULT_SIZES);
     const Attribution* who = current_attribution(journal.context);
     MemoryContext caller = MemoryContextSwitchTo(journal.context);
-    append(make_hop(attachment, row, verdict, *who, intent));
+    append(make_hop(attachment, row, verdict, *who, said));
     MemoryContextSwitchTo(caller);
 }
 

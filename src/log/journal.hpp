@@ -1,53 +1,19 @@
 // May ereport; owns nothing. The journal: hops on their way into the logs.
 #pragma once
 
+#include "catalog/state_change.hpp"
 #include "session/context.hpp"
-#include "catalog/member_cache.hpp"
-#include "pg/postgres.hpp"
 
 namespace pawl {
 
-// One transition of one row.
-struct Hop {
-    Hop* next;
-    SubTransactionId subtransaction;
-    CommandId command;   // that made it: orders the hops of a subject within the transaction
-    TransactionId left;  // the writer of the version of the row that was left; invalid: the row was not there
-    const Attachment* attachment;
-    text* from;   // null: the row was not there
-    text* to;     // null: the row is gone
-    text* event;  // may be null
-    text* processor;
-    text* actor;
-    text* correlation_id;
-    Jsonb* metadata;
-    TimestampTz at;
-    bool may_wait;  // its predecessor may still be on its way
-    bool captured;  // written by the log's door, not by the journal
-    std::uint8_t roles;  // see counted_roles
-    Datum key[FLEXIBLE_ARRAY_MEMBER];
-};
+// Whether state changes of the attachment are written anywhere by this session: to a log, or to the outbox.
+bool keeps_record(const Attachment& attachment);
 
-// What the judge says of a hop.
-struct Verdict {
-    text* from;
-    text* to;
-    text* event;
-    CommandId command;
-    bool may_wait;  // the old version of the row was made by this transaction
-    const text* processor;  // who acts; null: as the intent and the settings say
-    Jsonb* remark;          // joined to the metadata; null: nothing
-    TransactionId left;     // who wrote the old version of the row
-    bool waits = false;     // for a due time: nobody can claim the row yet
-    std::uint8_t roles = 0;  // see counted_roles
-    SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened, if not in the one that is current
-    TimestampTz at = 0;     // when it happened; 0: now
-    Jsonb* facts = nullptr;  // what the result of the row says of itself; null: nothing
-    int64 fence = -1;       // the fencing token that the row then has; negative: none
-};
+// Puts a hop in the journal; the key is read from the slot. `said`: what the caller of a function says over the settings; may be null.
+void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Said* said);
 
-// Puts a hop in the journal; the key is read from the slot. Does nothing when the attachment keeps neither log nor events.
-void record_hop(const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, Intent* intent);
+// The same hop, made in a memory context and not put in the journal.
+Hop* make_hop_in(MemoryContext context, const Attachment& attachment, TupleTableSlot* row, const Verdict& verdict, const Said* said);
 
 // Writes what is waiting. `all`: hops that still wait for a predecessor too (before the transaction ends).
 void write_journal(bool all);

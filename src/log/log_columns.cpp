@@ -75,4 +75,19 @@ void check_log_table(Relation log) {
         report_damage(shown(log), "No transitions can be written there.");
 }
 
+void check_log(const Attachment& attachment) {
+    if (!OidIsValid(attachment.log.table)) return;
+    const char* column = NameStr(attachment.column);
+    Relation log = try_relation_open(attachment.log.table, AccessShareLock);
+    if (log == nullptr) report_binding(attachment.root, column, psprintf("Its log, with OID %u, does not exist.", attachment.log.table));
+    check_log_table(log);
+    const LogColumns columns = find_columns(log, attachment.log);
+    const Oid primary_key = pg::primary_key_index(log);
+    if (!OidIsValid(primary_key)) report_binding(attachment.root, column, psprintf("Its log \"%s\" has no primary key.", RelationGetRelationName(log)));
+    Relation index = index_open(primary_key, AccessShareLock);
+    check_log_key(log, index, columns, attachment.keys, attachment.nkeys);
+    relation_close(index, AccessShareLock);
+    relation_close(log, AccessShareLock);
+}
+
 }  // namespace pawl

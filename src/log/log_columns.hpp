@@ -1,7 +1,7 @@
 // May ereport; owns nothing. The columns of a log that are pawl's own.
 #pragma once
 
-#include "log/journal.hpp"
+#include "catalog/state_change.hpp"
 
 namespace pawl {
 
@@ -24,5 +24,8 @@ void check_log_key(Relation log, Relation primary_key, const LogColumns& columns
 
 // That a relation can be a log at all, or can be looked for anchors; XX001.
 void check_log_table(Relation log);
+
+// All of this for the log of an attachment, if it has one. XX001.
+void check_log(const Attachment& attachment);
 
 }  // namespace pawl

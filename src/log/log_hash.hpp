@@ -1,7 +1,7 @@
 // May ereport; owns nothing. The hash chain of a log: each row's hash covers the row and its predecessor's hash.
 #pragma once
 
-#include "log/journal.hpp"
+#include "catalog/state_change.hpp"
 
 namespace pawl {
 

@@ -3,7 +3,7 @@
 
 #include "catalog/catalog.hpp"
 #include "log/log_hash.hpp"
-#include "observe/tally.hpp"
+#include "session/observer.hpp"
 #include "pg/uuid_v7.hpp"
 
 extern "C" {
@@ -291,7 +291,7 @@ HeapTuple form_log_tuple(LogWriter* writer, const Hop& hop, const Tail& tail) {
     // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
     const TimestampTz at = tail.found ? Max(hop.at, tail.at) : hop.at;
     const int sort_key = tail.found ? tail.sort_key + 1 : 1;
-    if (tail.found && counters_are_kept()) count_time(hop, at - tail.at);
+    if (tail.found && observer.left != nullptr) observer.left(hop, at - tail.at);
     writer->entry.at = at;
     writer->entry.sort_key = sort_key;
     make_uuid_v7(at, &writer->entry.id);

@@ -5,13 +5,6 @@
 
 namespace pawl {
 
-// What a hop became in its log.
-struct LogEntry {
-    pg_uuid_t id;
-    int sort_key;
-    TimestampTz at;
-};
-
 // An open log: begin, any number of find_tail / add, finish. Everything lives in the memory context current at begin.
 struct LogWriter;
 

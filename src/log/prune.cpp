@@ -187,7 +187,7 @@ bool go_as_a_whole(Pruning* pruning, Oid owner) {
     const Part& part = *pruning->part;
     if (part.whole.may_go == nullptr || part.next_block > 0) return false;
     WholeStep step = {pruning, {}};
-    with_open_records(owner, part.table, pruning->record, prune_whole, &step);
+    with_open_records(owner, part.table, pruning->record, prune_whole, &step, Reach::confined);
     pruning->removed += step.result.removed;
     if (step.result.emptied) pruning->emptied = lappend_oid(pruning->emptied, part.table);
     if (step.result.droppable) pruning->droppable = lappend_oid(pruning->droppable, part.table);
@@ -210,10 +210,10 @@ void prune_parts(Pruning* pruning) {
             pruning->more = true;
             pruning->next_leaf = pruning->part->table;
         } else if (!go_as_a_whole(pruning, owner)) {
-            with_open_records(owner, pruning->part->table, pruning->record, prune_rows, pruning);
+            with_open_records(owner, pruning->part->table, pruning->record, prune_rows, pruning, Reach::confined);
         }
     }
-    with_rights_of(owner, drop_parts, pruning);  // last: it stops who would write the log
+    with_rights_of(owner, drop_parts, pruning, Reach::confined);  // last: it stops who would write the log
 }
 
 Datum as_array(List* tables) {
@@ -295,7 +295,7 @@ PAWL_FUNCTION(pawl_prune_audit) {
     return pg::call([&] {
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan_audit, &pruning);
         require_right(pruning.record);
-        with_open_records(owner_of(pruning.record), pruning.record, InvalidOid, prune_audit, &pruning);
+        with_open_records(owner_of(pruning.record), pruning.record, InvalidOid, prune_audit, &pruning, Reach::confined);
         return Int64GetDatum(pruning.removed);
     });
 }

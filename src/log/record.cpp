@@ -31,36 +31,12 @@ bool record_is_open(Oid relation) {
     return false;
 }
 
-Oid owner_of(Oid relation) {
-    HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-    if (!HeapTupleIsValid(tuple))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
-    const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-    ReleaseSysCache(tuple);
-    return owner;
-}
-
-void with_rights_of(Oid role, Work work, void* argument) {
-    Oid user;
-    int context;
-    GetUserIdAndSecContext(&user, &context);
-    const int settings = NewGUCNestLevel();
-    SetUserIdAndSecContext(role, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS);
-    set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    // What is not known of a source makes plans look expensive; compiling one takes longer than running it.
-    set_config_option("jit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    work(argument);
-    // An error needs no cleaning up: the end of its (sub)transaction puts rights and settings back.
-    AtEOXact_GUC(true, settings);
-    SetUserIdAndSecContext(user, context);
-}
-
-void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument) {
+void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument, Reach reach) {
     const Open before = open;
     open = {first, second};
     PG_TRY();
     {
-        with_rights_of(role, work, argument);
+        with_rights_of(role, work, argument, reach);
     }
     PG_FINALLY();
     {

@@ -2,7 +2,7 @@
 // else; here they are opened for a statement of pawl's own.
 #pragma once
 
-#include "pg/postgres.hpp"
+#include "session/rights.hpp"
 
 namespace pawl {
 
@@ -12,15 +12,7 @@ bool record_is_open(Oid relation);
 // Whether what it writes are redactions, which alone may UPDATE a log.
 extern bool redacting;
 
-using Work = void (*)(void* argument);
-
-// Does the work with the rights of a role, and search_path pg_catalog, so that no code of others runs with rights that are not
-// theirs: triggers on a record are its owner's.
-void with_rights_of(Oid role, Work work, void* argument);
-
-// The same with these records open (InvalidOid: none).
-void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument);
-
-Oid owner_of(Oid relation);
+// Does the work with the rights of a role, as with_rights_of, with these records open (InvalidOid: none).
+void with_open_records(Oid role, Oid first, Oid second, Work work, void* argument, Reach reach = Reach::whole);
 
 }  // namespace pawl

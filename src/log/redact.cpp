@@ -161,8 +161,8 @@ void redact_records(Redaction* redaction) {
     redacting = true;
     PG_TRY();
     {
-        if (OidIsValid(redaction->log)) with_open_records(owner_of(redaction->log), redaction->log, InvalidOid, redact_log, redaction);
-        if (OidIsValid(redaction->audit)) with_open_records(owner_of(redaction->audit), redaction->audit, InvalidOid, redact_results, redaction);
+        if (OidIsValid(redaction->log)) with_open_records(owner_of(redaction->log), redaction->log, InvalidOid, redact_log, redaction, Reach::confined);
+        if (OidIsValid(redaction->audit)) with_open_records(owner_of(redaction->audit), redaction->audit, InvalidOid, redact_results, redaction, Reach::confined);
     }
     PG_FINALLY();
     {
@@ -184,7 +184,7 @@ PAWL_FUNCTION(pawl_redact) {
         redaction.role = GetUserId();
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan, &redaction);
         require_rights(redaction);
-        with_rights_of(owner_of(redaction.relation), lock_subject, &redaction);
+        with_rights_of(owner_of(redaction.relation), lock_subject, &redaction, Reach::confined);
         redact_records(&redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, redact_events, &redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, put_on_record, &redaction);

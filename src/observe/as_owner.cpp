@@ -1,7 +1,10 @@
-// May ereport; owns nothing. Reading users' tables for verify, health and counts. Whatever a table's owner has attached to it (index
-// expressions, policies, the CHECKs of a domain) runs as that owner, in a security-restricted operation, and never as the caller.
+// May ereport; owns nothing. Reading users' tables for verify, health and counts, and adding partitions to their logs. Whatever a table's
+// owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a security-restricted operation, and never as
+// the caller.
+#include "catalog/catalog_writer.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
+#include "session/rights.hpp"
 
 extern "C" {
 #include "executor/tstoreReceiver.h"
@@ -95,7 +98,35 @@ void read_as(const Reading& reading, ReturnSetInfo* result) {
     SetUserIdAndSecContext(caller, context);
 }
 
+// pawl._add_log_partition: its arguments, and its answer.
+struct NewPartition {
+    Datum* values;
+    bool made;
+};
+
+void attach_log_partition(void* argument) {
+    auto* partition = static_cast<NewPartition*>(argument);
+    Oid types[] = {REGCLASSOID, TEXTOID, TEXTOID, TEXTOID};
+    SPI_connect();
+    const int result = SPI_execute_with_args("SELECT pawl._attach_log_partition($1, $2, $3, $4)", 4, types, partition->values, nullptr, false, 0);
+    if (result != SPI_OK_SELECT || SPI_processed != 1) elog(ERROR, "could not add a partition: %s", SPI_result_code_string(result));
+    bool null;
+    partition->made = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+    SPI_finish();
+}
+
 }  // namespace
+
+// pawl._add_log_partition(log, leaf, lower_bound, upper_bound): false: entries of that time are in the default partition.
+PAWL_FUNCTION(pawl_add_log_partition) {
+    return pg::call([&] {
+        require_owner(PG_GETARG_OID(0));
+        Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2), PG_GETARG_DATUM(3)};
+        NewPartition partition = {values, false};
+        with_rights_of(owner_of(PG_GETARG_OID(0)), attach_log_partition, &partition, Reach::confined);
+        return BoolGetDatum(partition.made);
+    });
+}
 
 // pawl._as_owner(relation, state_column, what)
 PAWL_FUNCTION(pawl_as_owner) {

@@ -4,6 +4,7 @@
 
 #include "catalog/catalog.hpp"
 #include "session/context.hpp"
+#include "log/journal.hpp"
 #include "log/log_columns.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"

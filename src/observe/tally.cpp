@@ -63,17 +63,6 @@ const text* counted_state(const BoundMachine& machine, const text* state) {
 
 }  // namespace
 
-std::uint8_t counted_roles(const Attachment& attachment, int arrow, bool taken_away) {
-    if (attachment.managed == nullptr) return 0;
-    const Managed& managed = *attachment.managed;
-    std::uint8_t roles = managed.roles[arrow];
-    if (!taken_away) roles &= static_cast<std::uint8_t>(~arrow_lapses);
-    const core::Arrow& way = attachment.machine->machine->arrows()[arrow];
-    const bool leaves = way.from != core::no_state && managed.owned[way.from] && !managed.owned[way.to];
-    if (leaves && (roles & arrow_lapses) == 0) roles |= arrow_gives_up;
-    return roles;
-}
-
 void count_move(const Attachment& attachment, const Verdict& verdict) {
     const SubTransactionId current = GetCurrentSubTransactionId();
     Tally* tally = find(current, attachment.machine, verdict.from, verdict.to, verdict.event, verdict.roles);

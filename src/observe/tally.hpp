@@ -2,15 +2,9 @@
 #pragma once
 
 #include "observe/counters.hpp"
-#include "log/journal.hpp"
+#include "catalog/state_change.hpp"
 
 namespace pawl {
-
-// A row leaves the owned states by its owner's doing, or by a timer or an operator: not by the loss of its lease.
-inline constexpr std::uint8_t arrow_gives_up = 32;
-
-// What an arrow counts as. `taken_away`: the row was taken from its owner.
-std::uint8_t counted_roles(const Attachment& attachment, int arrow, bool taken_away);
 
 // Texts are compared by their places: those of the machine, or of pawl's own events.
 void count_move(const Attachment& attachment, const Verdict& verdict);

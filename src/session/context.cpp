@@ -15,8 +15,6 @@ bool restoring = false;
 
 namespace {
 
-Intent* current_intent = nullptr;
-
 char* processor_value = nullptr;
 char* event_value = nullptr;
 char* correlation_value = nullptr;
@@ -99,23 +97,6 @@ void define_text_setting(const char* name, const char* what, const char* more, c
 }
 
 }  // namespace
-
-IntentScope::IntentScope(Intent& intent) noexcept : outer_(current_intent) {
-    intent.level = executor_level + 1;
-    intent.outer = outer_;
-    current_intent = &intent;
-}
-
-IntentScope::~IntentScope() noexcept { current_intent = outer_; }
-
-Intent* intent_for(Oid root, const char* column) noexcept {
-    Intent* intent = current_intent;
-    if (intent == nullptr || intent->level != executor_level || intent->root != root || strcmp(intent->column, column) != 0)
-        return nullptr;
-    return intent;
-}
-
-void clear_intents() noexcept { current_intent = nullptr; }
 
 text* event_setting() { return text_or_null(event_value); }
 

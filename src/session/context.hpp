@@ -1,4 +1,4 @@
-// May ereport; owns nothing. Who acts and what for: the settings a client makes, and what a function of ours asks for.
+// May ereport; owns nothing. Who acts and what for, by the settings that a client makes; and how deep the executor is nested.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -20,47 +20,13 @@ Jsonb* with_trace(Jsonb* trace, Jsonb* metadata);
 // A trace as it is recorded; null: that is no traceparent. What is no tracestate is left out.
 Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate);
 
-struct Hop;
-
-// What pawl.fire, the log's door and pawl.upgrade ask of the one UPDATE they make. It counts for rows of that table which this
-// UPDATE itself moves, not for what triggers and effects do further down.
-struct Intent {
-    Oid root;
-    const char* column;
-    text* event;       // null: any
+// What the caller of a function says of the state changes it makes, over what the settings say.
+struct Said {
     bool with_metadata;
     Jsonb* metadata;
     text* processor;       // null: as the settings say
     text* correlation_id;  // null: as the settings say
-    bool has_token;        // the fencing token that the caller shows
-    int64 token;
-    bool any_token;        // pawl.token is not meant for these rows: the function sees to many
-    TimestampTz at;        // when the rows were locked and it was decided where they go; 0: nothing was
-    const Interval* lease;  // how long the row is taken for; null: as the binding says
-    bool still;            // the UPDATE moves nothing, whatever pawl.event says
-    bool timed;            // the moves are those of timers, whose arrows need no event
-    bool remap;            // moves are those of pawl.upgrade, not of the machine
-    MemoryContext capture;  // set: the first hop is kept there for the log's door instead of being written
-    Hop* captured;
-    int level;  // executor level at which it counts
-    Intent* outer;
 };
-
-// While it lives, the intent is the current one. The destructor only resets a pointer.
-class IntentScope {
-public:
-    explicit IntentScope(Intent& intent) noexcept;
-    ~IntentScope() noexcept;
-    IntentScope(const IntentScope&) = delete;
-    IntentScope& operator=(const IntentScope&) = delete;
-
-private:
-    Intent* outer_;
-};
-
-// The intent that counts for a row of this attachment now, or null.
-Intent* intent_for(Oid root, const char* column) noexcept;
-void clear_intents() noexcept;
 
 // The event the client named with the setting pawl.event, or null.
 text* event_setting();

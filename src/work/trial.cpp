@@ -9,7 +9,15 @@ namespace {
 
 constexpr int message_length = 500;  // of an error in a warning
 
-bool ends_call(const ErrorData* error) { return core::is_transient(unpack_sql_state(error->sqlerrcode)); }
+constexpr int most_tries = 3;  // of one row that conflicts, in one call
+
+// A conflict is worth repeating at once, but under one snapshot only the caller can.
+bool is_conflict(const ErrorData* error) { return core::repeat_of(unpack_sql_state(error->sqlerrcode)) == core::Repeat::at_once; }
+
+// Other transient errors may be a row's own: a trigger raises any of them whenever it likes.
+bool ends_call(const ErrorData* error) {
+    return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION || (is_conflict(error) && IsolationUsesXactSnapshot());
+}
 
 char* shortened(const char* message) {
     if (message == nullptr) return pstrdup("no message");
@@ -74,8 +82,12 @@ void raise_unless_of_row(const Target& target, ErrorData* error) {
 int64 see_to_apart(const Target& target, const Batch& batch, SeeTo see_to, void* argument, Raising& raising) {
     if (batch.n == 0 || raising.n >= Raising::most) return 0;
     int64 done = 0;
-    const ErrorData* error = try_alone([&] { done = see_to(batch, argument); });
-    if (error == nullptr) return done;
+    const ErrorData* error;
+    int tries = 0;
+    do {
+        error = try_alone([&] { done = see_to(batch, argument); });
+        if (error == nullptr) return done;
+    } while (batch.n == 1 && is_conflict(error) && ++tries < most_tries);
     if (batch.n == 1) {
         if (raising.n++ < Raising::most_told) tell(target, batch.rows[0], error);
         return 0;

@@ -7,7 +7,8 @@
 namespace pawl {
 
 // Runs something in a subtransaction of its own. Null: it succeeded. Else it is rolled back, and this is its error, in the current memory
-// context. Raises an error that is a cancel or transient: another row would not fare better, and the caller repeats.
+// context. Raises an error of class 57, such as a cancel, and under one snapshot a conflict: no other row would fare better. Other transient
+// errors may be of this work alone, and come back for ever.
 ErrorData* try_alone(void (*work)(void*), void* argument);
 
 // The same for a callable, which owns nothing.
@@ -33,7 +34,8 @@ struct Raising {
 // Sees to rows; the number of those that it moved.
 using SeeTo = int64 (*)(const Batch& batch, void* argument);
 
-// Has rows seen to, those that raise errors apart: all at once in a subtransaction, after an error each half, down to the single row.
+// Has rows seen to, those that raise errors apart: all at once in a subtransaction, after an error each half, down to the single row, which
+// is tried again if it conflicts.
 int64 see_to_apart(const Target& target, const Batch& batch, SeeTo see_to, void* argument, Raising& raising);
 
 // A last warning, where more rows raised errors than were told of.

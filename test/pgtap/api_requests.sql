@@ -54,10 +54,10 @@ select pawl_api.begin_request('bearer', digest_of(:'reading'), 'read') \g /dev/n
 select current_user as role, current_setting('transaction_read_only') as only_reads, current_setting('pawl.processor') as person \gset
 select said('create temporary table t ()') as temporary, said('insert into public.calls values (NULL)') as written \gset
 commit;
-select is(:'role', 'api_request_operator', 'a request runs as the role of its token');
-select is(:'person', 'ada', 'and in the name of its person');
-select is(:'only_reads', 'on', 'a reading request reads only');
-select is(:'written', '25006', 'it writes nothing, whatever its role may');
+select is(:'role'::text, 'api_request_operator', 'a request runs as the role of its token');
+select is(:'person'::text, 'ada', 'and in the name of its person');
+select is(:'only_reads'::text, 'on', 'a reading request reads only');
+select is(:'written'::text, '25006', 'it writes nothing, whatever its role may');
 select is(current_user::text, 'postgres', 'the role ends with the transaction');
 
 begin;
@@ -70,14 +70,14 @@ select pawl_api.begin_request('bearer', digest_of(:'operating'), 'operate') \g /
 select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}') as again, said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 2}')$$) as other,
        said($$select pawl_api.once('k', 'no_route', '{}', '{"a": 1}')$$) as unknown \gset
 commit;
-select is(:'again', :'first', 'the second time its key is answered as the first time');
+select is(:'again'::text, :'first', 'the second time its key is answered as the first time');
 select is((select count(*) from public.calls), 1::bigint, 'and nothing is called');
-select is(:'other', '23514', 'a key belongs to one request');
-select is(:'unknown', '42883', 'and to a route that there is');
+select is(:'other'::text, '23514', 'a key belongs to one request');
+select is(:'unknown'::text, '42883', 'and to a route that there is');
 begin;
 select pawl_api.begin_request('bearer', digest_of(:'second'), 'operate') \g /dev/null
 select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}') as theirs \gset
 commit;
-select is(:'theirs', '2', 'another token has keys of its own');
+select is(:'theirs'::text, '2', 'another token has keys of its own');
 select is(said($$select pawl_api.once('k', 'count_calls', '{}', '{"a": 1}')$$), '42501', 'after its transaction a request is over');
 select * from finish();

@@ -3,6 +3,7 @@
 #   perl test/repository/Language.pm --count            hits by word and folder, and by kind and folder
 #   perl test/repository/Language.pm --show NAME ...    each hit in the files whose path contains NAME
 #   perl test/repository/Language.pm --list             what language_debt would say of the files as they are
+#   perl test/repository/Language.pm --renamed          after files got other names: their lines of language_debt follow, by git's history
 #   perl test/repository/Language.pm --shrink           takes out of language_debt what has become clean; adds nothing
 package Language;
 use strict;
@@ -60,11 +61,13 @@ my @allowed = (
 	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
 	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i, 'the SQL type; the glossary\'s own definition of the log' ],
 	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
-	[ 'record', qr/\b(?:DNS|service) record\b/i, 'the field\'s own term' ],
+	[ 'record', qr/\b(?:DNS|service|CSV) record\b/i, 'the field\'s own term' ],
+	[ 'record', qr/./, 'a bulk operation has records, its documents call them so', qr/bulk|docs\/decisions/i ],
 	[ 'move', qr/\bmoves? (?:constructor|assignment|semantics)\b/i, 'C++' ],
 	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i, 'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
 	[ 'edge', qr/\bedge cases?\b/i, 'English' ],
 	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have', qr/dag|saga|graph|flow|workflow|layout|compiler_test/i ],
+	[ 'edge', qr/\b(?:steps and edges|N × M edges)\b/, 'the edges of a workflow\'s graph' ],
 	[ 'tail', qr/\btail -|\btail \+|exec tail|tail call/i, 'the program tail' ],
 	[ 'hand', qr/\bby hand\b|\b(?:other|one|left|right|second)[- ]hand\b|\bhands? (?:over|out|on|back|it|them|to|down)\b|hand-(?:written|made)/i, 'English: by hand; the verb' ],
 	[ 'holder', qr/\bplace-?holders?\b|\block holders?\b|holders? of (?:the|a|its|that|this) locks?/i, 'locks have holders in the server\'s manual' ],
@@ -358,6 +361,24 @@ sub main
 		my $dirty = dirty($found);
 		for my $base (sort keys %$dirty) { print "$base $_\n" for sort keys %{ $dirty->{$base} } }
 	}
+	elsif ($mode eq '--renamed')
+	{
+		my ($debt, @new) = (debt());
+		for my $path (sort keys %$found)
+		{
+			my %kinds = map { $_->[0] => 1 } @{ $found->{$path} };
+			my @missing = grep { !$debt->{ base_of($path) }{$_} } sort keys %kinds or next;
+			my %before = map { base_of($_) => 1 } map { (split /\t/)[1] } grep { /^R/ } split /\n/, `git log --follow -M40% --format= --name-status -- '$path'`;
+			for my $kind (@missing)
+			{
+				my @owed = grep { $debt->{$_}{$kind} } keys %before;
+				if (@owed) { push @new, base_of($path) . " $kind" } else { print "no line to follow: $path $kind\n" }
+			}
+		}
+		open(my $out, '>>:encoding(UTF-8)', $debt_file) or die $!;
+		print $out "$_\n" for @new;
+		close $out;
+	}
 	elsif ($mode eq '--shrink')
 	{
 		my $dirty = dirty($found);
@@ -387,7 +408,7 @@ sub main
 		for my $folder (sort keys %folders) { printf "%-28s" . '%9d' x @kinds . "\n", $folder, map { $folders{$folder}{$_} // 0 } @kinds }
 		printf "%-28s" . '%9d' x @kinds . "\n", 'all', map { $total{$_} // 0 } @kinds;
 	}
-	else { die "usage: Language.pm --count | --show NAME ... | --list | --shrink\n" }
+	else { die "usage: Language.pm --count | --show NAME ... | --list | --renamed | --shrink\n" }
 	return 0;
 }
 

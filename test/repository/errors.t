@@ -34,7 +34,7 @@ unfinished_catches() {
          inside && rolled && /if \(ends_call\(error\)\) ReThrowError\(error\);/ { asked = 1 }
          inside && /PG_END_TRY\(\)/ { if (!asked) print at; inside = 0 }' "$@"
 }
-none "it rolls a subtransaction back, and raises a cancel and what is transient again" "$(unfinished_catches src/work/trial.cpp)"
+none "it rolls a subtransaction back, and raises what ends the call again" "$(unfinished_catches src/work/trial.cpp)"
 
 # The checks see what they look for.
 folder=$(mktemp -d)

@@ -5,11 +5,9 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use PawlTest;
+use Pooler;
 use PostgreSQL::Test::Utils;
 use Test::More;
-
-my ($bouncer) = grep { -x } map { "$_/pgbouncer" } split(/:/, $ENV{PATH}), '/usr/sbin';
-BAIL_OUT('pgbouncer is not there; `make deps` installs it') unless $bouncer;
 
 my $node = new_cluster('main');
 $node->safe_psql('postgres', <<'SQL');
@@ -28,37 +26,10 @@ select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', le
 insert into job (id) select generate_series(1, 3000);
 SQL
 
-# On a socket of its own, which only this user reaches.
-my $folder = PostgreSQL::Test::Utils::tempdir_short();
-my $port = $node->port;
-append_to_file("$folder/pgbouncer.ini", <<"INI");
-[databases]
-postgres = host=@{[$node->host]} port=$port dbname=postgres user=@{[one($node, 'select current_user')]}
-[pgbouncer]
-listen_addr =
-listen_port = $port
-unix_socket_dir = $folder
-auth_type = any
-pool_mode = transaction
-default_pool_size = 2
-max_client_conn = 50
-ignore_startup_parameters = extra_float_digits
-pidfile = $folder/pid
-logfile = $folder/log
-INI
-my $said = '';
-my $pooler = IPC::Run::start([$bouncer, '-q', "$folder/pgbouncer.ini"], '<', '/dev/null', '>', \$said, '2>', \$said);
-my @pooled = ('psql', '-XAtq', '-h', $folder, '-p', $port, '-d', 'postgres');
-
-sub ask
-{
-	my ($sql) = @_;
-	my ($out, $err) = ('', '');
-	IPC::Run::run([@pooled, '-v', 'VERBOSITY=sqlstate', '-f', '-'], '<', \$sql, '>', \$out, '2>', \$err);
-	chomp $out;
-	return wantarray ? ($out, $err) : $out;
-}
-wait_until(sub { scalar(ask('select 1')) eq '1' }, "pgbouncer: $said");
+my $pooler = Pooler->new($node, mode => 'transaction', size => 2);
+my ($folder, $port) = ($pooler->folder, $pooler->port);
+sub ask { return $pooler->ask(@_) }
+wait_until(sub { scalar(ask('select 1')) eq '1' }, 'pgbouncer');
 
 # One client after the other.
 is(ask("begin; select pawl.set_context(processor => 'w1', correlation_id => 'r1'); select count(*) from pawl.claim(null::job, batch => 3); commit;"), "\n3", 'claim with the context of a transaction');
@@ -110,8 +81,7 @@ SQL
 wait_until(sub { ask("select done = 0 and next_at is null from pawl.reap('job')") eq 't' }, 'all leases to end');
 is(one($node, 'select count(*) from job where owner is not null'), 0, 'in the end everything is free');
 sound($node, 'through the pooler');
-is(scalar(grep { /FATAL|pool_error|closing because: server/ } split /\n/, slurp_file("$folder/log")), 0, 'the pooler has nothing to complain of');
-$pooler->signal('INT');
-$pooler->finish;
+is(scalar(grep { /FATAL|pool_error|closing because: server/ } split /\n/, $pooler->log), 0, 'the pooler has nothing to complain of');
+$pooler->end;
 no_crash($node);
 done_testing();

@@ -113,6 +113,36 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._raise(text, text, text, text) IS 'internal: raises an error';
 
+-- How much is done at once, as the packs' functions are told.
+CREATE FUNCTION pawl._check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND most THEN
+        PERFORM pawl._raise('22023', format('%s must be from 1 to %s', name, most), format('It is %s.', coalesce(batch::text, 'null')),
+            format('%s => %s', name, least(most, 100)));
+    END IF;
+    RETURN batch;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_batch(integer, integer, text) IS 'internal: an argument that says how much is done at once; 22023: out of range';
+
+-- Null is the default. The upper limit keeps a time that is a lease from now within what timestamptz holds.
+CREATE FUNCTION pawl._check_lease(lease interval, name text DEFAULT 'lease') RETURNS interval
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF lease <= interval '0' OR lease > interval '100 years' THEN
+        PERFORM pawl._raise('22023', format('%s must be longer than nothing, and at most 100 years', name), format('It is %s.', lease),
+            format('%s => ''60 s''', name));
+    END IF;
+    RETURN lease;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_lease(interval, text) IS 'internal: an argument that says how long; 22023: out of range';
+
 -- The first of these tables that Citus distributes. Its shards are tables of other names, whose triggers find no lifecycle.
 CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER

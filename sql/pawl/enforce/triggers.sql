@@ -14,14 +14,15 @@ COMMENT ON FUNCTION pawl._table_functions() IS 'internal: the trigger functions 
 CREATE FUNCTION pawl._trigger_fits(trigger oid, function regprocedure, definition text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off
 AS $function$
     SELECT t.tgfoid = function
            AND t.tgtype = CASE WHEN definition ~ 'FOR EACH ROW' THEN 1 ELSE 0 END + CASE WHEN definition ~ '^BEFORE' THEN 2 ELSE 0 END
                           + CASE WHEN definition ~ 'INSERT' THEN 4 ELSE 0 END + CASE WHEN definition ~ 'DELETE' THEN 8 ELSE 0 END
                           + CASE WHEN definition ~ 'UPDATE' THEN 16 ELSE 0 END + CASE WHEN definition ~ 'TRUNCATE' THEN 32 ELSE 0 END
            AND cardinality(t.tgattr::smallint[]) = 0 AND t.tgnargs = 0 AND NOT t.tgdeferrable
-           AND coalesce(substring(pg_get_triggerdef(t.oid) from ' WHEN \((.*)\) EXECUTE '), '')
-               = coalesce(substring(definition from ' WHEN \((.*)\)$'), '')
+           AND coalesce(substring(pg_get_triggerdef(t.oid) from E' WHEN \\((.*)\\) EXECUTE '), '')
+               = coalesce(substring(definition from E' WHEN \\((.*)\\)$'), '')
            AND (t.tgnewtable IS NULL) = (definition !~ 'REFERENCING NEW TABLE') AND t.tgoldtable IS NULL
       FROM pg_trigger t WHERE t.oid = trigger
 $function$;

@@ -134,6 +134,7 @@ CREATE FUNCTION pawl._log_problem(log regclass, relation regclass, key_columns n
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off
 AS $function$
 DECLARE
     expected text;

@@ -161,6 +161,7 @@ COMMENT ON FUNCTION pawl._audit_missing_indexes(pawl.audit_binding) IS 'internal
 CREATE FUNCTION pawl._audit_problem(a pawl.audit_binding, log_keys name[], columns_only boolean) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off
 AS $function$
 DECLARE
     expected text;

@@ -22,6 +22,17 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._may_count(pawl.binding) IS 'internal: whether the current user may read what the views on work read of a table';
 
+-- Policies are code of a table's owner, and they run as the role that reads. Lists that name no table leave out a table whose owner
+-- would gain rights by that.
+CREATE FUNCTION pawl._policies_are_safe(relation regclass) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT NOT row_security_active(c.oid) OR pg_has_role(c.relowner, current_user, 'USAGE') FROM pg_class c WHERE c.oid = relation
+$function$;
+COMMENT ON FUNCTION pawl._policies_are_safe(regclass) IS
+'internal: whether no policy of the table applies to the current user, or the table''s owner has the rights of the current user anyway';
+
 CREATE FUNCTION pawl._readable_bindings() RETURNS SETOF pawl.binding
 LANGUAGE sql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -30,6 +41,7 @@ AS $function$
      WHERE c.relkind IN ('r', 'p')
        AND (SELECT p.message IS NULL FROM pawl._work_column_problem(b) p)
        AND pawl._may_count(b)
+       AND pawl._policies_are_safe(b.relation)
        AND pawl._binding_problem(b.relation, b.state_column) IS NULL  -- pawl.health tells
      ORDER BY b.relation::text COLLATE "C", b.state_column
 $function$;
@@ -289,6 +301,52 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._state_counts(pawl.binding) IS 'internal: the rows of a table by state; exact up to 100,000 rows, beyond that estimated from a sample';
 
+-- The entries at the end of a log (of each of its partitions, at most 16): a log is in the order of its writing, near enough.
+CREATE FUNCTION pawl._log_end(bound pawl.binding) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    pages constant integer := 250;
+    one_page constant bigint := current_setting('block_size')::bigint;
+    log constant regclass := bound.history;
+    log_owner constant oid := (SELECT c.relowner FROM pg_class c WHERE c.oid = log);
+    leaves constant regclass[] := ARRAY(SELECT t.relid FROM pg_partition_tree(log) t WHERE t.isleaf AND pg_relation_size(t.relid) > 0
+                                         ORDER BY t.relid DESC LIMIT 16);
+    parts constant regclass[] := ARRAY(SELECT l FROM unnest(leaves) l JOIN pg_class c ON c.oid = l WHERE c.relowner = log_owner);
+    wanted constant text := (SELECT string_agg(format('x.%I', k), ', ')
+                               FROM unnest(bound.log_key_columns || '{sort_key,from_state,created_at}'::name[]) k);
+BEGIN
+    -- partitions of other owners are read by way of the log, as far from the end of each as the largest one is long
+    IF cardinality(parts) < cardinality(leaves) OR leaves = '{}' THEN
+        RETURN format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, log,
+                      (SELECT greatest(coalesce(max(pg_relation_size(l)), 0) / one_page - pages / greatest(cardinality(leaves), 1), 0)
+                         FROM unnest(leaves) l));
+    END IF;
+    RETURN (SELECT string_agg(format('SELECT %s FROM %s x WHERE x.ctid >= ''(%s,0)''', wanted, part,
+                                     greatest(pg_relation_size(part) / one_page - pages / cardinality(parts), 0)), ' UNION ALL ')
+              FROM unnest(parts) part);
+END
+$function$;
+COMMENT ON FUNCTION pawl._log_end(pawl.binding) IS 'internal: a query of the entries on the last 250 pages of a log';
+
+CREATE FUNCTION pawl._stays_statement(bound pawl.binding) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    -- the entry before is looked up, however old it is: a window over new entries would know of short stays alone
+    SELECT format(
+        'SELECT s.from_state, count(*), round(avg(s.seconds)::numeric, 3), '
+        'round(percentile_cont(0.95) WITHIN GROUP (ORDER BY s.seconds)::numeric, 3), round(max(s.seconds)::numeric, 3) '
+        'FROM (SELECT l.from_state, extract(epoch FROM l.created_at - p.created_at)::double precision AS seconds '
+        'FROM (SELECT e.*, row_number() OVER (PARTITION BY e.from_state ORDER BY e.created_at DESC) AS nth FROM (%1$s) e '
+        'WHERE e.from_state IS NOT NULL) l CROSS JOIN LATERAL '
+        '(SELECT o.created_at FROM %2$s o WHERE %3$s AND o.sort_key = l.sort_key - 1 OFFSET 0) p WHERE l.nth <= 300) s GROUP BY s.from_state',
+        pawl._log_end(bound), bound.history, pawl._same_key('o', bound.log_key_columns, 'l', bound.log_key_columns, bound.history))
+$function$;
+COMMENT ON FUNCTION pawl._stays_statement(pawl.binding) IS
+'internal: a query of how long rows stayed in each state, in seconds: of the entries at the end of the log the newest 300 a state';
+
 CREATE FUNCTION pawl._same_owner(relation regclass, VARIADIC others regclass[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -341,8 +399,18 @@ BEGIN
             PERFORM pawl._raise('42501', format('permission denied for table %s', relation));
         END IF;
         IF row_security_active(bound.relation) THEN
+            IF NOT pawl._policies_are_safe(bound.relation) THEN
+                PERFORM pawl._raise('42501', format('policies of table %s would run with the rights of role "%s"', relation, current_user));
+            END IF;
             owner := NULL;
         END IF;
+    ELSIF what = 'stays' THEN
+        IF NOT coalesce(has_table_privilege(bound.history, 'SELECT'), false) THEN
+            PERFORM pawl._raise('42501', format('permission denied for the log of table %s', relation));
+        ELSIF NOT pawl._policies_are_safe(bound.history) THEN
+            PERFORM pawl._raise('42501', format('policies of table %s would run with the rights of role "%s"', bound.history, current_user));
+        END IF;
+        owner := CASE WHEN NOT row_security_active(bound.history) THEN (SELECT c.relowner FROM pg_class c WHERE c.oid = bound.history) END;
     ELSE
         read := pawl._verified_tables(bound);
         SELECT r INTO blocked FROM unnest(read) WITH ORDINALITY u(r, n)
@@ -370,13 +438,15 @@ BEGIN
                             ARRAY[bound.relation::oid::text, bound.state_column::text, clock_timestamp()::text];
     ELSIF what ^@ 'states' THEN
         RETURN QUERY SELECT owner, pawl._states_statement(bound, what = 'states_sampled'), '{}'::regtype[], '{}'::text[];
+    ELSIF what = 'stays' THEN
+        RETURN QUERY SELECT owner, pawl._stays_statement(bound), '{}'::regtype[], '{}'::text[];
     ELSE
         RETURN QUERY SELECT owner, s.* FROM pawl._verify_statements(bound, what) s;
     END IF;
 END
 $function$;
 COMMENT ON FUNCTION pawl._owner_statements(regclass, name, text) IS
-'internal: the statements that pawl._as_owner runs, and the role. claimable, other, owners, timers, states, states_sampled: counts; verify, verify_work, log: what pawl.verify reads';
+'internal: the statements that pawl._as_owner runs, and the role. claimable, other, owners, timers, states, states_sampled: counts; stays: times in the states, of the log; verify, verify_work, log: what pawl.verify reads';
 
 CREATE VIEW pawl.queue_depth WITH (security_invoker = true) AS SELECT * FROM pawl._queue_depth();
 COMMENT ON VIEW pawl.queue_depth IS

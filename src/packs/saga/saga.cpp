@@ -1,14 +1,11 @@
 // May throw and may ereport: pawl_saga._compile, which compiles the structure of a flow, and pawl_saga._ask, which calls a user's function.
 #include "packs/saga/saga.hpp"
 
+#include "packs/saga/follow_ups.hpp"
 #include "pg/arguments.hpp"
-#include "log/record.hpp"
+#include "session/rights.hpp"
 
 namespace pawl {
-
-// follow_ups.cpp
-SubTransactionId suspend_following() noexcept;
-void resume_following(SubTransactionId suspended) noexcept;
 
 PAWL_FUNCTION(pawl_saga_compile) {
     pg::require(fcinfo, 0, "structure");
@@ -60,7 +57,7 @@ void ask(Oid role, Question* question) {
     const SubTransactionId suspended = suspend_following();
     PG_TRY();
     {
-        with_rights_of(role, put, question);
+        with_rights_of(role, put, question, Reach::confined);
     }
     PG_FINALLY();
     {

@@ -65,7 +65,7 @@ int whole_number(const Json& json, std::string_view key, const std::string& what
     int number = 0;
     const auto [end, problem] = std::from_chars(value->raw.data(), value->raw.data() + value->raw.size(), number);
     if (problem != std::errc() || end != value->raw.data() + value->raw.size())
-        refuse("\"" + std::string(key) + "\" of " + what + " must be a whole number");
+        refuse("\"" + std::string(key) + "\" of " + what + " must be a whole number of 32 bits", {}, "\"" + std::string(key) + "\": 10");
     return number;
 }
 
@@ -90,7 +90,7 @@ std::vector<Need> needs_of(const Json& json, const std::string& what) {
         }
     }
     if (const Json* inject = json.find("inject")) {
-        if (!inject->is(Kind::object)) refuse("\"inject\" of " + what + " must be an object");
+        if (!inject->is(Kind::object)) refuse("\"inject\" of " + what + " must be an object", {}, "\"inject\": {\"name\": value}");
         // what the atom does not require is not given to it
         for (const auto& [name, value] : inject->members)
             for (Need& need : needs)
@@ -170,14 +170,15 @@ void check_seconds(const Json& json, std::string_view key, const std::string& wh
     double seconds = -1;
     const auto [end, problem] = std::from_chars(value->raw.data(), value->raw.data() + value->raw.size(), seconds);
     if (problem != std::errc() || end != value->raw.data() + value->raw.size() || seconds < 0 || seconds > 1e9)
-        refuse("\"" + std::string(key) + "\" of " + what + " must be a number of seconds", {}, "\"" + std::string(key) + "\": 60");
+        refuse("\"" + std::string(key) + "\" of " + what + " must be a number of seconds", "It may be from 0 to 1000000000.", "\"" + std::string(key) + "\": 60");
 }
 
 // Who does a task, and for how long: workers, or nobody, because it waits.
 void check_work(const Json& json, const std::string& what) {
     for (const std::string_view key : {"execute", "revert", "queue"}) text_of(json, key, what);
     for (const std::string_view key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"}) check_seconds(json, key, what);
-    if (given(json, "max_losses") != nullptr && whole_number(json, "max_losses", what) < 1) refuse("\"max_losses\" of " + what + " must be at least 1");
+    if (given(json, "max_losses") != nullptr && whole_number(json, "max_losses", what) < 1)
+        refuse("\"max_losses\" of " + what + " must be at least 1", {}, "\"max_losses\": 20");
     const bool signal = given(json, "signal") != nullptr;
     if (signal && text_of(json, "signal", what).empty()) refuse("\"signal\" of " + what + " has no name", {}, "\"signal\": \"approved\"");
     if ((signal || given(json, "wait_seconds") != nullptr) && given(json, "execute") != nullptr)

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. See judge.hpp.
-#include "guard/judge.hpp"
+// May ereport; owns nothing. See functions.hpp.
+#include "guard/functions.hpp"
 
 namespace pawl {
 
@@ -114,28 +114,6 @@ bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersion
     return says_yes(attachment.calls[arrow].guards[guard], arguments);
 }
 
-bool is_meant(const Attachment& attachment, int arrow, const text* event, bool timed) {
-    const BoundMachine& machine = *attachment.machine;
-    if (timed && machine.machine->arrows()[arrow].after.empty()) return false;
-    const text* named = machine.event_text[arrow];
-    if (event == nullptr) return !timed || named == nullptr;
-    return named != nullptr && view(named) == view(event);
-}
-
-int choose_arrow(Attachment& attachment, core::StateId from, core::StateId to, const text* event, bool timed, const RowVersions& row,
-                 const Standing* standing, Objection* objection) {
-    *objection = {};
-    const BoundMachine& machine = *attachment.machine;
-    Arguments arguments{attachment, row};
-    for (std::int32_t arrow : machine.machine->between(from, to)) {
-        if (!is_meant(attachment, arrow, event, timed)) continue;
-        Objection mine = {nullptr, standing == nullptr ? Bar::none : bar_of(attachment, *standing, arrow)};
-        if (mine.bar == Bar::none && (attachment.calls[arrow].nguards == 0 || guards_allow(attachment, arrow, arguments, &mine.guard))) return arrow;
-        if (!objection->any()) *objection = mine;
-    }
-    return no_arrow;
-}
-
 void run_effects(Attachment& attachment, int arrow, const RowVersions& row) {
     ArrowCalls& calls = attachment.calls[arrow];
     Arguments arguments{attachment, row};
@@ -143,16 +121,6 @@ void run_effects(Attachment& attachment, int arrow, const RowVersions& row) {
         bool null;
         invoke(calls.effects[i], arguments, &null);
     }
-}
-
-text* wanted_event(const Attachment& attachment, const Intent* intent, bool* strict) {
-    *strict = true;
-    if (intent != nullptr && (intent->event != nullptr || intent->timed)) return intent->event;
-    text* event = event_setting();
-    if (event == nullptr || !attachment.machine->machine->knows_event(view(event))) return nullptr;
-    // Further down, in triggers and effects, the client's word is a preference: it was said of the client's own move.
-    *strict = DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) <= 1;
-    return event;
 }
 
 }  // namespace pawl

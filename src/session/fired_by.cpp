@@ -1,5 +1,5 @@
-// May throw and may ereport: what SQL asks before it acts. Rights are asked of the current user and of the catalog; no setting that a
-// caller can write decides about them.
+// May throw and may ereport: whether a trigger function was fired by a table and at a moment that it is made for, and whether a dump is
+// being loaded. No setting that a caller can write decides about it.
 #include "session/context.hpp"
 #include "pg/arguments.hpp"
 #include "pg/bridge.hpp"
@@ -7,8 +7,6 @@
 
 extern "C" {
 #include "catalog/partition.h"
-#include "storage/proc.h"
-#include "utils/uuid.h"
 }
 
 namespace pawl {
@@ -52,18 +50,6 @@ bool is_or_belongs_to(Oid relation, const Oid* tables, int n) {
         if (list_member_oid(ancestors, tables[i])) return true;
     return false;
 }
-
-LocalTransactionId local_transaction() {
-#if PG_VERSION_NUM >= 170000
-    return MyProc->vxid.lxid;
-#else
-    return MyProc->lxid;
-#endif
-}
-
-// Whose request this transaction is, as pawl_api.begin_request has found it. A setting could be set by any code that runs here.
-pg_uuid_t request_token;
-LocalTransactionId request_transaction = InvalidLocalTransactionId;
 
 }  // namespace
 
@@ -111,23 +97,5 @@ PAWL_FUNCTION(pawl_fired_by) {
 // Whether a dump is being loaded. The library defines the setting, so that only what a superuser has set counts (or a role with SET on
 // it), never a placeholder.
 PAWL_FUNCTION(pawl_restoring) { return BoolGetDatum(is_restoring()); }
-
-// pawl_api._note_token(token)
-PAWL_FUNCTION(pawl_api_note_token) {
-    request_token = *PG_GETARG_UUID_P(0);
-    request_transaction = local_transaction();
-    return static_cast<Datum>(0);
-}
-
-// pawl_api._noted_token(): null where the transaction is no request
-PAWL_FUNCTION(pawl_api_noted_token) {
-    if (request_transaction != local_transaction() || request_transaction == InvalidLocalTransactionId)
-        return fcinfo->isnull = true, static_cast<Datum>(0);
-    return pg::call([&] {
-        auto* token = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-        *token = request_token;
-        return UUIDPGetDatum(token);
-    });
-}
 
 }  // namespace pawl
