@@ -84,6 +84,7 @@ my %identifier = map { $_ => 1 } qw(hop hops arrow arrows whoever nobody somebod
 	objections remark remarks heart hearts fence fences tail tails attachment attachments holder holders who whom hand hands edge edges he him his);
 # Identifiers that are the platform's or a seed's: name, and why.
 my %given = (
+	hand_over => 'the verb: to hand over',
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 my $graph = qr/dag|saga|graph|flow|workflow|layout/i;

@@ -18,7 +18,7 @@ my ($out, $err) = ('', '');
 	IPC::Run::run([ "$FindBin::Bin/../../examples/workflows/demo" ], '<', \'', '>', \$out, '2>', \$err, IPC::Run::timeout(300));
 }
 is($?, 0, 'the act ends well') or diag("$out\n$err");
-like($out, qr/ben is killed \(SIGKILL\) with [1-9]\d* steps in hand/, 'a worker had steps in hand when it was killed');
+like($out, qr/ben is killed \(SIGKILL\) with [1-9]\d* steps in flight/, 'a worker had steps in flight when it was killed');
 is(scalar(() = $out =~ /✓$/mg), 11, 'everything holds that must');
 like($out, qr/Every step ran to completion exactly once, in an order that respects every edge\.$/m, 'and it says so');
 unlike($out, qr/\033/, 'no colours where there is no terminal');

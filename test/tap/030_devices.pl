@@ -21,7 +21,7 @@ my ($out, $err) = ('', '');
 	IPC::Run::run([ "$FindBin::Bin/../../examples/devices/demo" ], '<', \'', '>', \$out, '2>', \$err, IPC::Run::timeout(300));
 }
 is($?, 0, 'the act ends well') or diag("$out\n$err");
-like($out, qr/bob is killed \(SIGKILL\) with [1-9]\d* rows in hand/, 'a worker had rows in hand when it was killed');
+like($out, qr/bob is killed \(SIGKILL\) with [1-9]\d* rows in flight/, 'a worker had rows in flight when it was killed');
 is(scalar(() = $out =~ /✓$/mg), 15, 'everything holds that must');
 like($out, qr/What could be done was done exactly once;/, 'and it says so');
 unlike($out, qr/\033/, 'no colours where there is no terminal');

@@ -17,7 +17,7 @@ my ($out, $err) = ('', '');
 	IPC::Run::run([ "$FindBin::Bin/../../examples/travel/demo" ], '<', \'', '>', \$out, '2>', \$err, IPC::Run::timeout(300));
 }
 is($?, 0, 'the act ends well') or diag("$out\n$err");
-like($out, qr/cora, one of the conductors, is killed \(SIGKILL\) with [1-9]\d* trips in hand/, 'a conductor had trips in hand when it was killed');
+like($out, qr/cora, one of the conductors, is killed \(SIGKILL\) with [1-9]\d* trips in flight/, 'a conductor had trips in flight when it was killed');
 like($out, qr/an operator has a trip rest.*\n +trip  SUSPENDED  4 tasks/, 'a trip was suspended');
 like($out, qr/^    \d\d:\d\d:\d\d\.\d{3}  ✗ hotel  RUNNING → FAILURE\n(?:.*\n)*?    .* ↻ another room  SUCCESS → RETRYING\n(?:.*\n)*?    .* ✓ trip  RUNNING → SUCCESS$/m, 'the timeline is told');
 is(scalar(() = $out =~ /✓$/mg), 16, 'everything holds that must');
