@@ -38,14 +38,14 @@ is(join(' ', sort keys %at), 'devices jobs travel workflows', 'the demo stays wi
 # What each act prints, from its first line on.
 my ($jobs, $workflows, $devices, $travel) = split /^(?=Scientific workflows, run again$|A file of companies, row by row$|A flight, a room, a car, or nothing of it$)/m, $out;
 sub checks { return scalar(() = $_[0] =~ /✓$/mg) }
-like($workflows, qr/ben is killed \(SIGKILL\) with [1-9]\d* steps in hand/, 'workflows: a worker had steps in hand when it was killed');
+like($workflows, qr/ben is killed \(SIGKILL\) with [1-9]\d* steps in flight/, 'workflows: a worker had steps in flight when it was killed');
 is(checks($workflows), 11, 'workflows: everything holds that must');
 like($workflows, qr/Every step ran to completion exactly once, in an order that respects every edge\.$/m, 'workflows: and the act says so');
 is(one($node, 'select string_agg(distinct state, $$,$$) from pawl_dag.steps', 'workflows'), 'complete', 'workflows: every step is complete');
-like($devices, qr/bob is killed \(SIGKILL\) with [1-9]\d* rows in hand/, 'devices: a worker had rows in hand when it was killed');
+like($devices, qr/bob is killed \(SIGKILL\) with [1-9]\d* rows in flight/, 'devices: a worker had rows in flight when it was killed');
 is(checks($devices), 15, 'devices: everything holds that must');
 like($devices, qr/What could be done was done exactly once;/, 'devices: and the act says so');
-like($travel, qr/cora, one of the conductors, is killed \(SIGKILL\) with [1-9]\d* trips in hand/, 'travel: a conductor had trips in hand when it was killed');
+like($travel, qr/cora, one of the conductors, is killed \(SIGKILL\) with [1-9]\d* trips in flight/, 'travel: a conductor had trips in flight when it was killed');
 like($travel, qr/an operator has a trip rest.*\n +trip  SUSPENDED  4 tasks/, 'travel: a trip was suspended');
 like($travel, qr/^    \d\d:\d\d:\d\d\.\d{3}  ✗ hotel  RUNNING → FAILURE\n(?:.*\n)*?    .* ↻ another room  SUCCESS → RETRYING\n(?:.*\n)*?    .* ✓ trip  RUNNING → SUCCESS$/m, 'travel: the timeline is told');
 is(checks($travel), 16, 'travel: everything holds that must');
