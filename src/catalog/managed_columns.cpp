@@ -57,7 +57,7 @@ bool is_event(const text* event, const core::Transition& transition) {
     return event != nullptr && transition.event == view(event);
 }
 
-void read_arrows(Managed& managed, const core::Machine& machine) {
+void read_transitions(Managed& managed, const core::Machine& machine) {
     const auto& transitions = machine.transitions();
     managed.roles = static_cast<std::uint8_t*>(palloc0(Max(transitions.size(), 1)));
     for (std::size_t i = 0; i < transitions.size(); ++i) {
@@ -108,7 +108,7 @@ Managed* read_managed(const CatalogRow& row) {
     managed->claim_events = names_in(row, "claim_events");
     managed->retry_events = names_in(row, "retry_events");
     managed->operator_events = names_in(row, "operator_events");
-    if (const char* lapse = row.string("lapse_event")) managed->expiry_event = cstring_to_text(lapse);
+    if (const char* event = row.string("lapse_event")) managed->expiry_event = cstring_to_text(event);
     if (const char* otherwise = row.string("lapse_else")) managed->expiry_else = cstring_to_text(otherwise);
     const Interval* lease_time = row.interval_value("lease_time");
     if (lease_time == nullptr) report_damage("a row of pawl.binding", "Its column \"lease_time\" is null.");
@@ -184,7 +184,7 @@ void resolve_managed(Managed& managed, const core::Machine& machine, Relation re
                                   &managed.max_attempts, &managed.queue, &managed.backoff_policy})
         resolve(*column, relation);
     read_states(managed, machine);
-    read_arrows(managed, machine);
+    read_transitions(managed, machine);
 }
 
 }  // namespace pawl

@@ -18,7 +18,7 @@ struct ManagedColumn {
     bool kept() const { return attribute != InvalidAttrNumber; }
 };
 
-// What a transition is to the kernel, besides a move.
+// What a transition is to the kernel, besides a state change.
 enum TransitionRole : std::uint8_t {
     role_expires = 1,   // fired for a row whose lease has run out
     role_retries = 2,   // needs attempts that are left, and sets due by the backoff

@@ -2,7 +2,7 @@
 // the work is done with that role's rights, and what the caller may see is asked for the caller.
 #include "catalog/catalog.hpp"
 #include "events/event_reader.hpp"
-#include "events/outbox_numbers.hpp"
+#include "events/outbox_epoch.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "events/outbox_numbers.hpp"
+#include "events/outbox_epoch.hpp"
 #include "pg/arguments.hpp"
 
 extern "C" {

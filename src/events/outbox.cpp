@@ -1,7 +1,7 @@
 // May ereport; owns nothing. See outbox.hpp.
 #include "events/outbox.hpp"
 
-#include "events/outbox_numbers.hpp"
+#include "events/outbox_epoch.hpp"
 
 extern "C" {
 #include "access/xlog.h"
@@ -229,7 +229,7 @@ void forget_outbox() noexcept {
 void drop_events_of(SubTransactionId subtransaction) noexcept {
     while (outbox.tallies != nullptr && outbox.tallies->subtransaction >= subtransaction)
         outbox.tallies = outbox.tallies->outer;
-    outbox.based = false;  // the mark of the era may be undone with it
+    outbox.based = false;  // the mark of the epoch may be undone with it
 }
 
 void reassign_events(SubTransactionId from, SubTransactionId to) noexcept {

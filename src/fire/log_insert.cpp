@@ -1,5 +1,5 @@
-// May throw and may ereport: the log's door. An INSERT into a log by a client is a request to move the row, and becomes
-// the log's row of that move.
+// May throw and may ereport. An INSERT into a log by a client is a request for a state change, and becomes the log entry
+// of that change.
 #include "catalog/catalog.hpp"
 #include "events/outbox.hpp"
 #include "fire/destination.hpp"
@@ -87,9 +87,9 @@ bool same(const text* a, const text* b) {
     return a != nullptr && b != nullptr && view(a) == view(b);
 }
 
-// The state to go to. A move to the state the row is in needs a transition from the state to itself, and is named by
-// it.
-text* settle_destination(const Target& target, const FoundRow& row, Wish& wish, const Intent& intent) {
+// The state to go to. A row that is in this state already needs a transition from the state to itself, and takes its
+// event.
+text* resolve_destination(const Target& target, const FoundRow& row, Wish& wish, const Intent& intent) {
     const BoundMachine& machine = *target.binding->machine;
     if (wish.from != nullptr && !same(wish.from, row.state_text))
         reject_transition(*target.binding, row.slot, wish.from, wish.to, wish.event);
@@ -141,7 +141,7 @@ PAWL_FUNCTION(pawl_log_door) {
     if (!OidIsValid(owner.relation))
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",
-                          "Its lifecycle was released; what happened stays on the record.",
+                          "Its lifecycle was released; its log stays as it is.",
                           "Attach it again with pawl.enforce.");
     const Target target = open_target(owner.relation, owner.column);
     const Binding& binding = *target.binding;
@@ -159,7 +159,7 @@ PAWL_FUNCTION(pawl_log_door) {
         intent.has_token =
             token_setting(&intent.token);  // the client's word, which the UPDATE further down would not be told
         intent.at = GetCurrentTimestamp();
-        to = settle_destination(target, row, wish, intent);
+        to = resolve_destination(target, row, wish, intent);
         return opened;
     });
     intent.root = binding.root;

@@ -11,7 +11,7 @@ char* as_text(Oid type, Datum value) {
 
 // A value of the key column's type from a value of whatever type the caller gave.
 Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
-    // A domain's CHECK is the code of whoever owns the table; to look for a value its base type is enough.
+    // A domain's CHECK is code of the table's owner; to look for a value its base type is enough.
     const Oid wanted = getBaseType(binding.keys[key].type);
     if (getBaseType(type) == wanted) return value;
     Oid input, parameter;

@@ -1,4 +1,4 @@
-// May throw and may ereport. A row of an enforced table, found by its key, for the functions that move rows by event.
+// May throw and may ereport. A row of an enforced table, found by its key, for the functions that fire events.
 #pragma once
 
 #include "catalog/row_identity.hpp"

@@ -73,7 +73,7 @@ void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 numbe
     if (!column.kept()) return;
     const Oid type = column.base;
     const int64 limit = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
-    if (number > limit - more)  // nobody counts to the end, but anybody may insert a row that is there
+    if (number > limit - more)  // counting does not get here, but an inserted row can
         ereport(ERROR,
                 (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
                  errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
@@ -113,7 +113,7 @@ void take(const Ownership& ownership, Datum lease, ColumnChanges* changes) {
     put_number(changes, managed.token, ownership.token, 1);
 }
 
-// A timer leads to another state of the owner's, whoever fires it: he stays what he was.
+// A timer leads to another owned state: the owner stays, whichever session fires it.
 void stay_owned(const Ownership& ownership, ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     put(changes, managed.owner, ownership.owner);

@@ -209,7 +209,7 @@ is($rest, $unread - 150 + $new, 'what was unread is unread still, and the new be
 $other->safe_psql('postgres', "update control set stop = true; call consume('half', 5, 100)");
 is(one($other, 'select count(*) from sink'), $rest, 'all of it comes, nothing twice');
 is(one($other, q(select max(i) filter (where to_state <> 'worn') < min(i) filter (where to_state = 'worn') from sink)), 't', 'the old before the new');
-is(one($node, 'select count(*) from pawl.outbox_era') . one($other, 'select count(*) from pawl.outbox_era'), '12', 'in an era of its own');
+is(one($node, 'select count(*) from pawl.outbox_epoch') . one($other, 'select count(*) from pawl.outbox_epoch'), '12', 'in an epoch of its own');
 $other->safe_psql('postgres', 'select pawl.prune_events()') for 1 .. 4;
 is(one($other, "select count(*) from pawl.read_events('alone')"), one($other, "select count(*) from pawl.read_events('late')"), 'other consumers go on too');
 sound($other, 'restored');

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. See outbox_numbers.hpp.
-#include "events/outbox_numbers.hpp"
+// May ereport; owns nothing. See outbox_epoch.hpp.
+#include "events/outbox_epoch.hpp"
 
 #include "catalog/catalog.hpp"
 
@@ -11,8 +11,8 @@ namespace pawl {
 
 namespace {
 
-constexpr int era_bits = 56;  // of a number that are the server's own; places and transaction numbers stay below 2^63
-constexpr int last_era = 127;
+constexpr int epoch_bits = 56;  // of a number that are the server's own; places and transaction numbers stay below 2^63
+constexpr int last_epoch = 127;
 
 [[noreturn]] void report_missing(const char* table) {
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table pawl.%s is missing", table),
@@ -30,42 +30,42 @@ void cluster_name(char (&name)[32]) {
     pg_snprintf(name, sizeof(name), UINT64_FORMAT, GetSystemIdentifier());
 }
 
-struct Eras {
+struct Epochs {
     int own;  // 0: none
     int latest;
 };
 
 // A row that a dump brought in names a transaction that did not write it. A copy of the whole cluster that went its own
 // way, and then got such a row of its original, is told by that too.
-Eras read_eras() {
+Epochs read_epochs() {
     char cluster[32];
     cluster_name(cluster);
-    Relation relation = open_catalog("outbox_era", AccessShareLock);
+    Relation relation = open_catalog("outbox_epoch", AccessShareLock);
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
     SysScanDesc scan = systable_beginscan(relation, InvalidOid, false, snapshot, 0, nullptr);
-    Eras eras = {0, 0};
+    Epochs epochs = {0, 0};
     HeapTuple tuple;
     while (HeapTupleIsValid(tuple = systable_getnext(scan))) {
         bool null;
-        const int era = DatumGetInt32(heap_getattr(tuple, 1, RelationGetDescr(relation), &null));
+        const int epoch = DatumGetInt32(heap_getattr(tuple, 1, RelationGetDescr(relation), &null));
         const bool here =
             strcmp(TextDatumGetCString(heap_getattr(tuple, 2, RelationGetDescr(relation), &null)), cluster) == 0;
         const TransactionId written_by =
             DatumGetTransactionId(heap_getattr(tuple, 3, RelationGetDescr(relation), &null));
-        if (here && HeapTupleHeaderGetRawXmin(tuple->t_data) == written_by) eras.own = Max(eras.own, era);
-        eras.latest = Max(eras.latest, era);
+        if (here && HeapTupleHeaderGetRawXmin(tuple->t_data) == written_by) epochs.own = Max(epochs.own, epoch);
+        epochs.latest = Max(epochs.latest, epoch);
     }
     systable_endscan(scan);
     UnregisterSnapshot(snapshot);
     table_close(relation, AccessShareLock);
-    return eras;
+    return epochs;
 }
 
-void leave_mark(int era) {
+void record_epoch(int epoch) {
     char cluster[32];
     cluster_name(cluster);
-    Relation relation = open_catalog("outbox_era", RowExclusiveLock);
-    Datum values[3] = {Int32GetDatum(era), CStringGetTextDatum(cluster),
+    Relation relation = open_catalog("outbox_epoch", RowExclusiveLock);
+    Datum values[3] = {Int32GetDatum(epoch), CStringGetTextDatum(cluster),
                        TransactionIdGetDatum(GetCurrentTransactionId())};
     bool nulls[3] = {};
     simple_heap_insert(relation, heap_form_tuple(RelationGetDescr(relation), values, nulls));
@@ -75,16 +75,16 @@ void leave_mark(int era) {
 }  // namespace
 
 uint64 outbox_base(Mark mark) {
-    const Eras eras = read_eras();
-    const bool known = eras.own > 0 && eras.own == eras.latest;
-    const int era = known ? eras.own : eras.latest + 1;
-    if (era > last_era)
+    const Epochs epochs = read_epochs();
+    const bool known = epochs.own > 0 && epochs.own == epochs.latest;
+    const int epoch = known ? epochs.own : epochs.latest + 1;
+    if (epoch > last_epoch)
         ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-                        errmsg("the outbox was restored into another cluster %d times", last_era),
-                        errhint("Read and drop all consumers, then as a superuser: TRUNCATE pawl.outbox_era;")));
-    // Two that begin an era at the same time begin the same one.
-    if (!known && mark == Mark::leave) leave_mark(era);
-    return static_cast<uint64>(era - 1) << era_bits;
+                        errmsg("the outbox was restored into another cluster %d times", last_epoch),
+                        errhint("Read and drop all consumers, then as a superuser: TRUNCATE pawl.outbox_epoch;")));
+    // Two that begin an epoch at the same time begin the same one.
+    if (!known && mark == Mark::leave) record_epoch(epoch);
+    return static_cast<uint64>(epoch - 1) << epoch_bits;
 }
 
 Relation open_outbox(const char* name, int slot, LOCKMODE lock) {
