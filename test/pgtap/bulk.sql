@@ -193,6 +193,7 @@ select * from pawl_bulk.submit('devices', rows => '[]') \gset
 select ok(pawl_bulk.cancel(:'operation'), 'operators cancel');
 reset role;
 select is((select count(*) from pawl_bulk.operations where status = 'Running'), 0::bigint, 'all ended');
+select throws_ok('delete from pawl_bulk.validations', 'PW006', null, 'what was written once is not deleted, by its owner either');
 select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is wrong at the end');
 select is((select count(*) from pawl.verify()), 0::bigint, 'nor in the logs');
 select * from finish();
