@@ -22,8 +22,9 @@ std::int64_t number_of(std::string_view version) {
 
 }  // namespace
 
-// pawl._check_library(version): 55000 if the library is older than the SQL objects of this version. A newer library serves older SQL
-// objects until ALTER EXTENSION pawl UPDATE. A server that was not restarted still has the old library in memory.
+// pawl._check_library(version): 55000 if the library is older than the SQL objects of this version. A newer library
+// serves older SQL objects until ALTER EXTENSION pawl UPDATE. A server that was not restarted still has the old library
+// in memory.
 PAWL_FUNCTION(pawl_check_library) {
     pg::require(fcinfo, 0, "version");
     const std::string_view wanted = pg::view(pg::text_argument(fcinfo, 0));
