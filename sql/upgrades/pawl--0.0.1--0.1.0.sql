@@ -103,6 +103,7 @@ CREATE TABLE pawl.redaction (
     redaction uuid NOT NULL DEFAULT pawl.uuid_v7() PRIMARY KEY,
     relation regclass NOT NULL,
     state_column name NOT NULL,
+    log regclass,
     key text[] NOT NULL,
     fields text[] NOT NULL,
     reason text NOT NULL,
