@@ -175,7 +175,7 @@ CREATE TABLE pawl.outbox_slot (
     current integer NOT NULL CHECK (current BETWEEN 1 AND 3),
     pruned_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 ) USING heap;
-CREATE TABLE pawl.outbox_era (era integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
+CREATE TABLE pawl.outbox_epoch (epoch integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
 CREATE TABLE pawl.consumer (
     consumer text COLLATE "C" PRIMARY KEY CHECK (consumer <> ''),
     owner text NOT NULL,
@@ -196,7 +196,7 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_3', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_1', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_2', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_3', '');
-SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_era', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_epoch', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.consumer', '');
 
 -- functions with another signature now

@@ -1,4 +1,4 @@
--- The hash chain, computed again by plain SQL as docs/internals.md says it; and logs that were tampered with behind pawl's back.
+-- The hash chain, computed again by plain SQL as docs/internals/log.md defines it, and logs that were changed around the triggers.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
