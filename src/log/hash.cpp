@@ -99,8 +99,8 @@ char* pointer_to(const char* parent, const JsonbValue& key) {
     return pointer.data;
 }
 
-// An object with the commitment of each member in its place. parent: its JSON Pointer. Below the top level a member that
-// is an object is committed to by the text of its own members' commitments.
+// An object with the commitment of each member in its place. parent: its JSON Pointer. Below the top level a member
+// that is an object is committed to by the text of its own members' commitments.
 Jsonb* committed_members(JsonbContainer* object, const char* parent, bool is_top, const bytea* salt) {
     check_stack_depth();
     JsonbParseState* state = nullptr;
