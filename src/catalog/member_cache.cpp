@@ -20,7 +20,7 @@ namespace {
 
 HTAB* members = nullptr;  // Oid -> MemberSlot
 Member* stale_members = nullptr;
-Member* last_found = nullptr;  // a statement asks for the same one again and again
+Member* last_found = nullptr;  // a statement asks for the same member for each row
 std::uint64_t invalidations = 0;
 
 struct MemberSlot {
@@ -28,7 +28,7 @@ struct MemberSlot {
     Member* member;
 };
 
-// A row of pawl.binding, in the memory of the member being built.
+// A row of pawl.binding, in the memory context of the member that is built.
 struct StoredBinding {
     Oid relation;
     char* column;
@@ -47,7 +47,7 @@ struct StoredBinding {
     char** results;
     int nresults;
     Oid locked_after;
-    bool log_fence;
+    bool logs_token;
     Signatures calls;
     Managed* managed;
     StoredBinding* next;
@@ -70,12 +70,12 @@ void visit_binding(const CatalogRow& row, void* argument) {
     stored->most_recent = row.required("most_recent");
     stored->hash_chain = row.boolean("hash_chain");
     stored->on_delete = row.required("on_delete");
-    stored->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
+    stored->events = row.has("events") && row.boolean("events");  // the SQL objects of an earlier version lack it
     stored->wake = row.has("wake") && row.boolean("wake");
     if (row.has("trace_columns")) stored->trace = row.strings("trace_columns", &stored->ntrace);
     if (row.has("result_columns")) stored->results = row.strings("result_columns", &stored->nresults);
     if (row.has("locked_after")) stored->locked_after = row.oid("locked_after");
-    stored->log_fence = row.has("log_fence") && row.boolean("log_fence");
+    stored->logs_token = row.has("log_fence") && row.boolean("log_fence");
     if (row.has("calls")) stored->calls.items = row.strings("calls", &stored->calls.n);
     stored->calls.known = stored->calls.items != nullptr;
     stored->managed = read_managed(row);
@@ -84,7 +84,7 @@ void visit_binding(const CatalogRow& row, void* argument) {
     ++collected->n;
 }
 
-// The relation itself and everything it inherits from, by partitioning or by inheritance.
+// The relation and its ancestors, by partitioning or inheritance.
 List* with_ancestors(Oid relid) {
     List* found = list_make1_oid(relid);
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
@@ -121,7 +121,7 @@ AttrNumber attribute_of(Relation relation, const char* column) {
     return attribute;
 }
 
-// The columns of a partition key, those inside its expressions included.
+// Adds the columns of a partition key, including those in its expressions.
 void add_partition_columns(Relation child, Oid parent_oid, Bitmapset** columns) {
     Relation parent = table_open(parent_oid, AccessShareLock);
     PartitionKey key = RelationGetPartitionKey(parent);
@@ -156,16 +156,15 @@ void read_partition_columns(Relation relation, Member* member) {
         member->partition_keys[member->npartition_keys++] = static_cast<AttrNumber>(column);
 }
 
-// PostgreSQL fires triggers in the order of their names: ours is the last word when no BEFORE UPDATE trigger sorts
-// after it.
-bool judge_fires_last(Relation relation, Oid judge_function) {
+// Whether no BEFORE UPDATE trigger fires after pawl's. PostgreSQL fires triggers in the order of their names.
+bool validates_last(Relation relation, Oid validate_function) {
     TriggerDesc* triggers = relation->trigdesc;
     if (triggers == nullptr) return false;
     bool seen = false;
     for (int i = 0; i < triggers->numtriggers; ++i) {
         const Trigger& trigger = triggers->triggers[i];
         if (!TRIGGER_TYPE_MATCHES(trigger.tgtype, TRIGGER_TYPE_ROW, TRIGGER_TYPE_BEFORE, TRIGGER_TYPE_UPDATE)) continue;
-        if (trigger.tgfoid == judge_function)
+        if (trigger.tgfoid == validate_function)
             seen = true;
         else if (seen)
             return false;
@@ -173,11 +172,11 @@ bool judge_fires_last(Relation relation, Oid judge_function) {
     return seen;
 }
 
-bool has_after_update(Relation relation, Oid settle_function) {
+bool has_after_update(Relation relation, Oid record_function) {
     TriggerDesc* triggers = relation->trigdesc;
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
         const Trigger& trigger = triggers->triggers[i];
-        if (trigger.tgfoid == settle_function &&
+        if (trigger.tgfoid == record_function &&
             TRIGGER_TYPE_MATCHES(trigger.tgtype, TRIGGER_TYPE_ROW, TRIGGER_TYPE_AFTER, TRIGGER_TYPE_UPDATE))
             return true;
     }
@@ -228,7 +227,7 @@ void read_keys(Relation relation, const StoredBinding& stored, Binding& binding)
         binding.keys[i] = describe_key_column(relation, attribute_of(relation, stored.keys[i]), stored.keys[i]);
 }
 
-// Those that are used for their places in the root, too.
+// Checks the columns that are also used by their attribute numbers in the root.
 void check_columns(Relation root, const StoredBinding& stored) {
     attribute_of(root, stored.column);
     for (int i = 0; i < stored.nkeys; ++i) attribute_of(root, stored.keys[i]);
@@ -245,7 +244,7 @@ AttrNumber trace_column(Relation relation, const StoredBinding& stored, int n) {
     return attribute;
 }
 
-// What can be said of the row without looking at the table.
+// Checks a row of pawl.binding by itself.
 void check_row(Relation relation, const StoredBinding& stored) {
     const char kind = get_rel_relkind(stored.relation);
     if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
@@ -266,7 +265,7 @@ void check_row(Relation relation, const StoredBinding& stored) {
         report_binding(stored, problem);
 }
 
-// Whether a subscription of this database writes the table.
+// Whether a subscription of this database replicates into the table.
 bool is_subscribed(Oid relid) {
     Relation catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
     ScanKeyData key;
@@ -309,7 +308,7 @@ void attach(Relation relation, const StoredBinding& stored, Binding& binding) {
             binding.results[binding.nresults++] = column;
     }
     binding.locked_after = stored.locked_after;
-    binding.log_fence = stored.log_fence;
+    binding.logs_token = stored.logs_token;
     binding.managed = stored.managed;
     if (binding.managed != nullptr) {
         resolve_managed(*binding.managed, *binding.machine->machine, relation);
@@ -345,7 +344,7 @@ void resolve_call(const Binding& binding, const Signatures& signatures, const ch
                                   : 0));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);
-    // A polymorphic function reads the types of its arguments from the expression that calls it.
+    // A polymorphic function finds the types of its arguments in the calling expression.
     List* nulls = list_make2(makeNullConst(row, -1, InvalidOid), makeNullConst(row, -1, InvalidOid));
     FuncExpr* expression =
         makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
@@ -398,7 +397,7 @@ Member* build_member(Relation relation) {
     Collected collected;
 
     pg::call([&] {
-        // Under the caller's context until it is complete: an error on the way then frees it.
+        // A child of the caller's context until it is complete, so that an error frees it.
         context = AllocSetContextCreate(CurrentMemoryContext, "pawl member", ALLOCSET_SMALL_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(context);
         member = static_cast<Member*>(palloc0(sizeof(Member)));
@@ -410,7 +409,7 @@ Member* build_member(Relation relation) {
         member->nbindings = collected.n;
         member->bindings = static_cast<Binding*>(palloc0(sizeof(Binding) * collected.n));
         read_partition_columns(relation, member);
-        member->validated_before = judge_fires_last(relation, own_trigger_function("judge"));
+        member->validated_before = validates_last(relation, own_trigger_function("judge"));
         member->has_after_trigger = has_after_update(relation, own_trigger_function("settle"));
         MemoryContextSwitchTo(caller);
     });
@@ -444,8 +443,8 @@ void visit_checked(const CatalogRow& row, void* argument) {
     if (column != nullptr && strcmp(column, checked->column) == 0) visit_binding(row, checked->collected);
 }
 
-// pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables; their oids
-// are looked up when a member is built, because a callback may not.
+// pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables. Their OIDs
+// are looked up when a member is built, because a callback must not do that.
 Oid machine_table = InvalidOid;
 Oid binding_table = InvalidOid;
 
@@ -462,7 +461,7 @@ void relation_changed(Datum, Oid relid) {
     }
 }
 
-// A function or an enum label was created, replaced or dropped: guards, effects and labels are resolved anew.
+// A function or an enum label was created, replaced or dropped: guards, effects and labels must be resolved again.
 void object_changed(Datum, int, uint32) {
     ++invalidations;
     forget_member(InvalidOid);
@@ -494,7 +493,7 @@ Member* find_member(Relation relation) {
     if (!found) {
         Member* member;
         std::uint64_t seen;
-        do {  // what was read while something changed may be of two ages
+        do {  // an invalidation during the build may leave it with old and new data
             seen = invalidations;
             pg::call([] {
                 machine_table = catalog_table("machine");

@@ -11,7 +11,7 @@ namespace {
 
 // A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned:
 // the row itself is not there to be locked. False: the entry is not the newest any more.
-bool hold_tail(NewestEntrySearch* search) {
+bool lock_newest(NewestEntrySearch* search) {
     TupleTableSlot* slot = search->slot;
     bool null;
     if (TransactionIdIsCurrentTransactionId(
@@ -50,7 +50,7 @@ bool find_row(NewestEntrySearch* search, const StateChange& change) {
            search_row(search, change);
 }
 
-NewestEntry read_tail(const NewestEntrySearch* search, const StateChange& change) {
+NewestEntry read_newest(const NewestEntrySearch* search, const StateChange& change) {
     NewestEntry newest = {};
     TupleTableSlot* slot = search->slot;
     const LogColumns& columns = search->columns;
@@ -99,11 +99,11 @@ void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layo
 
 NewestEntry find_newest(NewestEntrySearch* search, const StateChange& change) {
     bool found = find_row(search, change);
-    while (found && change.from == nullptr && !hold_tail(search)) found = find_row(search, change);
+    while (found && change.from == nullptr && !lock_newest(search)) found = find_row(search, change);
     MemoryContext caller = MemoryContextSwitchTo(search->context);
     NewestEntry newest = {};
     if (found)
-        newest = read_tail(search, change);
+        newest = read_newest(search, change);
     else if (change.from != nullptr)
         newest = find_anchor(search->root, change);
     MemoryContextSwitchTo(caller);

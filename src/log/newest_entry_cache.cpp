@@ -1,16 +1,16 @@
-// Does not throw; may ereport where memory is short. See newest_entry_cache.hpp.
+// Does not throw; may ereport where place is short. See newest_entry_cache.hpp.
 #include "log/newest_entry_cache.hpp"
 
 namespace pawl {
 
 namespace {
 
-constexpr int places = 4096;  // one for each hash, a power of two: what falls on it later takes it
+constexpr int places = 4096;  // indexed by hash, a power of two; a collision replaces the older entry
 constexpr int most_key_bytes = 32;
-constexpr int most_entries = 4 * places;  // of a transaction: of one that writes more hardly any would be met again
+constexpr int most_entries = 4 * places;  // remembered by one transaction: of more, few would be found again
 
-struct Memory {
-    FullTransactionId writer;  // whole: a session may outlive four billion transactions
+struct RememberedEntry {
+    FullTransactionId writer;  // 64 bits, because a session may outlive 2^32 transactions
     uint64 generation;
     Oid log;
     int sort_key;
@@ -18,18 +18,18 @@ struct Memory {
     char key[most_key_bytes];
 };
 
-Memory* memories = nullptr;
-uint64 generation = 1;  // those of an earlier one are forgotten
+RememberedEntry* remembered = nullptr;
+uint64 generation = 1;  // entries of earlier generations are invalid
 
-TransactionId remembering = InvalidTransactionId;  // the transaction that wrote last
-int entries = 0;                                   // of it
-bool writers[places];                              // transactions that may have memories, by the end of their number
+TransactionId remembering = InvalidTransactionId;  // the transaction that remembered last
+int entries = 0;                                   // remembered by it
+bool writers[places];  // transactions that may have remembered entries, by the low bits of their IDs
 
 bool& remembers(TransactionId writer) {
     return writers[writer & (places - 1)];
 }
 
-// The key's bytes, if they are few and equal keys have equal ones.
+// Copies the key's bytes. False if they are too long, or if equal keys can have different bytes.
 bool image_of_key(const StateChange& change, char* image) {
     memset(image, 0, most_key_bytes);
     int used = 0;
@@ -44,14 +44,14 @@ bool image_of_key(const StateChange& change, char* image) {
     return true;
 }
 
-// Whether a row version's 32 bits name this transaction, and not one of four billion earlier.
+// Whether xmin is this transaction, and not an earlier one with the same 32 bits.
 bool is_by(TransactionId xmin, FullTransactionId writer) {
     constexpr uint64 half_round = uint64{1} << 31;
     return xmin == XidFromFullTransactionId(writer) &&
            U64FromFullTransactionId(GetCurrentFullTransactionId()) - U64FromFullTransactionId(writer) < half_round;
 }
 
-// Whether the current (sub)transaction has room for one more.
+// Whether the current (sub)transaction may remember one more entry; counts it.
 bool may_remember() {
     const TransactionId writer = GetCurrentTransactionId();
     if (writer != remembering) {
@@ -68,34 +68,34 @@ bool remembers_newest(const LogLayout& layout) noexcept {
 }
 
 bool recall_newest(const StateChange& change, uint32 hash, NewestEntry* newest) {
-    // What may follow a state change on its way is compared with the entry itself.
-    if (memories == nullptr || change.may_wait || !TransactionIdIsNormal(change.left) || !remembers(change.left))
+    // A state change that may follow a pending one is compared with the entry itself.
+    if (remembered == nullptr || change.may_wait || !TransactionIdIsNormal(change.left) || !remembers(change.left))
         return false;
-    const Memory& memory = memories[hash & (places - 1)];
-    if (memory.generation != generation || memory.log != change.binding->log.table ||
-        !is_by(change.left, memory.writer))
+    const RememberedEntry& place = remembered[hash & (places - 1)];
+    if (place.generation != generation || place.log != change.binding->log.table || !is_by(change.left, place.writer))
         return false;
     char key[most_key_bytes];
-    if (!image_of_key(change, key) || memcmp(key, memory.key, most_key_bytes) != 0) return false;
+    if (!image_of_key(change, key) || memcmp(key, place.key, most_key_bytes) != 0) return false;
     *newest = {};
     newest->found = true;
-    newest->sort_key = memory.sort_key;
-    newest->at = memory.at;
+    newest->sort_key = place.sort_key;
+    newest->at = place.at;
     return true;
 }
 
 void remember_newest(const StateChange& change, uint32 hash, const LogEntry& entry) {
     if (!may_remember()) return;
-    if (memories == nullptr)
-        memories = static_cast<Memory*>(MemoryContextAllocZero(TopMemoryContext, sizeof(Memory) * places));
-    Memory& memory = memories[hash & (places - 1)];
-    memory.generation = 0;
-    if (!image_of_key(change, memory.key)) return;
-    memory.writer = GetCurrentFullTransactionId();
-    memory.generation = generation;
-    memory.log = change.binding->log.table;
-    memory.sort_key = entry.sort_key;
-    memory.at = entry.at;
+    if (remembered == nullptr)
+        remembered =
+            static_cast<RememberedEntry*>(MemoryContextAllocZero(TopMemoryContext, sizeof(RememberedEntry) * places));
+    RememberedEntry& place = remembered[hash & (places - 1)];
+    place.generation = 0;
+    if (!image_of_key(change, place.key)) return;
+    place.writer = GetCurrentFullTransactionId();
+    place.generation = generation;
+    place.log = change.binding->log.table;
+    place.sort_key = entry.sort_key;
+    place.at = entry.at;
 }
 
 void forget_newest_entries() noexcept {

@@ -1,5 +1,5 @@
-// May throw and may ereport: pawl._redact, for which the guards of logs open for UPDATE. Below the shell nothing owns
-// anything.
+// May throw and may ereport. pawl._redact, the only function with write access for an UPDATE of logs. Functions other
+// than the SQL function own nothing.
 #include "catalog/catalog.hpp"
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"
@@ -22,12 +22,12 @@ struct Redaction {
     Datum key;
     Datum fields;
     Datum reason;
-    Oid role;  // that asked for it
+    Oid role;  // the caller
     char* find_row;
     char* redact_log;
     char* redact_results;
     char* redact_rest;
-    Datum changed[4];  // entries of the log: ids, processors, correlation ids, metadata
+    Datum changed[4];  // of the changed entries: ids, processors, correlation ids, metadata
     int64 entries;
     int64 results;
     int64 events;
@@ -94,8 +94,8 @@ void require_rights(const Redaction& redaction) {
                         errdetail("What is redacted is gone.")));
 }
 
-// The row's lock keeps others from adding to its log, and gives the key as the record has it. Where there is no row the
-// whole log is locked.
+// Locks the row, so that no other session adds to its log, and reads the key in the form that the log has. If there is
+// no row, locks the whole log.
 void lock_subject(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     Oid type = TEXTARRAYOID;
@@ -130,7 +130,7 @@ void redact_results(void* argument) {
     SPI_finish();
 }
 
-// Nothing here looks at a value of a user's type: it runs with the rights of the extension's owner.
+// Runs with the rights of the extension's owner, so it must not evaluate values of users' types.
 void redact_events(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     SPI_connect();
@@ -163,7 +163,7 @@ void redact_events(void* argument) {
     SPI_finish();
 }
 
-void put_on_record(void* argument) {
+void store_redaction(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID};
     Datum values[] = {ObjectIdGetDatum(redaction->relation),
@@ -216,7 +216,7 @@ PAWL_FUNCTION(pawl_redact) {
         with_rights_of(owner_of(redaction.relation), lock_subject, &redaction, Reach::confined);
         redact_records(&redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, redact_events, &redaction);
-        with_rights_of(BOOTSTRAP_SUPERUSERID, put_on_record, &redaction);
+        with_rights_of(BOOTSTRAP_SUPERUSERID, store_redaction, &redaction);
         return Int64GetDatum(redaction.entries);
     });
 }
