@@ -37,4 +37,8 @@ bool has_one_text(Oid type);
 // it back as the same value.
 char* fixed_text(Oid type, Datum value);
 
+// Makes the text of values independent of settings, until AtEOXact_GUC with the returned level. After an error, the end
+// of the transaction restores the settings.
+int begin_fixed_text();
+
 }  // namespace pawl

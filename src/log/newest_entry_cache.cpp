@@ -1,4 +1,4 @@
-// Does not throw; may ereport where place is short. See newest_entry_cache.hpp.
+// Does not throw; may ereport where memory is short. See newest_entry_cache.hpp.
 #include "log/newest_entry_cache.hpp"
 
 namespace pawl {

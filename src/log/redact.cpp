@@ -1,6 +1,7 @@
 // May throw and may ereport. pawl._redact, the only function with write access for an UPDATE of logs. Functions other
 // than the SQL function own nothing.
 #include "catalog/catalog.hpp"
+#include "catalog/key_column.hpp"
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"
 
@@ -24,10 +25,14 @@ struct Redaction {
     Datum reason;
     Oid role;  // the caller
     char* find_row;
+    char* key_at;
+    char* find_entry;
+    char* key_in;
     char* redact_log;
     char* redact_results;
     char* redact_rest;
-    Datum changed[4];  // of the changed entries: ids, processors, correlation ids, metadata
+    char* redact_copies;  // null: no redacted field is a column of the audit
+    Datum changed[4];     // of the changed entries: ids, processors, correlation ids, metadata
     int64 entries;
     int64 results;
     int64 events;
@@ -61,10 +66,10 @@ int64 count_of(const char* statement, int n, Oid* types, Datum* values) {
 void plan(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     MemoryContext caller = CurrentMemoryContext;
-    Oid types[] = {OIDOID, NAMEOID};
-    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column};
+    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID};
+    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column, redaction->fields};
     SPI_connect();
-    if (SPI_execute_with_args("SELECT * FROM pawl._redact_plan($1, $2)", 2, types, values, nullptr, false, 0) !=
+    if (SPI_execute_with_args("SELECT * FROM pawl._redact_plan($1, $2, $3)", 3, types, values, nullptr, false, 0) !=
             SPI_OK_SELECT ||
         SPI_processed != 1)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not plan what to redact")));
@@ -74,10 +79,11 @@ void plan(void* argument) {
     value = result(2, &null);
     redaction->audit = null ? InvalidOid : DatumGetObjectId(value);
     MemoryContext spi = MemoryContextSwitchTo(caller);
-    redaction->find_row = text_result(3);
-    redaction->redact_log = text_result(4);
-    redaction->redact_results = text_result(5);
-    redaction->redact_rest = text_result(6);
+    int column = 3;
+    for (char** text :
+         {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in, &redaction->redact_log,
+          &redaction->redact_results, &redaction->redact_rest, &redaction->redact_copies})
+        *text = text_result(column++);
     MemoryContextSwitchTo(spi);
     SPI_finish();
 }
@@ -94,18 +100,37 @@ void require_rights(const Redaction& redaction) {
                         errdetail("What is redacted is gone.")));
 }
 
-// Locks the row, so that no other session adds to its log, and reads the key in the form that the log has. If there is
-// no row, locks the whole log.
+// Replaces the caller's key by the stored form that the outbox and pawl.redaction use, which is the same in every
+// session. `find` locates the row, `key` reads its key. Returns false if there is no row.
+bool use_stored_key(Redaction* redaction, const char* find, const char* key) {
+    Oid type = TEXTARRAYOID;
+    if (SPI_execute_with_args(find, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not find the row")));
+    if (SPI_processed != 1) return false;
+    bool null;
+    Oid types[] = {OIDOID, TIDOID};
+    Datum place[] = {result(1, &null), SPI_datumTransfer(result(2, &null), false, sizeof(ItemPointerData))};
+    const int level = begin_fixed_text();
+    if (SPI_execute_with_args(key, 2, types, place, nullptr, false, 0) == SPI_OK_SELECT && SPI_processed == 1)
+        redaction->key = array_result(1);
+    AtEOXact_GUC(true, level);
+    return true;
+}
+
+// Locks the row, so that no other session adds to its log. If there is no row, locks the whole log.
 void lock_subject(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
-    Oid type = TEXTARRAYOID;
     SPI_connect();
-    if (SPI_execute_with_args(redaction->find_row, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not lock the row")));
-    if (SPI_processed == 1)
-        redaction->key = array_result(1);
-    else if (OidIsValid(redaction->log))
+    if (!use_stored_key(redaction, redaction->find_row, redaction->key_at) && OidIsValid(redaction->log))
         LockRelationOid(redaction->log, ShareRowExclusiveLock);
+    SPI_finish();
+}
+
+// With the rights of the log's owner.
+void find_in_log(void* argument) {
+    auto* redaction = static_cast<Redaction*>(argument);
+    SPI_connect();
+    use_stored_key(redaction, redaction->find_entry, redaction->key_in);
     SPI_finish();
 }
 
@@ -127,6 +152,7 @@ void redact_results(void* argument) {
     SPI_connect();
     redaction->results = count_of(redaction->redact_results, 5, types, values);
     redaction->results += count_of(redaction->redact_rest, 5, types, values);
+    if (redaction->redact_copies != nullptr) redaction->results += count_of(redaction->redact_copies, 5, types, values);
     SPI_finish();
 }
 
@@ -165,7 +191,7 @@ void redact_events(void* argument) {
 
 void store_redaction(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
-    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID};
+    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID, OIDOID};
     Datum values[] = {ObjectIdGetDatum(redaction->relation),
                       redaction->state_column,
                       redaction->key,
@@ -174,12 +200,13 @@ void store_redaction(void* argument) {
                       Int64GetDatum(redaction->entries),
                       Int64GetDatum(redaction->results),
                       Int64GetDatum(redaction->events),
-                      CStringGetTextDatum(GetUserNameFromId(redaction->role, false))};
+                      CStringGetTextDatum(GetUserNameFromId(redaction->role, false)),
+                      ObjectIdGetDatum(redaction->log)};
     SPI_connect();
     if (SPI_execute_with_args("INSERT INTO pawl.redaction (relation, state_column, key, fields, reason, entries, "
-                              "results, events, redacted_by) "
-                              "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-                              9, types, values, nullptr, false, 0) != SPI_OK_INSERT)
+                              "results, events, redacted_by, log) "
+                              "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0))",
+                              10, types, values, nullptr, false, 0) != SPI_OK_INSERT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write pawl.redaction")));
     SPI_finish();
 }
@@ -214,6 +241,8 @@ PAWL_FUNCTION(pawl_redact) {
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan, &redaction);
         require_rights(redaction);
         with_rights_of(owner_of(redaction.relation), lock_subject, &redaction, Reach::confined);
+        if (OidIsValid(redaction.log))
+            with_rights_of(owner_of(redaction.log), find_in_log, &redaction, Reach::confined);
         redact_records(&redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, redact_events, &redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, store_redaction, &redaction);
