@@ -5,7 +5,7 @@
 
 #include "catalog/row_identity.hpp"
 #include "events/outbox.hpp"
-#include "log/newest_entry_cache.hpp"
+#include "log/newest_entry.hpp"
 #include "log/partitions.hpp"
 #include "session/rights.hpp"
 

@@ -2,7 +2,7 @@
 #include "log/writer.hpp"
 
 #include "catalog/catalog.hpp"
-#include "log/hash.hpp"
+#include "log/layout.hpp"
 #include "pg/uuid_v7.hpp"
 #include "session/observer.hpp"
 
