@@ -41,19 +41,6 @@ char* order_text(Oid type, Oid found) {
     return operator_text(found);
 }
 
-// Until AtEOXact_GUC of the level it returns; an error in between is undone with its transaction.
-int begin_fixed_text() {
-    constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"},
-                                           {"intervalstyle", "postgres"},
-                                           {"timezone", "UTC"},
-                                           {"extra_float_digits", "1"},
-                                           {"bytea_output", "hex"}};
-    const int level = NewGUCNestLevel();
-    for (const auto& [name, value] : settings)
-        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    return level;
-}
-
 }  // namespace
 
 KeyColumn describe_key_column(Relation relation, AttrNumber attribute, const char* name) {
@@ -117,6 +104,18 @@ bool has_one_text(Oid type) {
         default:
             return type_is_enum(type);
     }
+}
+
+int begin_fixed_text() {
+    constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"},
+                                           {"intervalstyle", "postgres"},
+                                           {"timezone", "UTC"},
+                                           {"extra_float_digits", "1"},
+                                           {"bytea_output", "hex"}};
+    const int level = NewGUCNestLevel();
+    for (const auto& [name, value] : settings)
+        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    return level;
 }
 
 char* fixed_text(Oid type, Datum value) {

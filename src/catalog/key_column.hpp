@@ -37,4 +37,8 @@ bool has_one_text(Oid type);
 // reads it back to the same value.
 char* fixed_text(Oid type, Datum value);
 
+// Values look the same in every session, until AtEOXact_GUC of the level it returns; an error in between is undone with
+// its transaction.
+int begin_fixed_text();
+
 }  // namespace pawl

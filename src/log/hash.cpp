@@ -84,26 +84,51 @@ JsonbValue json_string(const char* value) {
     return string;
 }
 
-// Metadata with the commitment of each member in its place; what is no object has one of its own.
-char* committed_metadata(Jsonb* metadata, const bytea* salt) {
-    if (!JB_ROOT_IS_OBJECT(metadata)) {
-        JsonbValue whole = json_string(commitment("metadata", json_text(metadata), salt));
-        return json_text(JsonbValueToJsonb(&whole));
+// What pawl._pointer gives.
+char* pointer_to(const char* parent, const JsonbValue& key) {
+    StringInfoData pointer;
+    initStringInfo(&pointer);
+    appendStringInfo(&pointer, "%s/", parent);
+    for (int i = 0; i < key.val.string.len; ++i) {
+        const char letter = key.val.string.val[i];
+        if (letter == '~' || letter == '/')
+            appendStringInfoString(&pointer, letter == '~' ? "~0" : "~1");
+        else
+            appendStringInfoChar(&pointer, letter);
     }
+    return pointer.data;
+}
+
+// An object with the commitment of each member in its place. parent: its JSON Pointer. Below the top level a member
+// that is an object is committed to by the text of its own members' commitments.
+Jsonb* committed_members(JsonbContainer* object, const char* parent, bool is_top, const bytea* salt) {
+    check_stack_depth();
     JsonbParseState* state = nullptr;
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-    JsonbIterator* iterator = JsonbIteratorInit(&metadata->root);
+    JsonbIterator* iterator = JsonbIteratorInit(object);
     JsonbValue key;
     JsonbValue value;
     JsonbIteratorNext(&iterator, &key, false);
     while (JsonbIteratorNext(&iterator, &key, true) == WJB_KEY) {
         JsonbIteratorNext(&iterator, &value, true);
-        const char* field = psprintf("metadata.%s", pnstrdup(key.val.string.val, key.val.string.len));
-        JsonbValue committed = json_string(commitment(field, json_text(JsonbValueToJsonb(&value)), salt));
+        const bool is_object = value.type == jbvBinary && JsonContainerIsObject(value.val.binary.data);
+        const char* pointer = is_top && !is_object ? nullptr : pointer_to(parent, key);
+        const char* field =
+            is_top ? psprintf("metadata.%s", pnstrdup(key.val.string.val, key.val.string.len)) : pointer;
+        Jsonb* content = is_object ? committed_members(value.val.binary.data, pointer, false, salt)
+                                   : JsonbValueToJsonb(&value);
+        JsonbValue committed = json_string(commitment(field, json_text(content), salt));
         pushJsonbValue(&state, WJB_KEY, &key);
         pushJsonbValue(&state, WJB_VALUE, &committed);
     }
-    return json_text(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
+}
+
+// Metadata that is no object has one commitment.
+char* committed_metadata(Jsonb* metadata, const bytea* salt) {
+    if (JB_ROOT_IS_OBJECT(metadata)) return json_text(committed_members(&metadata->root, "metadata", true, salt));
+    JsonbValue whole = json_string(commitment("metadata", json_text(metadata), salt));
+    return json_text(JsonbValueToJsonb(&whole));
 }
 
 void append_content(StringInfo out, const StateChange& change, int sort_key, TimestampTz at, const bytea* salt) {

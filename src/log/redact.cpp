@@ -1,6 +1,7 @@
 // May throw and may ereport: pawl._redact, for which the guards of logs open for UPDATE. Below the shell nothing owns
 // anything.
 #include "catalog/catalog.hpp"
+#include "catalog/key_column.hpp"
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"
 
@@ -24,9 +25,13 @@ struct Redaction {
     Datum reason;
     Oid role;  // that asked for it
     char* find_row;
+    char* key_at;
+    char* find_entry;
+    char* key_in;
     char* redact_log;
     char* redact_results;
     char* redact_rest;
+    char* redact_copies;  // null: no field is a column of the audit
     Datum changed[4];  // entries of the log: ids, processors, correlation ids, metadata
     int64 entries;
     int64 results;
@@ -61,10 +66,10 @@ int64 count_of(const char* statement, int n, Oid* types, Datum* values) {
 void plan(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     MemoryContext caller = CurrentMemoryContext;
-    Oid types[] = {OIDOID, NAMEOID};
-    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column};
+    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID};
+    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column, redaction->fields};
     SPI_connect();
-    if (SPI_execute_with_args("SELECT * FROM pawl._redact_plan($1, $2)", 2, types, values, nullptr, false, 0) !=
+    if (SPI_execute_with_args("SELECT * FROM pawl._redact_plan($1, $2, $3)", 3, types, values, nullptr, false, 0) !=
             SPI_OK_SELECT ||
         SPI_processed != 1)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not plan what to redact")));
@@ -74,10 +79,10 @@ void plan(void* argument) {
     value = result(2, &null);
     redaction->audit = null ? InvalidOid : DatumGetObjectId(value);
     MemoryContext spi = MemoryContextSwitchTo(caller);
-    redaction->find_row = text_result(3);
-    redaction->redact_log = text_result(4);
-    redaction->redact_results = text_result(5);
-    redaction->redact_rest = text_result(6);
+    int column = 3;
+    for (char** text : {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in, &redaction->redact_log,
+                        &redaction->redact_results, &redaction->redact_rest, &redaction->redact_copies})
+        *text = text_result(column++);
     MemoryContextSwitchTo(spi);
     SPI_finish();
 }
@@ -94,18 +99,37 @@ void require_rights(const Redaction& redaction) {
                         errdetail("What is redacted is gone.")));
 }
 
-// The row's lock keeps others from adding to its log, and gives the key as the record has it. Where there is no row the
-// whole log is locked.
+// Gives the key of a row as the outbox and pawl.redaction have it, the same in every session, whatever form it was asked
+// for in. Returns false if find, which says where a row is, finds none.
+bool use_stored_key(Redaction* redaction, const char* find, const char* key) {
+    Oid type = TEXTARRAYOID;
+    if (SPI_execute_with_args(find, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not find the row")));
+    if (SPI_processed != 1) return false;
+    bool null;
+    Oid types[] = {OIDOID, TIDOID};
+    Datum place[] = {result(1, &null), SPI_datumTransfer(result(2, &null), false, sizeof(ItemPointerData))};
+    const int level = begin_fixed_text();
+    if (SPI_execute_with_args(key, 2, types, place, nullptr, false, 0) == SPI_OK_SELECT && SPI_processed == 1)
+        redaction->key = array_result(1);
+    AtEOXact_GUC(true, level);
+    return true;
+}
+
+// The row's lock keeps others from adding to its log. Where there is no row the whole log is locked.
 void lock_subject(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
-    Oid type = TEXTARRAYOID;
     SPI_connect();
-    if (SPI_execute_with_args(redaction->find_row, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not lock the row")));
-    if (SPI_processed == 1)
-        redaction->key = array_result(1);
-    else if (OidIsValid(redaction->log))
+    if (!use_stored_key(redaction, redaction->find_row, redaction->key_at) && OidIsValid(redaction->log))
         LockRelationOid(redaction->log, ShareRowExclusiveLock);
+    SPI_finish();
+}
+
+// With the rights of the log's owner.
+void find_in_log(void* argument) {
+    auto* redaction = static_cast<Redaction*>(argument);
+    SPI_connect();
+    use_stored_key(redaction, redaction->find_entry, redaction->key_in);
     SPI_finish();
 }
 
@@ -127,6 +151,7 @@ void redact_results(void* argument) {
     SPI_connect();
     redaction->results = count_of(redaction->redact_results, 5, types, values);
     redaction->results += count_of(redaction->redact_rest, 5, types, values);
+    if (redaction->redact_copies != nullptr) redaction->results += count_of(redaction->redact_copies, 5, types, values);
     SPI_finish();
 }
 
@@ -165,7 +190,7 @@ void redact_events(void* argument) {
 
 void put_on_record(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
-    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID};
+    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID, OIDOID};
     Datum values[] = {ObjectIdGetDatum(redaction->relation),
                       redaction->state_column,
                       redaction->key,
@@ -174,12 +199,13 @@ void put_on_record(void* argument) {
                       Int64GetDatum(redaction->entries),
                       Int64GetDatum(redaction->results),
                       Int64GetDatum(redaction->events),
-                      CStringGetTextDatum(GetUserNameFromId(redaction->role, false))};
+                      CStringGetTextDatum(GetUserNameFromId(redaction->role, false)),
+                      ObjectIdGetDatum(redaction->log)};
     SPI_connect();
     if (SPI_execute_with_args("INSERT INTO pawl.redaction (relation, state_column, key, fields, reason, entries, "
-                              "results, events, redacted_by) "
-                              "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-                              9, types, values, nullptr, false, 0) != SPI_OK_INSERT)
+                              "results, events, redacted_by, log) "
+                              "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0))",
+                              10, types, values, nullptr, false, 0) != SPI_OK_INSERT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write pawl.redaction")));
     SPI_finish();
 }
@@ -214,6 +240,7 @@ PAWL_FUNCTION(pawl_redact) {
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan, &redaction);
         require_rights(redaction);
         with_rights_of(owner_of(redaction.relation), lock_subject, &redaction, Reach::confined);
+        if (OidIsValid(redaction.log)) with_rights_of(owner_of(redaction.log), find_in_log, &redaction, Reach::confined);
         redact_records(&redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, redact_events, &redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, put_on_record, &redaction);
