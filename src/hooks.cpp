@@ -3,7 +3,6 @@
 #include "catalog/member_cache.hpp"
 #include "events/outbox.hpp"
 #include "events/wake.hpp"
-#include "fire/index_choice.hpp"
 #include "fire/plans.hpp"
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
