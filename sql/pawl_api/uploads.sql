@@ -36,18 +36,11 @@ AS $function$
 DECLARE
     most_told constant integer := 1000;
     o pawl_bulk.operations;
-    d pawl_bulk.definitions;
     wrong text[];
     answer jsonb;
 BEGIN
-    UPDATE pawl_bulk.operations AS x SET status = 'Validating' WHERE x.operation = _validate_upload.operation;
-    PERFORM pawl_bulk._lay_unvalidated(operation);
+    wrong := pawl_bulk.validate_now(operation);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _validate_upload.operation;
-    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
-    wrong := pawl_bulk._metadata_errors(d, o.metadata, true);
-    LOOP
-        EXIT WHEN pawl_bulk._validate_block(o, 10000, false) = 0;
-    END LOOP;
     SELECT jsonb_build_object('rows', count(*), 'failed_rows', count(*) FILTER (WHERE v.errors IS NOT NULL)) INTO answer FROM pawl_bulk.validations v WHERE v.operation = o.operation;
     RETURN answer || jsonb_build_object('valid', cardinality(wrong) = 0 AND o.input_error IS NULL AND (answer ->> 'failed_rows')::bigint = 0, 'metadata_errors', to_jsonb(wrong),
         'file_errors', CASE WHEN o.input_error IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(jsonb_build_object('message', o.input_error)) END

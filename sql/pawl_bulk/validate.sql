@@ -148,7 +148,7 @@ BEGIN
       FROM (SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = _end_unvalidated.operation AND i.row_number BETWEEN first_row AND through
             EXCEPT SELECT v.row_number FROM pawl_bulk.validations v WHERE v.operation = _end_unvalidated.operation AND v.row_number BETWEEN first_row AND through) x;
     IF missing IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('row %s of operation %s is not validated', missing, operation));
+        PERFORM pawl.raise('55000', format('row %s of operation %s is not validated', missing, operation));
     END IF;
     DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row;
 END
@@ -382,3 +382,27 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._help_to_validate(integer) IS 'internal: validates a block of an operation that another session may be validating too; returns how many rows';
+
+CREATE FUNCTION pawl_bulk.validate_now(operation uuid) RETURNS text[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    d pawl_bulk.definitions;
+BEGIN
+    UPDATE pawl_bulk.operations AS x SET status = 'Validating' WHERE x.operation = validate_now.operation;
+    PERFORM pawl_bulk._lay_unvalidated(operation);
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = validate_now.operation;
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
+    LOOP
+        EXIT WHEN pawl_bulk._validate_block(o, 10000, false) = 0;
+    END LOOP;
+    RETURN pawl_bulk._metadata_errors(d, o.metadata, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.validate_now(uuid) IS
+'Validates all rows of an operation in this transaction, as the duty would, and returns what is wrong with its metadata; the
+errors of rows are in pawl_bulk.errors. operation: Pending or Validating. Errors: what validators raise; PW001 another state.
+Privileges: pawl_worker and above. Example: SELECT pawl_bulk.validate_now(''01a2080d-be00-78c8-af29-543bc31dc522'')';

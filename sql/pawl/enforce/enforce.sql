@@ -21,20 +21,20 @@ BEGIN
         RETURN chosen;
     END IF;
     IF array_ndims(key) IS DISTINCT FROM 1 OR array_position(key, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', 'key must be a list of column names');
+        PERFORM pawl.raise('22023', 'key must be a list of column names');
     END IF;
     SELECT k INTO missing FROM unnest(key) k
      WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped)
      LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('42703', format('key column "%s" of table %s does not exist', missing, relation));
+        PERFORM pawl.raise('42703', format('key column "%s" of table %s does not exist', missing, relation));
     END IF;
     IF state_column = ANY (key) THEN
-        PERFORM pawl._raise('22023', format('the state column "%s" cannot be part of the key', state_column),
+        PERFORM pawl.raise('22023', format('the state column "%s" cannot be part of the key', state_column),
             'A row keeps its key when it moves.');
     END IF;
     IF (SELECT count(DISTINCT k) FROM unnest(key) k) < cardinality(key) THEN
-        PERFORM pawl._raise('42701', 'a key column is named twice');
+        PERFORM pawl.raise('42701', 'a key column is named twice');
     END IF;
     SELECT array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE NOT a.attnotnull), array_agg(a.attnum)
       INTO nullable, attnums
@@ -70,7 +70,7 @@ DECLARE
 BEGIN
     IF log_name IS NOT NULL THEN
         IF log_name = '' OR octet_length(log_name) > 59 THEN
-            PERFORM pawl._raise('42622', 'log_name must have 1 to 59 bytes', 'A derived log adds _log to it.');
+            PERFORM pawl.raise('42622', 'log_name must have 1 to 59 bytes', 'A derived log adds _log to it.');
         END IF;
         RETURN log_name;
     END IF;
@@ -114,16 +114,16 @@ BEGIN
             ('on_delete', on_delete IS NULL), ('always', always IS NULL), ('lease_time', lease_time IS NULL), ('events', events IS NULL),
             ('wake', wake IS NULL)) a(name, is_missing) WHERE is_missing
     LOOP
-        PERFORM pawl._raise('22004', format('%s must not be null', given.name));
+        PERFORM pawl.raise('22004', format('%s must not be null', given.name));
     END LOOP;
     IF most_recent NOT IN ('stored', 'derived') THEN
-        PERFORM pawl._raise('22023', format('unknown value "%s" for most_recent', most_recent), NULL, 'stored or derived');
+        PERFORM pawl.raise('22023', format('unknown value "%s" for most_recent', most_recent), NULL, 'stored or derived');
     END IF;
     IF on_delete NOT IN ('allow', 'terminal', 'deny') THEN
-        PERFORM pawl._raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL, 'allow, terminal or deny');
+        PERFORM pawl.raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL, 'allow, terminal or deny');
     END IF;
     IF NOT history AND (hash_chain OR log_name IS NOT NULL OR log_partition IS NOT NULL) THEN
-        PERFORM pawl._raise('22023', format('%s needs a log', CASE WHEN hash_chain THEN 'hash_chain' WHEN log_name IS NOT NULL THEN 'log_name' ELSE 'log_partition' END), NULL,
+        PERFORM pawl.raise('22023', format('%s needs a log', CASE WHEN hash_chain THEN 'hash_chain' WHEN log_name IS NOT NULL THEN 'log_name' ELSE 'log_partition' END), NULL,
             'history => true');
     END IF;
 
@@ -137,20 +137,20 @@ BEGIN
     PERFORM pawl._check_table(relation);
 
     IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation = enforce.relation AND b.state_column = enforce.state_column) THEN
-        PERFORM pawl._raise('42710', format('column "%s" of table %s has a lifecycle already', state_column, relation),
+        PERFORM pawl.raise('42710', format('column "%s" of table %s has a lifecycle already', state_column, relation),
             (SELECT format('It is machine "%s", version %s.', b.machine, b.version) FROM pawl.binding b
               WHERE b.relation = enforce.relation AND b.state_column = enforce.state_column),
             format('select pawl.upgrade(%L, %L), or select pawl.release(%L, %L)', relation, state_column, relation, state_column));
     END IF;
     SELECT * INTO problem FROM pawl._column_problem(relation, state_column, machine, wanted, true);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
     PERFORM pawl._check_members(relation, ARRAY(SELECT m FROM pawl._members(relation) m));
 
     SELECT string_agg(g, ', ' ORDER BY g) INTO found_one FROM pawl._guard_functions(relation, machine, wanted) g;
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW007', format('machine "%s" has guards or effects that cannot be called for table %s', machine, relation),
+        PERFORM pawl.raise('PW007', format('machine "%s" has guards or effects that cannot be called for table %s', machine, relation),
             format('There is no such function of two rows of the table: %s.', found_one),
             format('create function f(old %s, new %s) returns boolean ...', relation, relation));
     END IF;
@@ -166,13 +166,13 @@ BEGIN
     bound.key_columns := pawl._choose_key(relation, state_column, key);
     bound.log_key_columns := pawl._log_key_columns(bound.key_columns);
     IF history AND bound.key_columns = '{}' THEN
-        PERFORM pawl._raise('55000', format('table %s has no key for its log', relation),
+        PERFORM pawl.raise('55000', format('table %s has no key for its log', relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
             'add one, or name columns that identify a row: key => array[...]');
     END IF;
     IF events AND bound.key_columns = '{}' THEN
-        PERFORM pawl._raise('55000', format('table %s has no key for its events', relation), NULL,
+        PERFORM pawl.raise('55000', format('table %s has no key for its events', relation), NULL,
             'add a primary key, or name columns that identify a row: key => array[...]');
     END IF;
 
@@ -201,14 +201,14 @@ BEGIN
 
     found_one := pawl._strange_rows(relation::text, state_column, pawl._atoms(machine, wanted));
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"', relation, machine), found_one,
+        PERFORM pawl.raise('PW008', format('table %s has rows that are in no state of machine "%s"', relation, machine), found_one,
             format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L))',
                    relation, state_column, state_column, state_column, machine));
     END IF;
 
     found_one := pawl._wrongly_owned_rows(relation::text, bound);
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned', relation), found_one,
+        PERFORM pawl.raise('55000', format('table %s has rows with an owner or a lease in states that are not owned', relation), found_one,
             pawl._disown_hint(relation, bound));
     END IF;
 
@@ -265,14 +265,14 @@ BEGIN
                          THEN 'it is ' || coalesce('partitioned by ' || pg_get_partkeydef(log), 'not partitioned')
                     ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false) END;
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name, bound.relation),
+        PERFORM pawl.raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name, bound.relation),
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => ...');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', log);
     EXECUTE format('SELECT min(format(''row %%s moved from %%s to %%s under version %%s'', %s, coalesce(quote_ident(l.from_state), ''nothing''), coalesce(quote_ident(l.to_state), ''nothing''), l.machine_version)) FROM %s l WHERE %s',
                    pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_hop('l')) INTO problem USING bound.machine;
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,
+        PERFORM pawl.raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,
             'choose another name: log_name => ...');
     END IF;
 END
@@ -289,7 +289,7 @@ BEGIN
     -- triggers without a binding (a schema-only restore leaves them so) are taken off too
     IF pawl._is_orphan(relation) AND state_column IS NULL THEN
         IF NOT pawl._owns(relation) THEN
-            PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+            PERFORM pawl.raise('42501', format('must be owner of table %s', relation));
         END IF;
         PERFORM pawl._uninstall(relation);
         PERFORM pawl._drop_lost_indexes(relation);
@@ -297,11 +297,11 @@ BEGIN
     END IF;
     bound := pawl._binding(relation, state_column);
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
-        PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation), 'It was released a moment ago.');
+        PERFORM pawl.raise('42704', format('no lifecycle is enforced on table %s', bound.relation), 'It was released a moment ago.');
     END IF;
     PERFORM pawl._drop_indexes(bound);
     IF bound.history IS NOT NULL THEN
@@ -353,7 +353,7 @@ DECLARE
     found_one text;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     PERFORM pawl._check_isolation('pawl.upgrade');
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
@@ -362,7 +362,7 @@ BEGIN
     PERFORM pawl._hold_version(bound.machine, newest);
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
-            PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already', bound.relation, bound.machine),
+            PERFORM pawl.raise('55000', format('table %s is at the newest version of machine "%s" already', bound.relation, bound.machine),
                 format('Version %s is enforced; rows are remapped only on the way to another.', newest));
         END IF;
         RETURN newest;
@@ -371,49 +371,49 @@ BEGIN
     old_states := pawl._atoms(bound.machine, bound.version);
     new_states := pawl._atoms(bound.machine, newest);
     IF remap IS NOT NULL AND jsonb_typeof(remap) <> 'object' THEN
-        PERFORM pawl._raise('22023', 'remap must be a JSON object', NULL, '{"old state": "new state"}');
+        PERFORM pawl.raise('22023', 'remap must be a JSON object', NULL, '{"old state": "new state"}');
     END IF;
     FOR pair IN SELECT e.key AS old_state, e.value AS value, e.value #>> '{}' AS new_state
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
         -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
-           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation, bound.state_column, pair.old_state),
+           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl.value_text(s.%I) = %L)', bound.relation, bound.state_column, pair.old_state),
                                   bound.state_column, old_states) IS NULL THEN
-            PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.old_state),
+            PERFORM pawl.raise('PW008', format('unknown state "%s" in remap', pair.old_state),
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(old_states)));
         END IF;
         IF jsonb_typeof(pair.value) <> 'string' THEN
-            PERFORM pawl._raise('22023', format('remap of state "%s" is not the name of a state', pair.old_state), NULL, '{"old state": "new state"}');
+            PERFORM pawl.raise('22023', format('remap of state "%s" is not the name of a state', pair.old_state), NULL, '{"old state": "new state"}');
         END IF;
         IF pair.new_state <> ALL (new_states) THEN
-            PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.new_state),
+            PERFORM pawl.raise('PW008', format('unknown state "%s" in remap', pair.new_state),
                 format('Version %s of machine "%s" has %s.', newest, bound.machine, pawl._quoted_list(new_states)));
         END IF;
     END LOOP;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, newest, true);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
     SELECT string_agg(g, ', ' ORDER BY g) INTO found_one FROM pawl._guard_functions(bound.relation, bound.machine, newest) g;
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW007', format('version %s of machine "%s" has guards or effects that cannot be called for table %s',
+        PERFORM pawl.raise('PW007', format('version %s of machine "%s" has guards or effects that cannot be called for table %s',
                                             newest, bound.machine, bound.relation),
             format('There is no such function of two rows of the table: %s.', found_one));
     END IF;
     found_one := pawl._strange_rows(bound.relation::text, bound.state_column,
                                     new_states || ARRAY(SELECT jsonb_object_keys(coalesce(remap, '{}'))));
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of version %s of machine "%s"',
+        PERFORM pawl.raise('PW008', format('table %s has rows that are in no state of version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
             format('select pawl.upgrade(%L, %L, remap => ''{"old state": "new state"}'')', bound.relation, bound.state_column));
     END IF;
 
     bound.version := newest;
     PERFORM pawl._check_work(bound);
-    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl._text(s.%I)))', bound.relation, coalesce(remap, '{}'),
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl.value_text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
+        PERFORM pawl.raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;

@@ -9,14 +9,14 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF set_events.events IS NULL THEN
-        PERFORM pawl._raise('22004', 'events must not be null');
+        PERFORM pawl.raise('22004', 'events must not be null');
     END IF;
     PERFORM pawl._check_isolation('pawl.set_events');
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     IF set_events.events AND bound.key_columns = '{}' THEN
-        PERFORM pawl._raise('55000', format('table %s has no key for its events', bound.relation), NULL,
+        PERFORM pawl.raise('55000', format('table %s has no key for its events', bound.relation), NULL,
             'add a primary key, or name columns that identify a row: key => array[...]');
     END IF;
     -- no move is under way, so each move from here on has an event, or none
@@ -41,8 +41,8 @@ DECLARE
     columns text;
     condition text;
 BEGIN
-    SELECT string_agg(format('%s AS "pawl~k%s"', pawl._read_value(format('k.value ->> %s', c.n - 1), a.atttypid, -1), c.n - 1), ', ' ORDER BY c.n),
-           string_agg(format('pawl._same(t.%I, e."pawl~k%s")', c.name, c.n - 1), ' AND ' ORDER BY c.n)
+    SELECT string_agg(format('%s AS "pawl~k%s"', pawl.value_expression(format('k.value ->> %s', c.n - 1), a.atttypid, -1), c.n - 1), ', ' ORDER BY c.n),
+           string_agg(format('pawl.same_value(t.%I, e."pawl~k%s")', c.name, c.n - 1), ' AND ' ORDER BY c.n)
       INTO columns, condition
       FROM unnest(bound.key_columns) WITH ORDINALITY c(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name;
@@ -50,7 +50,7 @@ BEGIN
         SELECT e."pawl~n", r.queue
           FROM (SELECT k.ordinality AS "pawl~n", %s FROM jsonb_array_elements($1) WITH ORDINALITY k OFFSET 0) e
           CROSS JOIN LATERAL (SELECT %s AS queue FROM %s t WHERE %s AND %s OFFSET 0) r$query$,
-        columns, CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl._text(t.%I)', bound.queue_column) END, bound.relation, condition,
+        columns, CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl.value_text(t.%I)', bound.queue_column) END, bound.relation, condition,
         (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')) USING keys;
 END
 $function$;
