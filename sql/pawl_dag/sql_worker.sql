@@ -143,6 +143,34 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._run_taken_step(pawl_dag.steps, text) IS 'internal: runs a step that the worker took in an earlier transaction; false: he has lost it';
 
+-- After a rollback: what a step's report does raises an error. The step has failed with it; a transient error, or a report
+-- of that failure that raises as well, leaves the step to its lease.
+CREATE FUNCTION pawl_dag._step_raised(step pawl_dag.steps, worker text, code text, said text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.token = ''
+AS $function$
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+BEGIN
+    RAISE WARNING USING ERRCODE = code, MESSAGE = format('step %s of task %s raised: %s', step.step_uuid, step.task_uuid, said);
+    IF pawl.is_transient(code) THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    BEGIN
+        UPDATE pawl_dag.steps s SET state = 'enqueued_as_error_for_orchestration',
+               error = jsonb_build_object('message', said, 'sqlstate', code), permanent = false
+         WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress' AND s.fence = step.fence
+           AND s.lease_until > clock_timestamp();
+    EXCEPTION WHEN OTHERS THEN
+        RAISE WARNING 'step % of task % is left to its lease: %', step.step_uuid, step.task_uuid, SQLERRM;
+    END;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_raised(pawl_dag.steps, text, text, text) IS 'internal: the report of a step raised an error; the step fails with it, or is left to its lease';
+
 -- It commits, so it can set nothing for its whole run: each transaction begins with the path.
 CREATE PROCEDURE pawl_dag.work_sql_steps(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done integer DEFAULT NULL)
 LANGUAGE plpgsql SECURITY INVOKER
@@ -154,6 +182,8 @@ DECLARE
     step pawl_dag.steps;
     ran boolean;
     failures integer := 0;
+    code text;
+    said text;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
@@ -167,16 +197,20 @@ BEGIN
         BEGIN
             ran := pawl_dag._run_taken_step(step, worker);
         EXCEPTION WHEN OTHERS THEN
-            -- no failure of the step's: it is tried again at once
+            -- no failure of the function's: a transient error is tried again at once
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
             failures := failures + 1;
-            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
-                RAISE;
-            END IF;
             ran := NULL;
         END;
         IF ran IS NULL THEN
             ROLLBACK;
-            CONTINUE;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
+            -- it always raises: the others have their turn
+            PERFORM pawl_dag._step_raised(step, worker, code, said);
+            COMMIT;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            ran := false;
         END IF;
         done := done + ran::integer;
         failures := 0;
@@ -189,4 +223,4 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_dag.work_sql_steps(integer, interval, integer) IS
-'a duty: runs what pawl_dag.run_sql_steps runs, each step in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed has used an attempt, is missed when the lease is over (pawl.reap), and the others go on. done: how many it ran. Not inside a transaction (2D000): pawl_dag.run_sql_steps is for that. 22023: batch is from 1 to 10000';
+'a duty: runs what pawl_dag.run_sql_steps runs, each step in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed has used an attempt, is missed when the lease is over (pawl.reap), and the others go on. Where a step''s report raises an error, the step has failed with it, with a warning; a transient error that does not go away leaves it to its lease. done: how many it ran. Not inside a transaction (2D000): pawl_dag.run_sql_steps is for that. 22023: batch is from 1 to 10000';
