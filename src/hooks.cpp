@@ -1,4 +1,4 @@
-// May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and
+// May ereport; owns nothing. Hooks of the kernel into the server: executor levels, the end of statements and of
 // transactions.
 #include "catalog/member_cache.hpp"
 #include "events/outbox.hpp"
@@ -33,7 +33,7 @@ ExecutorRun_hook_type next_executor_run = nullptr;
 ExecutorFinish_hook_type next_executor_finish = nullptr;
 ProcessUtility_hook_type next_utility = nullptr;
 
-// What a statement left that no query end of its own has seen to: COPY, or the statement that loaded this library.
+// Completes what a statement without an executor end of its own left: COPY, or the statement that loaded this library.
 void executor_start(QueryDesc* query, int flags) {
     if (executor_level == 0) {
         deferring_level = no_level;
@@ -65,7 +65,7 @@ void executor_run(QueryDesc* query, ScanDirection direction, uint64 count, bool 
     PG_END_TRY();
 }
 
-// Only a query that writes can have filled the entry buffer; a SELECT inside another statement leaves it to the
+// Only a query that writes can have filled the entry buffer; a SELECT within another statement leaves it to that
 // statement.
 bool ends_a_statement(const QueryDesc* query) {
     return executor_level == 0 || query->operation != CMD_SELECT || query->plannedstmt->hasModifyingCTE;
@@ -91,19 +91,19 @@ void executor_finish(QueryDesc* query) {
     if (!entry_buffer_is_empty() && ends_a_statement(query)) write_pending_entries(false);
 }
 
-// What a statement does with a prepared transaction, if anything.
+// The statement, if it prepares, commits or rolls back a prepared transaction; else null.
 const TransactionStmt* on_prepared(const PlannedStmt* statement) {
     if (!IsA(statement->utilityStmt, TransactionStmt)) return nullptr;
     const auto* transaction = reinterpret_cast<const TransactionStmt*>(statement->utilityStmt);
     return transaction->gid == nullptr ? nullptr : transaction;
 }
 
-// Its counters need a name for as long as it is prepared.
-void settle_counts_of(const TransactionStmt* transaction) {
+// The counts of a prepared transaction are kept under its name.
+void count_prepared(const TransactionStmt* transaction) {
     if (!counters_are_kept()) return;
     if (transaction->kind == TRANS_STMT_PREPARE) note_gid(transaction->gid);
-    if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) settle_prepared(transaction->gid, true);
-    if (transaction->kind == TRANS_STMT_ROLLBACK_PREPARED) settle_prepared(transaction->gid, false);
+    if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) end_prepared(transaction->gid, true);
+    if (transaction->kind == TRANS_STMT_ROLLBACK_PREPARED) end_prepared(transaction->gid, false);
 }
 
 void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context,
@@ -115,7 +115,7 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
         standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
     if (executor_level == 0) deferring_level = no_level;
     if (const TransactionStmt* transaction = on_prepared(statement)) {
-        settle_counts_of(transaction);
+        count_prepared(transaction);
         if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) note_prepared_work();
     }
     if (!entry_buffer_is_empty() && IsTransactionState()) write_pending_entries(false);
@@ -190,7 +190,7 @@ void _PG_init(void) {
     cache_listener = {forget_newest_entries, free_plans, check_log};
     if (process_shared_preload_libraries_in_progress) {
         request_counters();
-        observer = {[](int sqlstate, const char* machine) noexcept { refused(sqlstate, machine); }, count_move,
+        observer = {[](int sqlstate, const char* machine) noexcept { count_rejection(sqlstate, machine); }, count_move,
                     count_time};
     }
     pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };

@@ -1,4 +1,5 @@
-// May ereport; owns nothing: what a command did to tables. Event triggers see it in a form that only C can read.
+// May ereport; owns nothing. What a DDL command did to tables. Event triggers receive it in a form that only C can
+// read.
 #include "pg/bridge.hpp"
 
 extern "C" {
@@ -26,7 +27,7 @@ TreeChange change_of(AlterTableType type) {
     }
 }
 
-// One ALTER TABLE may do both; then what joins matters more.
+// One ALTER TABLE may both attach and detach; the table that joins matters more.
 TreeChange change_of(List* subcommands) {
     TreeChange found = TreeChange::none;
     ListCell* cell;
@@ -43,12 +44,12 @@ TreeChange change_of(List* subcommands) {
 TreeChange change_of(const CollectedCommand& command) {
     if (command.type == SCT_AlterTable) return change_of(command.d.alterTable.subcmds);
     if (command.type != SCT_Simple || command.parsetree == nullptr) return TreeChange::none;
-    // a foreign table's statement begins with that of a table
+    // A foreign table's statement begins with that of a table.
     if (!IsA(command.parsetree, CreateStmt) && !IsA(command.parsetree, CreateForeignTableStmt)) return TreeChange::none;
     return reinterpret_cast<CreateStmt*>(command.parsetree)->inhRelations == NIL ? TreeChange::none : TreeChange::join;
 }
 
-// Whether somebody has made a cast of his own by which values become this type without being asked to (AS ASSIGNMENT,
+// Whether a user has created a cast by which values are converted to this type without being asked for (AS ASSIGNMENT,
 // AS IMPLICIT).
 bool has_own_casts(Oid type) {
     ScanKeyData key;
@@ -66,8 +67,7 @@ bool has_own_casts(Oid type) {
     return found;
 }
 
-// The columns whose values the command may have computed anew: ALTER COLUMN ... TYPE, with USING or by a cast of
-// somebody's own.
+// The columns whose values the command may have computed anew: ALTER COLUMN ... TYPE with USING, or by a user's cast.
 Datum rewritten_columns(const CollectedCommand& command) {
     List* names = NIL;
     ListCell* cell;

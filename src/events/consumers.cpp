@@ -1,8 +1,8 @@
-// May throw and may ereport: the functions of consumers. They look at tables that nobody but their owner may touch, so
-// the work is done with that role's rights, and what the caller may see is asked for the caller.
+// May throw and may ereport: the functions of consumers. They read tables that only their owner may read, so they run
+// with that role's rights; what the caller may see is checked for the caller.
 #include "catalog/catalog.hpp"
 #include "events/event_reader.hpp"
-#include "events/outbox_epoch.hpp"
+#include "events/transaction_numbers.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
 
@@ -23,7 +23,7 @@ struct Caller {
     int security;
 };
 
-// Until restore_caller, or until an error undoes the transaction.
+// Lasts until restore_caller, or until an error rolls the transaction back.
 Caller become_owner() {
     Caller caller;
     GetUserIdAndSecContext(&caller.role, &caller.security);
@@ -37,8 +37,8 @@ void restore_caller(const Caller& caller) {
     SetUserIdAndSecContext(caller.role, caller.security);
 }
 
-// Whoever may select from a table may know what happens in it, where no policy hides rows from him. Of a table that is
-// gone nobody can tell who might.
+// A role that may select from a table may see its events, unless row security hides rows from it. For a table that is
+// gone this cannot be decided.
 bool shows_events(Oid relation, Oid role) {
     bool missing = false;
     const AclResult allowed = pg_class_aclcheck_ext(relation, role, ACL_SELECT, &missing);
@@ -165,7 +165,7 @@ bool deliver(TupleTableSlot* event, void* argument) {
     return --delivery->room > 0;
 }
 
-// Tells what retention removed before it was read.
+// Reports what retention removed before it was read.
 void deliver_gap(Delivery& delivery) {
     Datum values[ndelivered] = {};
     bool nulls[ndelivered];
@@ -178,7 +178,7 @@ void deliver_gap(Delivery& delivery) {
     tuplestore_putvalues(delivery.result->setResult, delivery.result->setDesc, values, nulls);
 }
 
-// Reads on, from where the consumer is, until the batch is full or nothing is left.
+// Reads on from the consumer's position, until the batch is full or no event is left.
 void read_on(Consumer& consumer, Delivery& delivery) {
     PushActiveSnapshot(GetTransactionSnapshot());
     EventReader* reader = open_events();
@@ -188,7 +188,7 @@ void read_on(Consumer& consumer, Delivery& delivery) {
         if (!consumer.is_reading) break;
         const int room = delivery.room;
         if (!read_interval(reader, &consumer.interval, deliver, &delivery)) break;
-        // the interval is through: all that it sees has been read
+        // The interval is finished: everything that its snapshot sees has been read.
         delivery.moved = true;
         consumer.interval.seen = consumer.interval.reading;
         consumer.is_reading = false;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "events/outbox_epoch.hpp"
+#include "events/transaction_numbers.hpp"
 
 extern "C" {
 #include "access/nbtree.h"
@@ -74,13 +74,12 @@ Commit read_commit(Table& table, int slot) {
             slot};
 }
 
-// Whether a commit lies where the position has not been yet; the transaction at the position may have events left.
+// Whether a commit lies ahead of the position. The transaction at the position may have events left.
 bool lies_ahead(const Commit& commit, const Position& position) {
     return commit.place != position.place ? commit.place > position.place : commit.txid >= position.txid;
 }
 
-// The transactions that were in progress when `seen` was taken and have committed since. They may have places of long
-// ago.
+// The transactions that were in progress when `seen` was taken and have committed since. Their places may be old.
 int late_commits(EventReader* reader, const Interval& interval, Commit* found) {
     int n = 0;
     for (int i = 0; i < interval.seen.n; ++i) {
@@ -100,7 +99,7 @@ int late_commits(EventReader* reader, const Interval& interval, Commit* found) {
     return n;
 }
 
-// The first place of the transactions that began after `seen` was taken; false when none has committed.
+// The first place of the transactions that began after `seen` was taken; false if none has committed.
 bool first_place(EventReader* reader, const Interval& interval, uint64* first) {
     bool any = false;
     for (int slot = 0; slot < outbox_slots; ++slot) {
@@ -181,7 +180,7 @@ bool next_commit(Stream& stream, Commit* commit) {
     return true;
 }
 
-// The events of one transaction; false when the visitor has enough.
+// Visits the events of one transaction. Returns false if the visitor stopped.
 bool visit_events(EventReader* reader, const Commit& commit, Position* position, EventVisitor visit, void* argument) {
     Table& table = reader->tables[commit.slot];
     const bool begun = commit.place == position->place && commit.txid == position->txid;
@@ -203,7 +202,7 @@ bool visit_events(EventReader* reader, const Commit& commit, Position* position,
 
 }  // namespace
 
-// Locks in the order in which pawl.prune_events takes them.
+// Locks the tables in the order in which pawl.prune_events does.
 EventReader* open_events() {
     auto* reader = static_cast<EventReader*>(palloc0(sizeof(EventReader)));
     for (int slot = 0; slot < outbox_slots; ++slot) {

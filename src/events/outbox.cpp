@@ -1,7 +1,7 @@
 // May ereport; owns nothing. See outbox.hpp.
 #include "events/outbox.hpp"
 
-#include "events/outbox_epoch.hpp"
+#include "events/transaction_numbers.hpp"
 
 extern "C" {
 #include "access/xlog.h"
@@ -36,20 +36,20 @@ enum Column {
     n_columns
 };
 
-// Events that a subtransaction has written and that will count if it commits.
-struct Tally {
-    Tally* outer;
+// The events that a subtransaction has written. They count if it commits.
+struct WrittenEvents {
+    WrittenEvents* outer;
     SubTransactionId subtransaction;
     int64 events;
 };
 
 // What the transaction has written so far.
 struct Outbox {
-    int slot;    // 0: nothing yet; it stays the same until the transaction ends
+    int slot;    // 0: nothing yet; does not change until the transaction ends
     bool based;  // base is known
     uint64 base;
     int last_n;
-    Tally* tallies;  // innermost first, in the transaction's memory
+    WrittenEvents* written;  // innermost first, in the transaction's memory
 };
 
 Outbox outbox = {};
@@ -67,9 +67,10 @@ struct Source {
 struct OutboxWriter {
     Relation table;
     CatalogIndexState indexes;
-    TupleDesc descriptor;  // of our own: the server counts references to a shared one, slowly when there are many
+    TupleDesc
+        descriptor;  // a copy: the server counts references to a shared descriptor, which is slow if there are many
     MemoryContext lasting;
-    MemoryContext batch;  // reset when it is written
+    MemoryContext batch;  // reset when the batch is written
     Datum txid;
     Source source;
     TupleTableSlot** slots;
@@ -79,20 +80,20 @@ struct OutboxWriter {
 
 namespace {
 
-// The number that tells this transaction from all others the outbox has seen.
+// A number that no other transaction in the outbox has.
 uint64 transaction_number() {
     return outbox.base + U64FromFullTransactionId(GetTopFullTransactionId());
 }
 
 void count_event() {
     const SubTransactionId current = GetCurrentSubTransactionId();
-    if (outbox.tallies == nullptr || outbox.tallies->subtransaction != current) {
-        auto* tally = static_cast<Tally*>(MemoryContextAllocZero(TopTransactionContext, sizeof(Tally)));
-        tally->subtransaction = current;
-        tally->outer = outbox.tallies;
-        outbox.tallies = tally;
+    if (outbox.written == nullptr || outbox.written->subtransaction != current) {
+        auto* part = static_cast<WrittenEvents*>(MemoryContextAllocZero(TopTransactionContext, sizeof(WrittenEvents)));
+        part->subtransaction = current;
+        part->outer = outbox.written;
+        outbox.written = part;
     }
-    ++outbox.tallies->events;
+    ++outbox.written->events;
 }
 
 OutboxWriter* begin_outbox() {
@@ -126,7 +127,7 @@ void turn_to(OutboxWriter* writer, const Binding& binding) {
     MemoryContextSwitchTo(caller);
 }
 
-// Key values in the form that every session gives them.
+// Key values in a form that does not depend on the session's settings.
 Datum key_texts(const OutboxWriter* writer, const StateChange& change) {
     const Binding& binding = *change.binding;
     Datum values[INDEX_MAX_KEYS];
@@ -207,11 +208,11 @@ void finish_outbox(OutboxWriter* writer) {
     MemoryContextDelete(writer->batch);
 }
 
-// The end of the write-ahead log is read here, before this transaction's commit record: whoever begins to commit after
-// that record is there reads a higher one. No clock could be trusted to do that.
+// The end of the write-ahead log is read before this transaction's commit record is written. A transaction that begins
+// to commit after that reads a higher one. A clock does not guarantee this.
 bool seal_outbox() {
     int64 events = 0;
-    for (const Tally* tally = outbox.tallies; tally != nullptr; tally = tally->outer) events += tally->events;
+    for (const WrittenEvents* part = outbox.written; part != nullptr; part = part->outer) events += part->events;
     if (events == 0) return false;
     Relation table = open_outbox("outbox_commit", outbox.slot, RowExclusiveLock);
     const bool nulls[4] = {};
@@ -227,19 +228,19 @@ void forget_outbox() noexcept {
 }
 
 void drop_events_of(SubTransactionId subtransaction) noexcept {
-    while (outbox.tallies != nullptr && outbox.tallies->subtransaction >= subtransaction)
-        outbox.tallies = outbox.tallies->outer;
-    outbox.based = false;  // the mark of the epoch may be undone with it
+    while (outbox.written != nullptr && outbox.written->subtransaction >= subtransaction)
+        outbox.written = outbox.written->outer;
+    outbox.based = false;  // the row in outbox_epoch may be rolled back with it
 }
 
 void reassign_events(SubTransactionId from, SubTransactionId to) noexcept {
-    Tally* tally = outbox.tallies;
-    if (tally == nullptr || tally->subtransaction != from) return;
-    if (tally->outer != nullptr && tally->outer->subtransaction == to) {
-        tally->outer->events += tally->events;
-        outbox.tallies = tally->outer;
+    WrittenEvents* part = outbox.written;
+    if (part == nullptr || part->subtransaction != from) return;
+    if (part->outer != nullptr && part->outer->subtransaction == to) {
+        part->outer->events += part->events;
+        outbox.written = part->outer;
     } else {
-        tally->subtransaction = to;
+        part->subtransaction = to;
     }
 }
 

@@ -1,4 +1,4 @@
-// May ereport; owns nothing. The outbox: the transitions of lifecycles with events, for consumers to read in the order
+// May ereport; owns nothing. The outbox: the state changes of bindings with events, which consumers read in the order
 // of commits.
 #pragma once
 
@@ -6,18 +6,18 @@
 
 namespace pawl {
 
-// The tables of the outbox take turns, 1 to this.
+// The tables of the outbox take turns; they are numbered from 1 to this.
 inline constexpr int outbox_slots = 3;
 
-// An outbox that is being written; lives in the memory context current at the first event.
+// An outbox that is being written. It lives in the memory context current at the first event.
 struct OutboxWriter;
 
-// Appends a state change; *writer is made when it is null. `entry`: the state change's row in the log, null where there
-// is none.
+// Appends a state change. Sets *writer if it is null. `entry` is the log entry of the state change, null without a log.
 void append_event(OutboxWriter** writer, const StateChange& change, const LogEntry* entry);
 void finish_outbox(OutboxWriter* writer);  // null: nothing was appended
 
-// Before the transaction commits or is prepared: gives it its place in the order of commits. True when it has events.
+// Must be called before the transaction commits or is prepared: assigns its place in the order of commits. Returns true
+// if the transaction has events.
 bool seal_outbox();
 
 void forget_outbox() noexcept;                                              // end of transaction

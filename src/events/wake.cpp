@@ -14,7 +14,7 @@ namespace pawl {
 
 namespace {
 
-// Advisory locks are told apart by their last number: 1 and 2 are those that SQL takes.
+// Advisory locks differ by their last number; the functions of SQL use 1 and 2.
 enum LockClass : uint16 { waiting = 7101, in_flight, notifier };
 
 struct Wake {
@@ -49,11 +49,12 @@ bool lock_if_free(Oid channel, LockClass which, LOCKMODE mode) {
     return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-// Whether another transaction that is committing notifies for us: whoever it wakes waits for us before he sleeps again.
-// If it failed at the last moment nobody would be woken, so those that often do must not stand in for others.
-bool somebody_notifies(Oid channel) {
+// Whether another transaction that is committing also notifies for this one: a session that it wakes waits for this
+// transaction before it waits again. If the other failed at the last moment no session would be woken, so serializable
+// transactions, which often fail there, do not stand in for others.
+bool another_notifies(Oid channel) {
     if (!lock_if_free(channel, in_flight, RowExclusiveLock))
-        return false;  // somebody is falling asleep, and may not see our work
+        return false;  // a session begins to wait, and may not see this transaction's work
     return !IsolationIsSerializable() && !lock_if_free(channel, notifier, ExclusiveLock);
 }
 
@@ -85,16 +86,17 @@ void fall_asleep(Oid channel) {
     if (LockAcquire(&tag, ShareLock, true, false) == LOCKACQUIRE_ALREADY_HELD) LockRelease(&tag, ShareLock, true);
     const LOCKTAG flight = lock_tag(channel, in_flight);
     if (listens(channel)) {
-        // Whoever is in flight may rely on a notification that has come already. Those after them are not kept waiting.
+        // Transactions in flight may rely on a notification that has already been delivered. Later transactions are not
+        // blocked.
         WaitForLockers(flight, ShareLock, false);
     } else {
-        // Until this transaction ends and the LISTEN counts, commits are to notify each for itself.
+        // Until this transaction ends and its LISTEN takes effect, every commit is to notify for itself.
         LockAcquire(&flight, ShareLock, false, false);
         Async_Listen(channel_name(channel).text);
     }
 }
 
-// The root of an enforced table, if moves of its rows wake anybody. No relation: the outbox.
+// The root of an enforced table, if state changes of its rows wake sessions. Without a relation: the outbox.
 Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
     if (PG_ARGISNULL(0)) return events_channel;
     Relation relation = pg::call([&] {
@@ -105,12 +107,12 @@ Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
         return opened;
     });
     const Member* member = find_member(relation);
-    bool wakes_somebody = false;
-    for (int i = 0; i < member->nbindings; ++i) wakes_somebody |= member->bindings[i].wake;
+    bool wakes = false;
+    for (int i = 0; i < member->nbindings; ++i) wakes |= member->bindings[i].wake;
     const Oid root = member->bindings[0].root;
     const std::string name = RelationGetRelationName(relation);
     pg::call([&] { relation_close(relation, AccessShareLock); });
-    if (must_wake && !wakes_somebody)
+    if (must_wake && !wakes)
         throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                           "nothing that happens to table \"" + name + "\" wakes anybody",
                           "Its lifecycle was attached without wake.",
@@ -147,7 +149,7 @@ void note_prepared_work() {
 
 void wake_waiters() {
     for (const Wake* wake = wakes; wake != nullptr; wake = wake->next)
-        if (!lock_if_free(wake->channel, waiting, RowExclusiveLock) && !somebody_notifies(wake->channel))
+        if (!lock_if_free(wake->channel, waiting, RowExclusiveLock) && !another_notifies(wake->channel))
             Async_Notify(channel_name(wake->channel).text, "");
 }
 
@@ -169,7 +171,7 @@ PAWL_FUNCTION(pawl_channel) {
     return pg::call([&] { return PointerGetDatum(cstring_to_text(channel_name(channel).text)); });
 }
 
-// For what SQL knows to bring work: a queue that is resumed.
+// For work that only SQL knows of: a queue that is resumed.
 PAWL_FUNCTION(pawl_wake) {
     pg::require(fcinfo, 0, "relation");
     const Oid channel = find_channel(fcinfo, false);

@@ -1,14 +1,12 @@
-// May ereport; owns nothing. Wake-ups: who has nothing to do may sleep until a transaction commits that brings work.
+// May ereport; owns nothing. Wake-ups: a session without work may wait until a transaction commits that brings work.
 //
-// Everything is told by locks in the server's lock table, three for each channel, so that it needs no shared memory of
-// its own:
-//   asleep     held in share mode, by the session, by whoever sleeps. A transaction that brings work asks for it in
-//   row-exclusive mode as it
-//              commits: granted, nobody sleeps, and whoever is about to must wait for the end of this transaction
-//              before he looks for work.
-//   in_flight  held by transactions that commit while somebody sleeps; who goes to sleep waits for them too.
-//   notifier   held by the one of these that notifies; the others leave it to him. So commits are not lined up behind
-//   each other.
+// The state is kept in the server's lock table, so that no shared memory is needed. Each channel has three locks:
+// asleep: every waiter holds it in share mode, for its session. A transaction that brings work asks for it in
+// row-exclusive mode when it commits. If the lock is granted, no session waits, and a session that begins to wait must
+// wait for the end of this transaction before it looks for work.
+// in_flight: transactions that commit while a session waits hold it. A session that begins to wait also waits for them.
+// notifier: one of these transactions holds it and notifies; the others leave the notification to it. Thus commits do
+// not queue up behind each other.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -16,19 +14,19 @@
 
 namespace pawl {
 
-// The channel of the outbox; that of a table is its root's OID.
+// The channel of the outbox. The channel of a table is the OID of its root.
 inline constexpr Oid events_channel = InvalidOid;
 
-// Something to do has come up: whoever sleeps at this channel is woken when the transaction commits.
+// There is new work: the waiters of this channel are woken when the transaction commits.
 void note_wake(Oid channel);
 
 // The same, if a row that enters this state may be claimed there.
 void note_claimable(const Binding& binding, const text* state);
 
-// A prepared transaction commits: nothing says here what it brought, so all who sleep in this database are woken.
+// A prepared transaction commits. What work it brought is not known, so all waiters of this database are woken.
 void note_prepared_work();
 
-// Before the commit: notifies where somebody sleeps, at most once a channel.
+// Must be called before the commit: notifies where sessions wait, at most once a channel.
 void wake_waiters();
 
 void forget_wakes() noexcept;                                              // end of transaction

@@ -14,6 +14,7 @@ namespace pawl {
 
 namespace {
 
+// The binding that writes a log.
 struct Owner {
     List* logs;  // the trigger's table, and the tables that it is a partition of
     Oid relation;
@@ -116,9 +117,7 @@ HeapTuple merge(TriggerData* trigger, const LogWriter* writer, HeapTuple made) {
     return made;
 }
 
-}  // namespace
-
-PAWL_FUNCTION(pawl_log_insert) {
+TriggerData* log_trigger(FunctionCallInfo fcinfo) {
     if (!CALLED_AS_TRIGGER(fcinfo))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_insert() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
@@ -127,10 +126,11 @@ PAWL_FUNCTION(pawl_log_insert) {
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                           "pawl.log_insert() must be fired BEFORE INSERT FOR EACH ROW", {},
                           "Triggers with it are made by pawl.enforce.");
-    forget_newest_entries();
-    if (is_restoring() || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
+    return trigger;
+}
 
-    MemoryContext memory = CurrentMemoryContext;
+// Throws PW006 if the log belongs to no binding any more.
+Owner find_owner(TriggerData* trigger) {
     Owner owner = {nullptr, InvalidOid, nullptr};
     pg::call([&] {
         const Oid log = RelationGetRelid(trigger->tg_relation);
@@ -142,6 +142,18 @@ PAWL_FUNCTION(pawl_log_insert) {
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",
                           "Its lifecycle was released; its log stays as it is.", "Attach it again with pawl.enforce.");
+    return owner;
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_log_insert) {
+    TriggerData* trigger = log_trigger(fcinfo);
+    forget_newest_entries();
+    if (is_restoring() || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);
+
+    MemoryContext memory = CurrentMemoryContext;
+    const Owner owner = find_owner(trigger);
     const Target target = open_target(owner.relation, owner.column);
     const Binding& binding = *target.binding;
 

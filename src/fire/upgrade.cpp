@@ -1,4 +1,4 @@
-// May throw and may ereport: the part of pawl.upgrade that moves rows out of states that the new machine lacks.
+// May throw and may ereport: the part of pawl.upgrade that remaps rows whose state the new machine lacks.
 #include "fire/target.hpp"
 #include "pg/sqlstate.hpp"
 

@@ -1,5 +1,5 @@
 // May throw and may ereport: pawl.audit_results(), which writes a row of the audit for every result that enters a log.
-// Below the shell nothing owns anything.
+// Below the SQL function nothing owns anything.
 #include "observe/audit.hpp"
 
 #include "catalog/catalog.hpp"
@@ -33,14 +33,15 @@ struct States {
     }
 };
 
-// The audit of a log, with the statement that writes it. It says the names of tables and columns of its time.
+// The audit of a log, with the statement that writes it. It holds the names that tables and columns had when it was
+// loaded.
 struct Audit {
     Audit* next;
     MemoryContext context;
-    Oid trigger_table;  // the log, or a partition of it that rows were inserted into: its statement is planned for each
+    Oid trigger_table;  // the log, or a partition of it that rows were inserted into: the statement is planned for each
     Oid log;
     Oid table;
-    Oid relation;  // whose parent columns are copied
+    Oid relation;  // the table whose parent columns are copied
     States successes;
     States failures;
     char* statement;
@@ -50,7 +51,7 @@ struct Audit {
 };
 
 Audit* audits = nullptr;
-Audit* dropped = nullptr;  // stale ones that a trigger was using when they were looked for again
+Audit* dropped = nullptr;  // stale audits that a trigger was using when they were replaced
 Oid audit_bindings = InvalidOid;
 Oid bindings = InvalidOid;
 
@@ -73,7 +74,7 @@ void drop(Audit** link) {
     dropped = audit;
 }
 
-// Triggers may be in the midst of writing to one. An error leaves none of them there: see audit_results.
+// A trigger may still use one. After an error none is in use: see audit_results.
 void free_dropped() {
     for (Audit** link = &dropped; *link != nullptr;) {
         Audit* audit = *link;
@@ -106,10 +107,10 @@ States states_column(const char* name, MemoryContext memory) {
 struct Load {
     Oid table;  // of the trigger
     Audit* audit;
-    bool unbound;  // pawl.enforce is taking the log up again, and sees to the audit when it is done
+    bool unbound;  // pawl.enforce is binding the log again, and restores the audit when it is done
 };
 
-// By what is committed now: the transaction's snapshot may be older than the audit.
+// Reads with a new snapshot: the transaction's own may be older than the audit.
 void load(void* argument) {
     auto* job = static_cast<Load*>(argument);
     Oid type = OIDOID;
@@ -141,7 +142,7 @@ void load(void* argument) {
     PopActiveSnapshot();
 }
 
-// Null while the log belongs to no lifecycle.
+// Null while the log belongs to no binding.
 Audit* find_audit(Relation log) {
     for (Audit** link = &audits; *link != nullptr; link = &(*link)->next) {
         if ((*link)->trigger_table != RelationGetRelid(log)) continue;
@@ -165,7 +166,7 @@ Audit* find_audit(Relation log) {
     return job.audit;
 }
 
-// The value at a path of keys; type jbvNull when there is none.
+// The value at a path of keys; of type jbvNull if there is none.
 JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
     JsonbValue value = {};
     JsonbContainer* container = &metadata->root;
@@ -183,7 +184,7 @@ JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
     return value;
 }
 
-[[noreturn]] void refuse_time(JsonbValue value) {
+[[noreturn]] void reject_time(JsonbValue value) {
     const char* shown =
         value.type == jbvNumeric ? DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)))
         : value.type == jbvString ? psprintf("the text \"%s\"", pnstrdup(value.val.string.val, value.val.string.len))
@@ -192,7 +193,7 @@ JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
                     errmsg("execution_time_ms of a result must be a number from 0 on"), errdetail("It is %s.", shown)));
 }
 
-// Looked for where pawl._result_value looks: in the metadata, or in the result that it wraps.
+// Searches where pawl._result_value does: in the metadata, and in the result that it wraps.
 void check_time(Jsonb* metadata) {
     for (auto path : {std::initializer_list<const char*>{"execution_time_ms"},
                       {"metadata", "execution_time_ms"},
@@ -200,10 +201,10 @@ void check_time(Jsonb* metadata) {
                       {"result", "metadata", "execution_time_ms"}}) {
         const JsonbValue value = value_at(metadata, path);
         if (value.type == jbvNull) continue;
-        if (value.type != jbvNumeric) refuse_time(value);
+        if (value.type != jbvNumeric) reject_time(value);
         const double number =
             DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, NumericGetDatum(value.val.numeric)));
-        if (!(number >= 0 && number < 9e18)) refuse_time(value);
+        if (!(number >= 0 && number < 9e18)) reject_time(value);
     }
 }
 
@@ -218,7 +219,7 @@ void check_success(Jsonb* metadata, bool success, std::string_view state) {
     }
 }
 
-// Whether the rows that were added have a result among them. One that contradicts itself is refused.
+// Whether the inserted rows have a result among them. Raises an error if a result contradicts itself.
 bool has_results(const Audit& audit, TriggerData* trigger) {
     Relation log = trigger->tg_relation;
     const AttrNumber to_state = typed_column(log, "to_state", TEXTOID);
@@ -269,7 +270,7 @@ void write_results(void* argument) {
 }
 
 void audit_results(TriggerData* trigger) {
-    // What a publisher sends has its audit there, and comes with it if that is published too.
+    // On a subscriber, the publisher wrote the audit and replicates it if the audit table is published.
     if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !entry_buffer_is_writing()) return;
     Audit* audit = find_audit(trigger->tg_relation);
     if (audit == nullptr || !has_results(*audit, trigger)) return;
@@ -298,7 +299,7 @@ PAWL_FUNCTION(pawl_audit_results) {
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
                           "pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table",
                           {}, "Triggers with it are made by pawl.audit.");
-    if (!is_restoring()) pg::call([&] { audit_results(trigger); });  // a dump has the audit, too
+    if (!is_restoring()) pg::call([&] { audit_results(trigger); });  // a dump contains the audit, too
     return PointerGetDatum(nullptr);
 }
 

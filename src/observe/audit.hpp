@@ -1,4 +1,4 @@
-// May ereport; owns nothing. What a backend knows of the result audits of logs.
+// May ereport; owns nothing. The cache of the result audits of logs.
 #pragma once
 
 #include "pg/postgres.hpp"

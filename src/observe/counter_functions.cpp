@@ -1,4 +1,4 @@
-// May throw and may ereport. The counters as SQL sees them. See counters.hpp.
+// May throw and may ereport. The SQL functions that read and reset the counters. See counters.hpp.
 #include "observe/counters.hpp"
 #include "observe/transaction_counts.hpp"
 #include "pg/arguments.hpp"
@@ -35,21 +35,21 @@ Datum buckets_of(const CounterReading& reading) {
 
 void return_reading(const CounterReading& reading, void* argument) {
     auto* result = static_cast<ReturnSetInfo*>(argument);
-    const bool refusal = reading.key.kind == Counted::refusal;
+    const bool rejection = reading.key.kind == Counted::rejection;
     Datum values[columns] = {};
     bool nulls[columns] = {};
     auto set_name = [&](int column, std::string_view name, bool known) {
         nulls[column] = !known || name.empty();
         if (!nulls[column]) values[column] = text_of(name);
     };
-    values[0] = CStringGetTextDatum(refusal ? "refusal" : "move");
+    values[0] = CStringGetTextDatum(rejection ? "refusal" : "move");
     set_name(1, reading.key.machine, true);
-    nulls[2] = refusal || reading.other;
+    nulls[2] = rejection || reading.other;
     values[2] = Int32GetDatum(reading.key.version);
     set_name(3, reading.key.from, true);
     set_name(4, reading.key.to, true);
-    set_name(5, reading.key.event, !refusal);
-    set_name(6, reading.key.event, refusal);
+    set_name(5, reading.key.event, !rejection);
+    set_name(6, reading.key.event, rejection);
     values[7] = roles_of(reading.key.roles);
     values[8] = Int64GetDatum(static_cast<int64>(reading.count.n));
     values[9] = Int64GetDatum(static_cast<int64>(reading.count.timed));
@@ -94,7 +94,7 @@ PAWL_FUNCTION(pawl_reset_counters) {
     PG_RETURN_VOID();
 }
 
-// For refusals that SQL raises: only codes of class PW are counted.
+// For rejections that SQL raises: only codes of class PW are counted.
 PAWL_FUNCTION(pawl_count_refusal) {
     static constexpr const char* codes[] = {
 #define PAWL_SQLSTATE(code, name, meaning) code,
@@ -104,7 +104,7 @@ PAWL_FUNCTION(pawl_count_refusal) {
     if (!counters_are_kept()) PG_RETURN_VOID();
     const std::string_view said = view(pg::call([&] { return PG_GETARG_TEXT_PP(0); }));
     for (const char* code : codes)
-        if (said == code) refused(MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]));
+        if (said == code) count_rejection(MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]));
     PG_RETURN_VOID();
 }
 

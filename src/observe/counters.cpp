@@ -26,7 +26,8 @@ struct Name {
     char text[NAMEDATALEN];
 };
 
-// Written under the lock, then published by `used`; never taken back before the server ends, so it is read without.
+// Written under the lock, then published by `used`. It is never freed before the server stops, so it is read without a
+// lock.
 struct Slot {
     pg_atomic_uint32 used;
     uint64 hash;
@@ -51,11 +52,11 @@ struct Prepared {
 struct CounterTable {
     LWLock* lock;
     TimestampTz began;
-    uint32 most;  // slots that are given away
-    uint32 size;  // twice as many, so that looking for one ends soon
+    uint32 most;  // slots that can be given away
+    uint32 size;  // twice as many, so that a search is short
     uint32 given;
     Prepared prepared[prepared_slots];
-    Slot slots[FLEXIBLE_ARRAY_MEMBER];  // `size`, then two for what had no room: moves, refusals
+    Slot slots[FLEXIBLE_ARRAY_MEMBER];  // `size`, then two for what found no free slot: state changes, rejections
 };
 
 CounterTable* counter_table = nullptr;
@@ -100,7 +101,7 @@ void startup() {
             clear(table->slots[i]);
         }
         for (uint32 i = 0; i < 2; ++i) {
-            table->slots[table->size + i].kind = i == 0 ? Counted::move : Counted::refusal;
+            table->slots[table->size + i].kind = i == 0 ? Counted::move : Counted::rejection;
             pg_atomic_write_u32(&table->slots[table->size + i].used, 1);
         }
     }
@@ -112,7 +113,7 @@ uint64 hash_of(std::string_view text) {
     return hash_bytes_extended(reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()), 0);
 }
 
-// Of the whole names: two that are alike as far as they are kept are two counters.
+// Hashes the whole names: two names that differ only behind the stored length are two counters.
 uint64 hash_of(const CounterKey& key) {
     uint64 hash = (static_cast<uint64>(MyDatabaseId) << 32) | static_cast<uint32>(key.version);
     hash = hash_combine64(hash, static_cast<uint64>(key.kind) << 8 | key.roles);
@@ -132,7 +133,7 @@ bool is_of(const Slot& slot, uint64 hash, const CounterKey& key) {
            is_cut(slot.to, key.to) && is_cut(slot.event, key.event);
 }
 
-// The slot of the key, or the free one where it would be.
+// The slot of the key, or the free slot where it belongs.
 uint32 look_for(uint64 hash, const CounterKey& key, bool* found) {
     uint32 at = static_cast<uint32>(hash % counter_table->size);
     for (;; at = (at + 1) % counter_table->size) {
@@ -212,14 +213,19 @@ void add_count(const CounterKey& key, const Count& count) noexcept {
     add_to(counter_table->slots[slot_of(key)], count);
 }
 
-int refused(int sqlstate, const char* machine) noexcept {
-    // a process without a database has no tables either
+int count_rejection(int sqlstate, const char* machine) noexcept {
+    // A process without a database has no tables either.
     if (counter_table == nullptr || !OidIsValid(MyDatabaseId)) return sqlstate;
     Count once = {};
     once.n = 1;
-    add_count(
-        {Counted::refusal, 0, 0, machine == nullptr ? std::string_view() : machine, {}, {}, unpack_sql_state(sqlstate)},
-        once);
+    add_count({Counted::rejection,
+               0,
+               0,
+               machine == nullptr ? std::string_view() : machine,
+               {},
+               {},
+               unpack_sql_state(sqlstate)},
+              once);
     return sqlstate;
 }
 
@@ -243,7 +249,7 @@ void add_prepared(const char* gid, const CounterKey& key, const Count& count) no
     LWLockRelease(counter_table->lock);
 }
 
-void settle_prepared(const char* gid, bool committed) noexcept {
+void end_prepared(const char* gid, bool committed) noexcept {
     LWLockAcquire(counter_table->lock, LW_EXCLUSIVE);
     for (Prepared& entry : counter_table->prepared) {
         if (entry.database != MyDatabaseId || strncmp(entry.gid, gid, GIDSIZE) != 0) continue;

@@ -1,6 +1,6 @@
-// Does not throw and does not ereport, but for request_counters. Counters in shared memory: moves by transition with
-// the time that rows had spent in the state they left, refusals by SQLSTATE. They exist where the library is loaded
-// with the server (shared_preload_libraries) and begin at zero when the server does; nothing depends on them.
+// Does not throw and does not ereport, except request_counters. Counters in shared memory: state changes by transition,
+// with the time that rows spent in the state they left, and rejections by SQLSTATE. They exist if the library is in
+// shared_preload_libraries, and begin at zero when the server starts. Nothing depends on them.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -13,7 +13,7 @@ struct Count {
     static const std::int64_t bounds[nbounds];  // in microseconds; the last bucket has no bound
 
     std::uint64_t n;
-    std::uint64_t timed;         // of these, with a time
+    std::uint64_t timed;         // how many of these have a time
     std::uint64_t microseconds;  // all times together
     std::uint32_t buckets[nbounds + 1];
 
@@ -33,14 +33,14 @@ struct Count {
     }
 };
 
-enum class Counted : std::uint8_t { move, refusal, reset };
+enum class Counted : std::uint8_t { move, rejection, reset };
 
-// What a counter is of. Names are not null; empty: none.
+// What a counter counts. Names are not null; empty: none.
 struct CounterKey {
     Counted kind;
     std::uint8_t roles;  // TransitionRole and role_gives_up
     std::int32_t version;
-    std::string_view machine, from, to, event;  // of a refusal: event is its SQLSTATE
+    std::string_view machine, from, to, event;  // of a rejection: event is its SQLSTATE
 };
 
 struct CounterTable;
@@ -49,20 +49,20 @@ inline bool counters_are_kept() noexcept {
     return counter_table != nullptr;
 }
 
-// While the library is loaded with the server.
+// Must be called while the server preloads the library.
 void request_counters();
 
 void add_count(const CounterKey& key, const Count& count) noexcept;
 
-// A refusal counts at once, whatever becomes of its transaction. Gives the code back, for errcode().
-int refused(int sqlstate, const char* machine = nullptr) noexcept;
+// Counts a rejection at once, even if its transaction rolls back. Returns the SQLSTATE, for errcode().
+int count_rejection(int sqlstate, const char* machine = nullptr) noexcept;
 
-// Of a prepared transaction: kept until it ends.
+// Counts of a prepared transaction, which are kept until it ends.
 void add_prepared(const char* gid, const CounterKey& key, const Count& count) noexcept;
-void settle_prepared(const char* gid, bool committed) noexcept;
+void end_prepared(const char* gid, bool committed) noexcept;
 
-// Every counter of this database; one without a machine and kind move or refusal and `other`: what had no room, of all
-// databases.
+// Visits every counter of this database. With `other`, a reading has no machine and sums up what found no free slot,
+// over all databases.
 struct CounterReading {
     CounterKey key;
     bool other;
@@ -72,7 +72,7 @@ struct CounterReading {
 void read_counters(void (*visit)(const CounterReading& reading, void* argument), void* argument);
 void reset_counters() noexcept;
 
-// Since when this database is counted.
+// When counting began for this database.
 TimestampTz counted_since() noexcept;
 
 }  // namespace pawl

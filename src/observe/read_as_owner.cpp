@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Reading users' tables for verify, health and counts, and adding partitions to their logs.
-// Whatever a table's owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a
+// May ereport; owns nothing. Reads users' tables for verify, health and counts, and adds partitions to their logs. Code
+// that a table's owner has attached to it (index expressions, policies, CHECKs) runs as that owner, in a
 // security-restricted operation, and never as the caller.
 #include "catalog/catalog_writer.hpp"
 #include "pg/arguments.hpp"
@@ -47,7 +47,7 @@ ParamListInfo parameters_of(Datum types, Datum texts) {
     return list;
 }
 
-// Built with the caller's rights; that is where these are checked.
+// Runs with the caller's rights, which pawl._owner_statements checks.
 Reading* readings_of(FunctionCallInfo fcinfo, MemoryContext context, uint64* n) {
     Oid types[] = {REGCLASSOID, NAMEOID, TEXTOID};
     Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2)};
@@ -86,7 +86,7 @@ void read_into(const Reading& reading, ReturnSetInfo* result) {
     receiver->rDestroy(receiver);
 }
 
-// An error in between leaves the transaction, or a subtransaction, whose end gives user and settings back.
+// After an error, the end of the transaction or subtransaction restores the user and the settings.
 void read_as(const Reading& reading, ReturnSetInfo* result) {
     if (!OidIsValid(reading.role)) return read_into(reading, result);
     Oid caller;
@@ -101,7 +101,7 @@ void read_as(const Reading& reading, ReturnSetInfo* result) {
     SetUserIdAndSecContext(caller, context);
 }
 
-// pawl._add_log_partition: its arguments, and its answer.
+// The arguments of pawl._add_log_partition, and its result.
 struct NewPartition {
     Datum* values;
     bool made;
@@ -122,7 +122,7 @@ void attach_log_partition(void* argument) {
 
 }  // namespace
 
-// pawl._add_log_partition(log, leaf, lower_bound, upper_bound): false: entries of that time are in the default
+// pawl._add_log_partition(log, leaf, lower_bound, upper_bound). False: entries of that time are in the default
 // partition.
 PAWL_FUNCTION(pawl_add_log_partition) {
     return pg::call([&] {

@@ -9,9 +9,9 @@ namespace pawl {
 
 namespace {
 
-// Those of inner subtransactions come first; of one subtransaction the one that was counted last.
-struct Tally {
-    Tally* next;
+// Counts of inner subtransactions come first; within a subtransaction, the one that was used last.
+struct PendingCount {
+    PendingCount* next;
     SubTransactionId subtransaction;
     const BoundMachine* machine;
     const text* from;
@@ -21,23 +21,25 @@ struct Tally {
     Count count;
 };
 
-Tally* tallies = nullptr;  // in the transaction's memory
+PendingCount* pending = nullptr;  // in the transaction's memory
 char gid_of_this[GIDSIZE];
 
-bool is_of(const Tally& tally, const BoundMachine* machine, const text* from, const text* to, const text* event) {
-    return tally.machine == machine && tally.from == from && tally.to == to && tally.event == event;
+bool is_of(const PendingCount& entry, const BoundMachine* machine, const text* from, const text* to,
+           const text* event) {
+    return entry.machine == machine && entry.from == from && entry.to == to && entry.event == event;
 }
 
-// The tally, at the head of the list; null: there is none yet.
-Tally* find(SubTransactionId current, const BoundMachine* machine, const text* from, const text* to, const text* event,
-            int roles) {
-    for (Tally** link = &tallies; *link != nullptr && (*link)->subtransaction == current; link = &(*link)->next) {
-        Tally* tally = *link;
-        if (!is_of(*tally, machine, from, to, event) || (roles >= 0 && tally->roles != roles)) continue;
-        *link = tally->next;
-        tally->next = tallies;
-        tallies = tally;
-        return tally;
+// The count, moved to the head of the list; null: there is none yet.
+PendingCount* find(SubTransactionId current, const BoundMachine* machine, const text* from, const text* to,
+                   const text* event, int roles) {
+    for (PendingCount** link = &pending; *link != nullptr && (*link)->subtransaction == current;
+         link = &(*link)->next) {
+        PendingCount* entry = *link;
+        if (!is_of(*entry, machine, from, to, event) || (roles >= 0 && entry->roles != roles)) continue;
+        *link = entry->next;
+        entry->next = pending;
+        pending = entry;
+        return entry;
     }
     return nullptr;
 }
@@ -46,12 +48,12 @@ std::string_view name_of(const text* name) {
     return name == nullptr ? std::string_view() : view(name);
 }
 
-CounterKey key_of(const Tally& tally) {
-    return {Counted::move,       tally.roles,       tally.machine->version, tally.machine->name,
-            name_of(tally.from), name_of(tally.to), name_of(tally.event)};
+CounterKey key_of(const PendingCount& entry) {
+    return {Counted::move,       entry.roles,       entry.machine->version, entry.machine->name,
+            name_of(entry.from), name_of(entry.to), name_of(entry.event)};
 }
 
-// A state that the machine does not know: rows that were there before, and go or are mapped to another.
+// Rows that existed before the binding may leave a state that the machine lacks; it is counted as "?".
 const text* counted_state(const BoundMachine& machine, const text* state) {
     static text* unknown = nullptr;
     if (state == nullptr) return nullptr;
@@ -69,39 +71,40 @@ const text* counted_state(const BoundMachine& machine, const text* state) {
 
 void count_move(const Binding& binding, const Outcome& outcome) {
     const SubTransactionId current = GetCurrentSubTransactionId();
-    Tally* tally = find(current, binding.machine, outcome.from, outcome.to, outcome.event, outcome.roles);
-    if (tally == nullptr) {
+    PendingCount* entry = find(current, binding.machine, outcome.from, outcome.to, outcome.event, outcome.roles);
+    if (entry == nullptr) {
         const text* from = counted_state(*binding.machine, outcome.from);
         if (from != outcome.from)
-            tally = find(current, binding.machine, from, outcome.to, outcome.event, outcome.roles);
-        if (tally == nullptr) {
-            tally = static_cast<Tally*>(MemoryContextAllocZero(TopTransactionContext, sizeof(Tally)));
-            tally->subtransaction = current;
-            tally->machine = binding.machine;
-            tally->from = from;
-            tally->to = outcome.to;
-            tally->event = outcome.event;
-            tally->roles = outcome.roles;
-            tally->next = tallies;
-            tallies = tally;
+            entry = find(current, binding.machine, from, outcome.to, outcome.event, outcome.roles);
+        if (entry == nullptr) {
+            entry = static_cast<PendingCount*>(MemoryContextAllocZero(TopTransactionContext, sizeof(PendingCount)));
+            entry->subtransaction = current;
+            entry->machine = binding.machine;
+            entry->from = from;
+            entry->to = outcome.to;
+            entry->event = outcome.event;
+            entry->roles = outcome.roles;
+            entry->next = pending;
+            pending = entry;
         }
     }
-    ++tally->count.n;
+    ++entry->count.n;
 }
 
 void count_time(const StateChange& change, std::int64_t microseconds) {
-    Tally* tally =
+    PendingCount* entry =
         find(GetCurrentSubTransactionId(), change.binding->machine, change.from, change.to, change.event, change.roles);
-    if (tally != nullptr) tally->count.add_time(Max(microseconds, 0));
+    if (entry != nullptr) entry->count.add_time(Max(microseconds, 0));
 }
 
 void commit_counts() noexcept {
-    for (const Tally* tally = tallies; tally != nullptr; tally = tally->next) add_count(key_of(*tally), tally->count);
+    for (const PendingCount* entry = pending; entry != nullptr; entry = entry->next)
+        add_count(key_of(*entry), entry->count);
 }
 
 void prepare_counts() noexcept {
-    for (const Tally* tally = tallies; tally != nullptr; tally = tally->next)
-        add_prepared(gid_of_this, key_of(*tally), tally->count);
+    for (const PendingCount* entry = pending; entry != nullptr; entry = entry->next)
+        add_prepared(gid_of_this, key_of(*entry), entry->count);
 }
 
 void note_gid(const char* gid) noexcept {
@@ -109,35 +112,35 @@ void note_gid(const char* gid) noexcept {
 }
 
 void forget_counts() noexcept {
-    tallies = nullptr;
+    pending = nullptr;
 }
 
 void drop_counts_of(SubTransactionId subtransaction) noexcept {
-    while (tallies != nullptr && tallies->subtransaction >= subtransaction) {
-        Tally* dropped = tallies;
-        tallies = dropped->next;
+    while (pending != nullptr && pending->subtransaction >= subtransaction) {
+        PendingCount* dropped = pending;
+        pending = dropped->next;
         pfree(dropped);
     }
 }
 
 void reassign_counts(SubTransactionId from, SubTransactionId to) noexcept {
-    Tally* mine = nullptr;
-    while (tallies != nullptr && tallies->subtransaction == from) {
-        Tally* taken = tallies;
-        tallies = taken->next;
+    PendingCount* mine = nullptr;
+    while (pending != nullptr && pending->subtransaction == from) {
+        PendingCount* taken = pending;
+        pending = taken->next;
         taken->next = mine;
         mine = taken;
     }
     while (mine != nullptr) {
-        Tally* tally = mine;
-        mine = tally->next;
-        if (Tally* same = find(to, tally->machine, tally->from, tally->to, tally->event, tally->roles)) {
-            same->count.add(tally->count);
-            pfree(tally);
+        PendingCount* entry = mine;
+        mine = entry->next;
+        if (PendingCount* same = find(to, entry->machine, entry->from, entry->to, entry->event, entry->roles)) {
+            same->count.add(entry->count);
+            pfree(entry);
         } else {
-            tally->subtransaction = to;
-            tally->next = tallies;
-            tallies = tally;
+            entry->subtransaction = to;
+            entry->next = pending;
+            pending = entry;
         }
     }
 }

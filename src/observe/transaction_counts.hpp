@@ -7,14 +7,14 @@
 
 namespace pawl {
 
-// Texts are compared by their places: those of the machine, or of pawl's own events.
+// Texts are compared by address: they belong to the machine, or are the names of pawl's own events.
 void count_move(const Binding& binding, const Outcome& outcome);
 
-// The state change has been counted; this is how long the row was in the state that it left.
+// Adds the time for which the row was in the state that it left. The state change must have been counted.
 void count_time(const StateChange& change, std::int64_t microseconds);
 
 void commit_counts() noexcept;
-void prepare_counts() noexcept;  // under the name told by note_gid
+void prepare_counts() noexcept;  // under the name given to note_gid
 void note_gid(const char* gid) noexcept;
 
 void forget_counts() noexcept;                                              // end of transaction

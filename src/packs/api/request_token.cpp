@@ -1,4 +1,4 @@
-// Neither throws nor ereports (the SQL functions may). Whose request a transaction is, for as long as it lasts.
+// Neither throws nor ereports (the SQL functions may). The token of the request that the current transaction serves.
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -18,8 +18,7 @@ LocalTransactionId local_transaction() {
 #endif
 }
 
-// Whose request this transaction is, as pawl_api.begin_request has found it. A setting could be set by any code that
-// runs here.
+// Set by pawl_api.begin_request. It is no setting, because any code that runs here could set that.
 pg_uuid_t request_token;
 LocalTransactionId request_transaction = InvalidLocalTransactionId;
 
@@ -32,7 +31,7 @@ PAWL_FUNCTION(pawl_api_note_token) {
     return static_cast<Datum>(0);
 }
 
-// pawl_api._noted_token(): null where the transaction is no request
+// pawl_api._noted_token(): null if the transaction serves no request
 PAWL_FUNCTION(pawl_api_noted_token) {
     if (request_transaction != local_transaction() || request_transaction == InvalidLocalTransactionId)
         return fcinfo->isnull = true, static_cast<Datum>(0);

@@ -18,7 +18,7 @@ char one_character(text* value, const char* name) {
     return view[0];
 }
 
-// The quote may have the escape behind it, or be empty: none.
+// The argument is the quote, perhaps followed by the escape; empty: no quote.
 core::CsvDialect dialect_of(FunctionCallInfo fcinfo, int n) {
     core::CsvDialect dialect{one_character(pg::text_argument(fcinfo, n), "the delimiter")};
     const std::string_view quote = pg::view(pg::text_argument(fcinfo, n + 1));
@@ -61,7 +61,7 @@ std::string problem_of(std::string_view record, const core::CsvDialect& dialect,
     return {};
 }
 
-// The JSON object of the columns' names and the fields; ereports.
+// The JSON object of the columns' names and the fields. Ereports.
 Datum make_object(const Columns& columns, const std::vector<std::string>& fields) {
     JsonbParseState* state = nullptr;
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
@@ -79,7 +79,7 @@ Datum make_object(const Columns& columns, const std::vector<std::string>& fields
     return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 
-// Where the numbering of this session's rows stands: for one operation, in one transaction and subtransaction.
+// The last number given to a row of this session: for one operation, in one transaction and subtransaction.
 struct Numbering {
     char operation[40];
     LocalTransactionId transaction;
@@ -96,7 +96,7 @@ LocalTransactionId this_transaction() {
 #endif
 }
 
-// Asks the table; ereports.
+// Reads the table. Ereports.
 int64 first_number(const char* operation) {
     Oid types[] = {TEXTOID};
     Datum values[] = {CStringGetTextDatum(operation)};
@@ -111,7 +111,7 @@ int64 first_number(const char* operation) {
     return number;
 }
 
-// What was found out about an operation, for the rows of one statement.
+// What is known about an operation, for the rows of one statement.
 struct Taking {
     pg_uuid_t operation;
     LocalTransactionId transaction;
@@ -120,7 +120,7 @@ struct Taking {
 };
 Taking taking;
 
-// Asks the table; ereports.
+// Reads the table. Ereports.
 bool takes_rows(const pg_uuid_t& operation) {
     Oid types[] = {UUIDOID};
     Datum values[] = {UUIDPGetDatum(&operation)};

@@ -1,13 +1,13 @@
-// May throw and may ereport. Whether an orchestrator is at work in this session: it does itself what follows from the
-// state changes of its statements, so the trigger that does it for all others leaves them alone. This is known here and
-// nowhere else: a setting could be set by any session.
+// May throw and may ereport. Whether an orchestrator runs in this session. It does itself what follows from the state
+// changes of its statements, so the trigger that does it for all others skips them. This is kept in a variable and not
+// in a setting, which any session could set.
 #include "pg/arguments.hpp"
 
 namespace pawl {
 
 namespace {
 
-// The trigger depth of the statements of the orchestrator that is at work; triggers of others lie deeper.
+// The trigger depth of the statements of the running orchestrator; triggers that these fire lie deeper.
 int orchestrator_depth = -1;
 
 int trigger_depth() {
@@ -25,7 +25,7 @@ private:
     int before_;
 };
 
-// Only the owner may call it, so it is called by its place in the catalog.
+// Only the owner may call the function, so it is called by OID, without a check of privileges.
 Datum turn(Datum batch) {
     Oid argument = INT4OID;
     const Oid function =

@@ -1,5 +1,5 @@
-// May throw and may ereport: what a workflow step remembers of the state that it enters. Every claim asks for it, hence
-// not in PL/pgSQL.
+// May throw and may ereport: the columns of a workflow step that describe the state it enters. Every claim runs this,
+// hence it is not PL/pgSQL.
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -22,7 +22,7 @@ bool is_text(HeapTuple row, TupleDesc descriptor, const char* column, std::strin
     return !null && pg::view(DatumGetTextPP(value)) == expected;
 }
 
-// The schema is the extension's, so that nothing else is called pawl_dag.steps. Ereports.
+// The schema is the extension's, so that no other table is called pawl_dag.steps. Ereports.
 bool is_steps(Relation relation) {
     const Oid schema = get_namespace_oid("pawl_dag", true);
     if (!OidIsValid(schema)) return false;
@@ -45,7 +45,7 @@ struct Changes {
     }
 };
 
-// What a step remembers of the state that it enters.
+// The row with the columns of the state that it enters.
 HeapTuple entered(const TriggerData& trigger) {
     TupleDesc descriptor = RelationGetDescr(trigger.tg_relation);
     HeapTuple row = trigger.tg_newtuple;

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. See follow_ups.hpp. That one is under way is known here and nowhere else: a setting could
-// be set by any session.
+// May ereport; owns nothing. See follow_ups.hpp. Whether a follow-up runs is kept in this variable and not in a
+// setting, which any session could set.
 #include "packs/saga/follow_ups.hpp"
 
 #include <utility>
@@ -10,7 +10,7 @@ namespace pawl {
 
 namespace {
 
-// The subtransaction in which the outermost follow-up began; invalid: none is under way.
+// The subtransaction in which the outermost follow-up began; invalid: none runs.
 SubTransactionId following = InvalidSubTransactionId;
 
 void end_of_transaction(XactEvent event, void*) {
@@ -24,7 +24,7 @@ void end_of_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransac
     if (event == SUBXACT_EVENT_ABORT_SUB) following = InvalidSubTransactionId;
 }
 
-// The callbacks stay for the life of the session.
+// The callbacks stay registered until the session ends.
 void watch_transactions() {
     static bool watching = false;
     if (watching) return;
@@ -45,8 +45,8 @@ void resume_following(SubTransactionId suspended) noexcept {
     following = suspended;
 }
 
-// pawl_saga._follow(): true where no other follow-up is under way. Only the owner may call it: its follow-ups are
-// SECURITY DEFINER.
+// pawl_saga._follow(): true if no other follow-up runs. Only the owner may call it: its follow-ups are SECURITY
+// DEFINER.
 PAWL_FUNCTION(pawl_saga_follow) {
     watch_transactions();
     const bool outermost = following == InvalidSubTransactionId;

@@ -41,7 +41,7 @@ void put(void* argument) {
     SPI_finish();
 }
 
-// The session's role; but a superuser's session runs a function of another role with the rights of that function's
+// The session's role; but in a superuser's session a function of another role runs with the rights of that function's
 // owner. Follow-ups cannot see whether the superuser moved the flow itself or called a SECURITY DEFINER function that
 // did.
 Oid asking_role(const char* function) {
@@ -57,7 +57,7 @@ Oid asking_role(const char* function) {
     return superuser_arg(owner) ? role : owner;
 }
 
-// What the function does to other flows has follow-ups of its own.
+// The function's changes to other flows have follow-ups of their own.
 void ask(Oid role, Question* question) {
     const SubTransactionId suspended = suspend_following();
     PG_TRY();
@@ -69,7 +69,7 @@ void ask(Oid role, Question* question) {
 
 }  // namespace
 
-// In a security-restricted operation the role of the session did not ask for anything: a table's owner did.
+// In a security-restricted operation the session's role did not ask for anything: a table's owner did.
 PAWL_FUNCTION(pawl_saga_ask) {
     pg::require(fcinfo, 0, "function");
     const std::string function(pg::view(pg::text_argument(fcinfo, 0)));

@@ -13,7 +13,7 @@ namespace pawl::core::saga {
 
 enum class Shape { task, linear, unordered, graph };
 
-// One parameter of an atom: the name that is looked up for it.
+// One parameter of an atom, and the name by which it is looked up.
 struct Need {
     std::string parameter;
     std::string name;
@@ -48,21 +48,21 @@ struct Item {
     std::string_view written;
 };
 
-// Reads and checks one structure: shapes, keys, names. The JSON must outlive it.
+// Reads and checks one structure: shapes, keys, names. The result refers to the JSON, which must outlive it.
 Item read_structure(const Json& json);
 
 enum class NodeKind { entry, end, task, retry };
 inline constexpr int nowhere = -1;
 
-// Nodes are numbered in the order of the definition; a flow has an entry before and an end behind its own nodes.
+// Nodes are numbered in the order of the definition. A flow has an entry before its own nodes and an end behind them.
 struct Node {
     NodeKind kind;
     std::string name;
     int controller = nowhere;  // the retry that decides about failures of this atom
     int waits_for = 0;         // edges that lead here
     int priority = 0;
-    bool votes = false;     // deciders have a say whether it runs
-    bool may_miss = false;  // what it requires may not be there, because all that provide it may be ignored
+    bool votes = false;     // deciders decide whether it runs
+    bool may_miss = false;  // what it requires may be absent, because all of its providers may be ignored
     std::vector<std::string> provides = {};
     std::string_view written = {};  // JSON; empty for entries and ends
 };
@@ -72,7 +72,7 @@ struct Edge {
     int to;
 };
 
-// One decider link, as it bears on one atom.
+// One decider link, as it applies to one atom.
 struct Vote {
     int target;
     int link;
@@ -81,7 +81,7 @@ struct Vote {
     std::string_view decider;
 };
 
-// A parameter, with those who may provide it, the preferred one first.
+// A parameter, with the nodes that may provide it, the preferred one first.
 struct Parameter {
     int node;
     Need need;

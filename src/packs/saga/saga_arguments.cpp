@@ -1,4 +1,4 @@
-// Pure C++; throws nothing of its own. Who provides what to whom; see saga_graph.hpp.
+// Pure C++; throws nothing of its own. Which node provides which parameter; see saga_graph.hpp.
 #include <algorithm>
 #include <tuple>
 
@@ -8,7 +8,7 @@ namespace pawl::core::saga {
 
 namespace {
 
-// Atoms that may come to be ignored: the targets of deciders, and all behind them.
+// Atoms that may come to be ignored: the targets of deciders, and all atoms behind them.
 std::vector<bool> ignorable_nodes(const Graph& graph) {
     std::vector<std::vector<int>> next(graph.nodes.size());
     for (const Edge& edge : graph.edges) next[edge.from].push_back(edge.to);
@@ -40,8 +40,8 @@ bool leads_to(const Level& level, int from, int to) {
     return false;
 }
 
-// How far a provider is from who asks, smaller is nearer: the flow that both are in, the sibling, the place in it. Not
-// visible: none.
+// The distance of a provider from the atom that requires a parameter; smaller is nearer. The keys are the flow that
+// both are in, the sibling, and the place in it. None: not visible.
 struct Distance {
     bool visible = false;
     std::tuple<int, int, int> order;
@@ -59,7 +59,7 @@ Distance distance(Place asking, Place provider, int node) {
     const Level* level = asking.level;
     if (level == nullptr) return {};
     if (is_retry) {
-        // a retry provides to its own scope, and after everything else of that flow
+        // A retry provides to its own scope, and after everything else of that flow.
         const bool inside = level == home && asking.child != own_retry;
         return {inside, {-level->depth, 1, 0}};
     }
@@ -90,7 +90,7 @@ void find_providers(Graph& graph, const std::vector<Place>& places) {
         bool sure = false;
         for (const auto& [order, node] : visible) {
             parameter.providers.push_back(node);
-            if ((sure = !ignorable[node])) break;  // whoever comes behind is never asked
+            if ((sure = !ignorable[node])) break;  // the providers behind this one are never used
         }
         if (!sure && !parameter.providers.empty() && !parameter.need.optional)
             graph.nodes[parameter.node].may_miss = true;

@@ -1,5 +1,5 @@
-// Pure C++; throws core::Error. Compiles a structure to its graph: nodes, edges, and which decider bears on which atom;
-// see saga.hpp.
+// Pure C++; throws core::Error. Compiles a structure to its graph: nodes, edges, and which decider applies to which
+// atom; see saga.hpp.
 #include <algorithm>
 #include <set>
 
@@ -16,7 +16,7 @@ void insert(Names& names, const std::vector<std::string>& more) {
     names.insert(more.begin(), more.end());
 }
 
-// The names that an item gives to those around it.
+// The names that an item provides to the items around it.
 Names provided_by(const Item& item) {
     Names names;
     insert(names, item.provides);
@@ -25,7 +25,7 @@ Names provided_by(const Item& item) {
     return names;
 }
 
-// The names that an item asks of those around it.
+// The names that an item requires of the items around it.
 Names required_by(const Item& item) {
     Names names;
     for (const Need& need : item.needs)
@@ -52,7 +52,7 @@ int child_named(const Item& flow, const std::string& name) {
                 "links name the children of their own flow");
 }
 
-// Which child leads to which: the links, and from who provides a name to those who require it.
+// Which child leads to which: the links, and edges from the provider of a name to the items that require it.
 std::vector<std::pair<int, int>> child_links(const Item& flow) {
     std::vector<std::pair<int, int>> links;
     for (const Link& link : flow.links) links.emplace_back(child_named(flow, link.from), child_named(flow, link.to));
@@ -80,7 +80,7 @@ std::vector<std::pair<int, int>> child_links(const Item& flow) {
     return links;
 }
 
-// The children so that each comes after those that lead to it, in the order of the definition where that is free.
+// The children, each after those that lead to it; otherwise in the order of the definition.
 std::vector<int> child_order(const Item& flow, const std::vector<std::pair<int, int>>& links) {
     std::vector<int> waits(flow.children.size(), 0);
     std::vector<std::vector<int>> next(flow.children.size());
@@ -223,7 +223,7 @@ private:
         add_votes(flow, ends);
     }
 
-    // The first atoms behind an entry: its retry, or those of its items that wait for nobody else.
+    // The first atoms behind an entry: its retry, or those of its items that depend on no other.
     void first_atoms(int node, std::vector<int>& atoms) const {
         if (graph.nodes[node].kind == NodeKind::task || graph.nodes[node].kind == NodeKind::retry)
             return atoms.push_back(node);

@@ -1,4 +1,4 @@
-// Pure C++; throws. What compiling a flow remembers of its structure, for finding who provides what.
+// Pure C++; throws. What compiling a flow keeps of its structure, for finding the providers of parameters.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace pawl::core::saga {
 struct Level {
     const Item* flow = nullptr;
     const Level* around = nullptr;
-    int child = 0;  // which child of the flow around it is
+    int child = 0;  // which child of the flow around it this is
     int depth = 0;
     std::vector<std::pair<int, int>> links;  // between its children
     std::vector<int> rank;                   // of its children in an order that follows the links; empty: a linear flow

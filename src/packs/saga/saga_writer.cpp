@@ -27,7 +27,7 @@ const char* word(bool value) {
     return value ? "true" : "false";
 }
 
-// The JSON that an item was read from is passed on as it is, but what a flow holds is not repeated.
+// Writes the JSON that an item was read from, without the items that a flow contains.
 void write_node(std::string& out, const Node& node, std::size_t number) {
     out += "{\"node\":" + std::to_string(number) + ",\"kind\":\"" + name_of(node.kind) +
            "\",\"name\":" + quote_json(node.name) + ",\"controller\":" + number_or_null(node.controller) +

@@ -1,17 +1,23 @@
-// May ereport; owns nothing. See outbox_epoch.hpp.
-#include "events/outbox_epoch.hpp"
+// May ereport; owns nothing. See transaction_numbers.hpp.
+#include "events/transaction_numbers.hpp"
+
+#include <algorithm>
 
 #include "catalog/catalog.hpp"
+#include "pg/arguments.hpp"
 
 extern "C" {
+#include "access/transam.h"
 #include "access/xlog.h"
+#include "utils/fmgrprotos.h"
 }
 
 namespace pawl {
 
 namespace {
 
-constexpr int epoch_bits = 56;  // of a number that are the server's own; places and transaction numbers stay below 2^63
+constexpr int epoch_bits =
+    56;  // bits of a number that are the server's own; places and transaction numbers stay below 2^63
 constexpr int last_epoch = 127;
 
 [[noreturn]] void report_missing(const char* table) {
@@ -35,8 +41,8 @@ struct Epochs {
     int latest;
 };
 
-// A row that a dump brought in names a transaction that did not write it. A copy of the whole cluster that went its own
-// way, and then got such a row of its original, is told by that too.
+// A row that a dump brought in names a transaction that did not write it. So does a row that a copy of the whole
+// cluster received from its original after they parted.
 Epochs read_epochs() {
     char cluster[32];
     cluster_name(cluster);
@@ -72,6 +78,13 @@ void record_epoch(int epoch) {
     table_close(relation, NoLock);
 }
 
+// The 64-bit number of a transaction that is running or ran lately.
+uint64 widen(TransactionId xid, FullTransactionId next) {
+    uint64 epoch = EpochFromFullTransactionId(next);
+    if (xid > XidFromFullTransactionId(next)) --epoch;
+    return (epoch << 32) | xid;
+}
+
 }  // namespace
 
 uint64 outbox_base(Mark mark) {
@@ -82,7 +95,7 @@ uint64 outbox_base(Mark mark) {
         ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
                         errmsg("the outbox was restored into another cluster %d times", last_epoch),
                         errhint("Read and drop all consumers, then as a superuser: TRUNCATE pawl.outbox_epoch;")));
-    // Two that begin an epoch at the same time begin the same one.
+    // Two transactions that begin an epoch at the same time begin the same one.
     if (!known && mark == Mark::leave) record_epoch(epoch);
     return static_cast<uint64>(epoch - 1) << epoch_bits;
 }
@@ -105,6 +118,56 @@ int current_outbox_slot() {
     UnregisterSnapshot(snapshot);
     table_close(relation, AccessShareLock);
     return slot;
+}
+
+bool EventSnapshot::sees(uint64 txid) const {
+    if (txid < xmin) return true;
+    if (txid >= xmax) return false;
+    return !std::binary_search(in_progress, in_progress + n, txid);
+}
+
+EventSnapshot active_event_snapshot(uint64 base) {
+    Snapshot active = GetActiveSnapshot();
+    const FullTransactionId next = ReadNextFullTransactionId();
+    EventSnapshot made = {base + widen(active->xmin, next), base + widen(active->xmax, next), 0, nullptr};
+    made.in_progress = static_cast<uint64*>(palloc(sizeof(uint64) * (active->xcnt + 1)));
+    for (uint32 i = 0; i < active->xcnt; ++i) {
+        const uint64 txid = base + widen(active->xip[i], next);
+        if (txid < made.xmax) made.in_progress[made.n++] = txid;
+    }
+    const FullTransactionId mine = GetTopFullTransactionIdIfAny();
+    if (FullTransactionIdIsValid(mine) && base + U64FromFullTransactionId(mine) < made.xmax)
+        made.in_progress[made.n++] = base + U64FromFullTransactionId(mine);
+    std::sort(made.in_progress, made.in_progress + made.n);
+    made.n = static_cast<int>(std::unique(made.in_progress, made.in_progress + made.n) - made.in_progress);
+    if (made.n > 0) made.xmin = Min(made.xmin, made.in_progress[0]);
+    return made;
+}
+
+char* print_snapshot(const EventSnapshot& snapshot) {
+    StringInfoData out;
+    initStringInfo(&out);
+    appendStringInfo(&out, UINT64_FORMAT ":" UINT64_FORMAT ":", snapshot.xmin, snapshot.xmax);
+    for (int i = 0; i < snapshot.n; ++i)
+        appendStringInfo(&out, "%s" UINT64_FORMAT, i > 0 ? "," : "", snapshot.in_progress[i]);
+    return out.data;
+}
+
+EventSnapshot parse_snapshot(const char* printed) {
+    char* at;
+    EventSnapshot read = {};
+    read.xmin = strtoull(printed, &at, 10);
+    read.xmax = strtoull(at + 1, &at, 10);
+    read.in_progress = static_cast<uint64*>(palloc(sizeof(uint64) * (strlen(at) / 2 + 1)));
+    while (*at != '\0' && at[1] != '\0') read.in_progress[read.n++] = strtoull(at + 1, &at, 10);
+    return read;
+}
+
+PAWL_FUNCTION(pawl_snapshot) {
+    return pg::call([&] {
+        const EventSnapshot now = active_event_snapshot(outbox_base(Mark::none));
+        return DirectFunctionCall1(pg_snapshot_in, CStringGetDatum(print_snapshot(now)));
+    });
 }
 
 }  // namespace pawl
