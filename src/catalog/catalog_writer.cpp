@@ -188,7 +188,7 @@ PAWL_FUNCTION(pawl_change_binding) {
         run_with_row(
             "UPDATE pawl.binding b SET version = n.version, calls = n.calls, events = n.events, events_since = "
             "n.events_since, "
-            "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.logs_token, "
+            "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.log_fence, "
             "result_columns = n.result_columns "
             "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",
             row);

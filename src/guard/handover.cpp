@@ -45,7 +45,7 @@ void drop_effects(const HandoverKey& key) {
 }
 
 void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* added, TimestampTz at) {
-    if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedChange));
+    if (decided == nullptr) decided = make_table("pawl decisions", sizeof(DecidedChange));
     auto* move = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_ENTER, nullptr));
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     move->transition = transition;

@@ -1,8 +1,7 @@
 // May ereport; owns nothing. The entry buffer: state changes that are not yet written to the logs and the outbox.
 #pragma once
 
-#include "catalog/state_change.hpp"
-#include "session/context.hpp"
+#include "log/make_change.hpp"
 
 namespace pawl {
 
@@ -14,10 +13,6 @@ bool writes_entries(const Binding& binding);
 // arguments; may be null.
 void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
                    const AttributionOverride* overrides);
-
-// Makes the same state change in a memory context, without adding it to the entry buffer.
-StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
-                            const AttributionOverride* overrides);
 
 // Writes pending entries. `all`: including those that wait for a predecessor; before the transaction ends.
 void write_pending_entries(bool all);

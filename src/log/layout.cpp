@@ -299,7 +299,7 @@ char* committed_metadata(Jsonb* metadata, const bytea* salt) {
 void append_content(StringInfo out, const StateChange& change, int sort_key, TimestampTz at, const bytea* salt) {
     const Binding& binding = *change.binding;
     appendStringInfoChar(out, '[');
-    // Their text goes into the hash, so it must not hang on who writes.
+    // The hash covers their text, which must not depend on settings of the session.
     for (int i = 0; i < binding.nkeys; ++i) append_string(out, fixed_text(binding.keys[i].type, change.key[i]));
     append_number(out, sort_key);
     append_text(out, change.from);

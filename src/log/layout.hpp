@@ -6,52 +6,53 @@
 
 namespace pawl {
 
-// Attribute numbers, found by name: a log may have been restored, or have got columns of its owner's.
+// Attribute numbers of a log's columns, found by name: a restored log, or one with added columns, has other numbers.
 struct LogColumns {
     AttrNumber id, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata, machine_version,
         created_at;
-    AttrNumber most_recent, hash, salt, salts;  // 0 where the log has none
+    AttrNumber most_recent, hash, salt, salts;  // 0 if the log has none
 };
 
-// The column of this name. 42703 where there is none, XX001 where it is of another type.
+// The column of this name. Raises 42703 if there is none, XX001 if its type is another one.
 AttrNumber typed_column(Relation log, const char* name, Oid type);
 
-// 42703, XX001: the log is not the one that pawl.enforce made, or the binding names another table.
+// Finds the columns of a log. Raises 42703 or XX001 if a column was changed, or the table is no log.
 LogColumns find_columns(Relation log, const LogLayout& layout);
 
-// That the primary key of what is kept of subjects begins with columns of the types of the table's key, `more` columns
-// before its end; and that of a log ends with sort_key. XX001.
+// Check that a primary key consists of columns with the types of the table's key and `more` other columns; and that the
+// one of a log ends with sort_key. Raise XX001.
 void check_subject_key(Relation kept, Relation primary_key, const KeyColumn* keys, int nkeys, int more);
 void check_log_key(Relation log, Relation primary_key, const LogColumns& columns, const KeyColumn* keys, int nkeys);
 
-// That a relation can be a log at all, or can be looked for anchors; XX001.
+// Checks that a relation can be a log or a table of anchors. Raises XX001.
 void check_log_table(Relation log);
 
-// All of this for the log of a binding, if it has one. XX001.
+// Runs all these checks on the log of a binding, if it has one. Raises XX001.
 void check_log(const Binding& binding);
 
-// The newest row of a subject in the log.
+// The newest entry of a subject in the log.
 struct NewestEntry {
     bool found;
     int sort_key;
     text* to;  // null: the row was deleted
     TimestampTz at;
     bytea* hash;
-    HeapTuple tuple;  // only where most_recent is stored
+    HeapTuple tuple;  // only if most_recent is stored
 };
 
-// Keys of a scan for equality with the first columns of a B-tree; the caller sets sk_argument.
+// Prepares scan keys for equality with the first columns of a B-tree; the caller sets sk_argument.
 void prepare_key_scan(Relation index, int nkeys, ScanKeyData* keys);
 
-// The end of a log of which nothing is left; not found where that is not how it came to be empty.
+// Finds the anchor of a subject: its newest entry when all its entries were pruned. Not found for other subjects
+// without entries.
 NewestEntry find_anchor(Oid log, const StateChange& change);
 
-// 16 random bytes; kept with the row until a value of it is redacted.
+// Makes a salt of 16 random bytes. It is stored with the entry until a value of that is redacted.
 bytea* make_salt();
 
-// sha256(previous || content). The content is the text that pawl._log_content gives for the same row, so that anyone
-// can check a chain with plain SQL. Values that can be redacted are in it as commitments with the salt (null: as they
-// are, as in version 0.0.1).
+// Computes sha256(previous || content). The content equals that of pawl._log_content, so that a chain can be checked in
+// SQL. It has commitments with the salt in place of values that can be redacted; with a null salt, the values
+// themselves.
 bytea* log_hash(const StateChange& change, int sort_key, TimestampTz at, const bytea* previous, const bytea* salt);
 
 }  // namespace pawl

@@ -18,7 +18,7 @@ constexpr int most_misses = 16;
 
 enum class Order { less, equal, greater, unknown };
 
-// Of an index entry's key columns to a subject's key. Unknown: the high key of a page may have lost its last columns.
+// Compares an index entry with a subject's key. unknown: the last columns of a page's high key may be truncated.
 Order compare(const KeyPage* last, Page page, OffsetNumber offset, const Datum* key) {
     Relation index = last->index;
     auto* entry = reinterpret_cast<IndexTuple>(PageGetItem(page, PageGetItemId(page, offset)));
@@ -112,13 +112,13 @@ void leave_page(KeyPage* last) {
 void turn_to_page(KeyPage* last, IndexScanDesc scan, bool hit) {
     leave_page(last);
     if (last->misses >= most_misses) return;
-    // Where nothing was found the key may be greater than all: nbtree knows the page where it has added last.
+    // If nothing was found the key may be the greatest, and nbtree remembers the page of its last insertion.
     last->block = hit ? static_cast<BTScanOpaque>(scan->opaque)->currPos.currPage : RelationGetTargetBlock(last->index);
     last->offset = InvalidOffsetNumber;
 }
 
-// A row that comes back after its deletion goes on from an entry that nothing but this lock keeps from being pruned:
-// the row itself is not there to be locked. False: the entry is not the newest any more.
+// Locks the newest entry of a deleted row that is inserted again. There is no row to lock, so only this keeps the entry
+// from being pruned. False: the entry is not the newest any more.
 bool lock_newest(NewestEntrySearch* search) {
     TupleTableSlot* slot = search->slot;
     bool null;
@@ -141,8 +141,7 @@ bool search_row(NewestEntrySearch* search, const StateChange& change) {
     return found;
 }
 
-// The same, from the page that was looked at last where that will do. A newest entry whose row was rolled back is left
-// to the search.
+// Finds the row by the last page, if that tells, else by a search; also if the entry on the page was rolled back.
 bool find_row(NewestEntrySearch* search, const StateChange& change) {
     ItemPointerData place;
     switch (search_key_page(&search->page, change.key, &place)) {

@@ -12,18 +12,19 @@ struct KeyPage {
     int nkeys;
     FmgrInfo* order[INDEX_MAX_KEYS];
     BlockNumber block;
-    Buffer buffer;        // pinned, not locked; no heap place that was read here is given away by VACUUM meanwhile
+    Buffer buffer;        // pinned, not locked; the pin keeps VACUUM from reusing heap tuples that the page points to
     OffsetNumber offset;  // where the last search ended
-    int misses;           // in a row: keys that are scattered are left to ordinary searches
+    int misses;           // consecutive; after too many, keys are scattered and the page is not used
 };
 
-// Through the primary key of a log (key columns, sort_key), and first on the page of it where the last one was found.
+// A search by the primary key of a log (key columns, sort_key), which first looks at the page of the last result.
+// Usage: begin_search; find_newest, any number of times; end_search.
 struct NewestEntrySearch {
     Relation log;
-    Oid root;  // the log that a partition belongs to, else the same
+    Oid root;  // the root of a partitioned log, else the same
     LogColumns columns;
     int nkeys;
-    MemoryContext context;  // of what is found
+    MemoryContext context;  // of the results
     Relation index;
     IndexScanDesc scan;
     ScanKeyData keys[INDEX_MAX_KEYS];
@@ -36,19 +37,19 @@ void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layo
 NewestEntry find_newest(NewestEntrySearch* search, const StateChange& change);
 void end_search(NewestEntrySearch* search);
 
-// The cache of newest entries that this session has written: a worker that reports what it has claimed needs no search.
-// Only logs that are added to and never changed: a stored most_recent needs the entry itself, a hash chain its hash.
+// Whether the log can use the cache of newest entries that this session has written, with which a worker that reports
+// its claimed rows needs no search. A stored most_recent needs the entry itself, and a hash chain its hash, so both
+// exclude the cache.
 bool remembers_newest(const LogLayout& layout) noexcept;
 
-// The newest entry of the state change's subject, if the version of the row that the state change left was written by
-// the transaction that wrote this entry: whatever wrote to the log since has made a new version of the row. `hash` is
-// that of the key.
+// Finds the newest entry of the state change's subject in the cache. It is valid if the transaction that wrote it also
+// wrote the old version of the row: every later entry comes with a new version. `hash`: of the key.
 bool recall_newest(const StateChange& change, uint32 hash, NewestEntry* newest);
 
-// The state change has become this entry, in the current (sub)transaction.
+// Adds the entry of a state change, written by the current (sub)transaction, to the cache.
 void remember_newest(const StateChange& change, uint32 hash, const LogEntry& entry);
 
-// After changes of tables and lifecycles, after an error, and when somebody writes to a log by its door.
+// Empties the cache: after changes of tables and bindings, after an error, and after an INSERT into a log.
 void forget_newest_entries() noexcept;
 
 }  // namespace pawl

@@ -1,0 +1,21 @@
+// May ereport; owns nothing. Makes state changes of rows, with their attribution and metadata.
+#pragma once
+
+#include "catalog/state_change.hpp"
+#include "session/context.hpp"
+
+namespace pawl {
+
+// Makes a state change in the current memory context; reads the key from the slot. `overrides`: attribution by a
+// function's arguments; may be null. Raises 23502 if a key column is null.
+StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                         const Attribution& attribution, const AttributionOverride* overrides);
+
+// The same in another memory context, with an attribution by the current settings that lives there too.
+StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                            const AttributionOverride* overrides);
+
+// The hash of the key, for subjects in memory.
+uint32 hash_of_key(const StateChange& change);
+
+}  // namespace pawl
