@@ -195,8 +195,8 @@ PAWL_FUNCTION(pawl_record) {
 
 PAWL_FUNCTION(pawl_record_truncate) {
     TriggerData* trigger = trigger_data(fcinfo, "record_truncate");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "record_truncate",
-                   "BEFORE TRUNCATE");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event),
+                   "record_truncate", "BEFORE TRUNCATE");
     if (!is_restoring()) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
@@ -227,8 +227,8 @@ PAWL_FUNCTION(pawl_invalidate) {
 
 PAWL_FUNCTION(pawl_protect_log) {
     TriggerData* trigger = trigger_data(fcinfo, "protect_log");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "protect_log",
-                   "BEFORE UPDATE, DELETE OR TRUNCATE");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
+                   "protect_log", "BEFORE UPDATE, DELETE OR TRUNCATE");
     // open for pawl.prune_log and pawl.redact, of which only the latter updates
     const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
     if (updates == redacting && is_writable_now(RelationGetRelid(trigger->tg_relation)))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# No private doors: an extension calls of another one, and a program of any, what is public. Private names begin with an underscore.
+# An extension calls only what is public in another one, and a program only what is public.
+# Private names begin with an underscore.
 cd "$(dirname "$0")/../.." || exit 1
 count=0
 none() {
