@@ -148,8 +148,14 @@ select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pa
 select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and prosecdef and has_function_privilege('pawl_test_user', oid, 'execute')$$,
                 'nor any SECURITY DEFINER function');
 select set_eq($$select proname from pg_proc where pronamespace = 'pawl'::regnamespace and proname !~ '^_' and prorettype <> 'trigger'::regtype and has_function_privilege('pawl_test_user', oid, 'execute')$$,
-              array['abandon', 'audit_of', 'available', 'backoff', 'channel', 'check', 'child_span', 'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log', 'pause', 'prune_audit', 'prune_log', 'reap', 'resume', 'set_context', 'state_at', 'states', 'tend_logs', 'transitions', 'uuid_v7'], 'what PUBLIC may call');
-select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's' and proname not in ('_raise', '_count_refusal', 'uuid_v7')$$, 'what writes is not parallel safe');
+              array['abandon', 'audit_of', 'available', 'backoff', 'base_type', 'channel', 'check', 'child_span',
+                    'claim', 'claim_keys', 'deferred', 'diagram', 'extend_log', 'fire', 'fire_due', 'fire_many',
+                    'fired_by', 'heartbeat', 'history', 'is_transient', 'keep_audit', 'keep_log',
+                    'may_read_events', 'pause', 'policies_are_safe', 'prune_audit', 'prune_log', 'raise',
+                    'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
+                    'states', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7', 'value_expression',
+                    'value_text'], 'what PUBLIC may call');
+select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's' and proname not in ('raise', '_count_refusal', 'uuid_v7')$$, 'what writes is not parallel safe');
 select ok(not has_schema_privilege('pawl_test_user', 'pawl', 'create'), 'nobody creates in schema pawl');
 -- Into pawl.paused and pawl.log_upkeep everybody may INSERT, and a trigger judges: only that lets the owner of a table pause it, or say how long its log is kept, without a right to LOCK.
 select is_empty($$select c.oid::regclass, a.privilege_type from pg_class c, aclexplode(c.relacl) a where c.relnamespace = 'pawl'::regnamespace and a.grantee = 0 and a.privilege_type <> 'SELECT'
