@@ -62,6 +62,11 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
     }
     try {
         return std::make_unique<Session>(settings_, timeout_);
+    } catch (const PoolerBetween& between) {
+        problem = {
+            .status = 503, .detail = "the database is behind a pooler of transactions", .sqlstate = between.sqlstate()};
+        give_back(nullptr);
+        return nullptr;
     } catch (const pawl::Error&) {
         problem = problem_of(nullptr);
         give_back(nullptr);

@@ -47,6 +47,11 @@ struct Outcome {
     bool silent = false;  // it is lost because the server said nothing
 };
 
+// What PoolerBetween says of the API.
+inline constexpr const char* needs_session = "the HTTP API";
+inline constexpr const char* session_hint =
+    "Set api_database to the server itself, or session_pooler where the pooler keeps sessions.";
+
 using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
 
 // What PostgreSQL says of an error, as the API tells it.

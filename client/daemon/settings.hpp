@@ -32,7 +32,8 @@ struct Settings {
     int sql_workers = 1;                         // sessions that run steps which are SQL functions; 0: none
     std::chrono::milliseconds shortest_poll{10};
     std::chrono::milliseconds longest_poll{1'000};
-    bool wake = true;                            // listen for notifications; off behind a pooler of transactions
+    bool wake = true;                            // listen for notifications; through a pooler of transactions pawld polls
+    bool session_pooler = false;                 // a pooler in between keeps a session for each connection
     std::string http;                            // host:port for /healthz and /metrics; port 0: any free one; empty: off
     std::string api;                             // host:port of the HTTP API; port 0: any free one; empty: off
     std::string api_database;                    // how it logs in: as pawl_authenticator; empty: as the duties do

@@ -22,11 +22,18 @@ std::string libpq_string(const ConnectionSettings& settings) {
     return words + " " + settings.target;
 }
 
+bool is_pooled(pqxx::connection& connection) {
+    return sql::run_alone(connection, "SELECT pg_catalog.pg_backend_pid()")[0][0].as<int>() != connection.backendpid();
+}
+
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
     return sql::translated([&] {
         auto connection = std::make_unique<pqxx::connection>(libpq_string(settings));
         sql::never_reconnect(*connection);
-        if (!settings.role.empty()) sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
+        if (settings.role.empty()) return connection;
+        // a role that stays behind in a shared session would be somebody else's
+        if (!settings.session_pooler && is_pooled(*connection)) throw PoolerBetween(role_setting, role_hint);
+        sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
         return connection;
     });
 }

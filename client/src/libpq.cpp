@@ -17,7 +17,14 @@ const char* value_of(const PGresult* result, int row, int column) {
 LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
     PQsetClientEncoding(connection_.get(), "UTF8");
-    if (!settings.role.empty()) run("SELECT set_config('role', $1, false)", {settings.role});
+    if (settings.role.empty()) return;
+    if (!settings.session_pooler && is_pooled()) throw PoolerBetween(role_setting, role_hint);
+    run("SELECT set_config('role', $1, false)", {settings.role});
+}
+
+bool LibpqSession::is_pooled() {
+    const Result answered = run("SELECT pg_catalog.pg_backend_pid()");
+    return std::to_string(PQbackendPID(connection_.get())) != value_of(answered.get(), 0, 0);
 }
 
 void LibpqSession::lost() { throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get()))); }

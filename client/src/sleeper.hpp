@@ -1,10 +1,14 @@
-// May throw. Waiting to be woken: pawl.sleep, where the lifecycle and the connection allow it; otherwise polling is all there is.
+// May throw. Waiting to be woken: pawl.sleep, where the lifecycle and the connection allow it; otherwise polling is all
+// there is. Behind a pooler of transactions pawl.sleep would leave its lock with a session that others use.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <pawl/connection.hpp>
 
 #include "sql.hpp"
 
@@ -12,15 +16,24 @@ namespace pawl {
 
 class Sleeper {
 public:
+    // Of a connection that is new.
+    explicit Sleeper(bool session_pooler = false) : session_pooler_(session_pooler) {}
+
     // Announces that this session goes to sleep; true if it has just begun to, so that work must be looked for once more. Relations
     // that wake nobody are left out; none is the channel of events.
     bool doze(pqxx::connection& connection, const std::vector<std::string>& relations) {
         if (dozing_ || !possible_) return false;
+        if (!asked_ && !session_pooler_) pooled_ = is_pooled(connection);
+        asked_ = true;
+        if (pooled_) return possible_ = false;
         for (const std::string& relation : relations) dozing_ |= announce(connection, relation);
         possible_ = dozing_;
         return dozing_;
     }
     bool doze(pqxx::connection& connection, const std::string& relation) { return doze(connection, std::vector<std::string>{relation}); }
+
+    // A pooler was found where a session is needed: true once, for the one who tells it.
+    bool found_pooler() noexcept { return std::exchange(pooled_, false); }
 
     // The socket has something to say: true if it was a notification.
     bool woken(pqxx::connection& connection) {
@@ -52,6 +65,15 @@ private:
     bool dozing_ = false;
     int in_vain_ = 0;  // wake-ups that brought no work, in a row
     bool possible_ = true;
+    bool session_pooler_;
+    bool asked_ = false;
+    bool pooled_ = false;
 };
+
+// What a program says of a pooler.
+inline constexpr const char* polls_behind_pooler =
+    "a pooler is between this program and the server, so it looks for work now and then instead of sleeping: set "
+    "wake = false, or session_pooler = true where the pooler keeps sessions";
+
 
 }  // namespace pawl

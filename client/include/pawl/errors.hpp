@@ -36,6 +36,15 @@ public:
     using Error::Error;
 };
 
+// What was asked for needs a session of the server, and a pooler that may give each transaction to another one is in
+// between. SQLSTATE 0A000. Connect to the server itself, or set ConnectionSettings::session_pooler if it keeps sessions.
+class PoolerBetween : public Error {
+public:
+    explicit PoolerBetween(const std::string& what, const std::string& hint)
+        : Error("0A000", what + " cannot be used through a pooler of transactions\n"
+                                "DETAIL:  Another session answers than the one that the login named.\nHINT:  " + hint) {}
+};
+
 // The server's answer is not what was asked for: a column that is missing, a null, a value of another type, JSON that is none or too deep.
 // Its SQLSTATE is empty.
 class UnexpectedAnswer : public Error {
