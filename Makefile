@@ -4,7 +4,9 @@ PG_MAJOR ?= $(shell scripts/pg-major)
 PG_MAJOR := $(PG_MAJOR)
 PG_CONFIG ?= /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
 JOBS ?= 2
-export PG_MAJOR PG_CONFIG JOBS
+# Without it ccache, where it is used, keeps nothing that was compiled with precompiled headers.
+CCACHE_SLOPPINESS ?= pch_defines,time_macros
+export PG_MAJOR PG_CONFIG JOBS CCACHE_SLOPPINESS
 
 MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module.mk PG_CONFIG='$(PG_CONFIG)'
 
@@ -13,13 +15,13 @@ MODULE := $(MAKE) --no-print-directory -C build/module -f ../../extension/module
 BENCH_SETTINGS := -c shared_buffers=1GB -c max_wal_size=16GB -c checkpoint_timeout=1h -c synchronous_commit=off -c autovacuum=off \
     -c wal_level=replica
 
-.PHONY: help deps benchdeps build programs install uninstall demo psql test bench clean
+.PHONY: help deps benchdeps build programs install uninstall demo psql test test-all mutate bench clean
 .NOTPARALLEL:
 
 help: ## this list
 	@echo "pawl: state machines enforced on PostgreSQL tables"
 	@echo
-	@awk -F ' *## *' '/^[a-z]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ' *## *' '/^[a-z-]+:.*##/ { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PG_CONFIG=...   build for another PostgreSQL (default: Debian's PostgreSQL $(PG_MAJOR))"
 
@@ -33,7 +35,7 @@ build: ## compile the module and join the install scripts, all under build/
 
 programs: ## compile the client library, the daemon pawld and the command line pawl, under build/programs
 	@scripts/install-packages programs
-	@cmake -S . -B build/programs -DPAWL_PROGRAMS=ON -DPAWL_TESTS=OFF >build/programs.log 2>&1 || { cat build/programs.log; exit 1; }
+	@cmake -S . -B build/programs -DPAWL_PROGRAMS=ON >build/programs.log 2>&1 || { cat build/programs.log; exit 1; }
 	@cmake --build build/programs -j$(JOBS) 2>&1 | tee build/programs.log | sed -nu -E 's/^\[ *[0-9]+%\] Building CXX object .*\.dir\/(.*)\.o$$/  compile  \1/p'; \
 	    [ $${PIPESTATUS[0]} -eq 0 ] || { cat build/programs.log; exit 1; }
 
@@ -44,7 +46,7 @@ uninstall: ## take it out of the system's PostgreSQL again
 	@mkdir -p build/module
 	@$(MODULE) -s uninstall
 
-demo: build programs ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file; 120 trips that are undone where they cannot be made (ACT=1 to 5: one of them; STAY=1: then the console)
+demo: build ## a help desk of 21,348 events, replayed; four workers, 5,000 jobs; real workflows; 32,530 rows of a real file; 120 trips that are undone where they cannot be made (ACT=1 to 5: one of them; STAY=1: then the console)
 	@scripts/install-packages demo
 	@scripts/private-postgres run examples/demo $(ACT)
 
@@ -56,6 +58,14 @@ benchdeps:
 
 test: deps build programs ## every test; ONLY="unit pgtap ..." some sections, TESTS="claims ..." some tests (test/README.md); closes with "N passed, N failed"
 	@scripts/private-postgres run scripts/run-tests $(ONLY)
+
+test-all: export PAWL_FULL ?= 1
+test-all: export PAWL_LONG ?= 1
+test-all: export FUZZ_RUNS ?= 1000000
+test-all: test ## make test with the full matrix of the enforcement, soaks and long fuzzing: hours
+
+mutate: deps ## break the sources on purpose, one change at a time: each must fail a test mapped to it; MUTATE="name ... --resume" (test/README.md); an hour
+	@test/mutation/run $(MUTATE)
 
 bench: benchdeps build programs ## compare with bare UPDATE, C and plpgsql triggers, Statesman; writes bench/RESULTS.md (BENCH_QUICK=1: a glance)
 	@scripts/private-postgres run --durable $(BENCH_SETTINGS) bench/run

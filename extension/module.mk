@@ -2,13 +2,19 @@
 # beside the sources; every path is relative, so that a clone may lie in a folder with blanks in its name.
 TOP := ../..
 
-EXTENSIONS := $(notdir $(basename $(wildcard $(TOP)/extension/*.control)))
+# The packs that are built in. Without any (make build PACKS=) there is the kernel alone; the HTTP API stands on all of them.
+PACKS ?= dag bulk saga
+ALL_PACKS := dag bulk saga
+EXTENSIONS := pawl $(PACKS:%=pawl_%) $(if $(filter-out $(PACKS),$(ALL_PACKS)),,pawl_api)
 MODULE_big := pawl
-SOURCES := $(sort $(wildcard $(TOP)/src/core/*.cpp $(TOP)/src/pg/*.cpp $(TOP)/src/*.cpp))
+SOURCES := $(sort $(foreach folder,$(filter-out packs,$(notdir $(patsubst %/,%,$(wildcard $(TOP)/src/*/)))),$(wildcard $(TOP)/src/$(folder)/*.cpp)) \
+	$(foreach pack,$(filter pawl_%,$(EXTENSIONS)),$(wildcard $(TOP)/src/packs/$(pack:pawl_%=%)/*.cpp)) $(wildcard $(TOP)/src/*.cpp))
 OBJS := $(SOURCES:$(TOP)/%.cpp=obj/%.o)
 
 version = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TOP)/extension/$(1).control)
 INSTALL_SCRIPTS := $(foreach e,$(EXTENSIONS),../extension/$(e)--$(call version,$(e)).sql)
+# The files of an extension in the order in which they are joined.
+parts = $(addprefix $(TOP)/sql/$(1)/,$(shell sed 's/ *\#.*//' $(TOP)/sql/$(1)/load_order))
 UPGRADES := $(patsubst $(TOP)/sql/upgrades/%,../extension/%,$(wildcard $(TOP)/sql/upgrades/*.sql))
 MODULEDIR := extension
 DATA_built := $(EXTENSIONS:%=../extension/%.control) $(INSTALL_SCRIPTS) $(UPGRADES)
@@ -27,15 +33,40 @@ ifeq ($(shell test '$(MAJORVERSION)' -lt 16 && echo old),old)
 override CPPFLAGS += '-DPGDLLEXPORT=__attribute__((visibility("default")))'
 endif
 override CXXFLAGS += -std=c++20 -O2 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Werror -Wno-register
+# Enough for a debugger's backtrace; DEBUG_INFO=-g for the values of variables, at a third more of compiling.
+DEBUG_INFO ?= -g1
 # The C++ runtime travels inside and stays hidden: whatever else is loaded into the backend may bring its own.
 LINK.shared = $(CXX) $(CXXFLAGS) -shared -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--version-script=$(TOP)/extension/exports.map
+
+# Headers that nearly every file reads are compiled once: C++'s for the core, the server's as well for the rest, so that the core cannot
+# see PostgreSQL by accident. PRECOMPILED=no builds without them and shows includes that are missing.
+PRECOMPILED ?= yes
+CORE_OBJS := $(filter obj/src/core/% obj/src/packs/saga/saga_%,$(OBJS))
+SERVER_OBJS := $(filter-out $(CORE_OBJS),$(OBJS))
+STANDARD_HEADERS := algorithm array charconv cstdint cstring map memory optional set string string_view unordered_map unordered_set utility vector
+COMPILE = $(CXX) $(CXXFLAGS) $(DEBUG_INFO) $(CPPFLAGS) -MMD -MP
+
+ifeq ($(PRECOMPILED),yes)
+$(CORE_OBJS): READ_FIRST := obj/core.hpp
+$(CORE_OBJS): obj/core.hpp.gch
+$(SERVER_OBJS): READ_FIRST := obj/server.hpp
+$(SERVER_OBJS): obj/server.hpp.gch
+endif
+
+obj/core.hpp obj/server.hpp: $(TOP)/extension/module.mk
+	@mkdir -p $(@D)
+	@{ printf '#include <%s>\n' $(STANDARD_HEADERS); [ $(@F) = core.hpp ] || echo '#include "pg/postgres.hpp"'; } >$@
+
+obj/%.hpp.gch: obj/%.hpp
+	@echo "  compile  the headers of the $*"
+	@$(COMPILE) -MF $@.d -x c++-header -o $@ $<
 
 $(OBJS): obj/%.o: $(TOP)/%.cpp $(TOP)/extension/module.mk
 	@mkdir -p $(@D)
 	@echo "  compile  $*.cpp"
-	@$(CXX) $(CXXFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+	@$(COMPILE) $(READ_FIRST:%=-include %) -c -o $@ $<
 
--include $(OBJS:.o=.d)
+-include $(OBJS:.o=.d) obj/core.hpp.gch.d obj/server.hpp.gch.d
 
 # A file that was taken away must leave the library too.
 objects.list: force
@@ -47,20 +78,20 @@ $(shlib): objects.list $(TOP)/extension/exports.map
 	@cp $< $@
 
 # An update to the version that is being made takes its functions, triggers, comments and grants from the parts of that version.
-../extension/%.sql: $(TOP)/sql/upgrades/%.sql $(wildcard $(TOP)/sql/*/*.sql $(TOP)/sql/*/privileges) $(TOP)/extension/update.awk \
+../extension/%.sql: $(TOP)/sql/upgrades/%.sql $(foreach e,$(EXTENSIONS),$(call parts,$(e)) $(TOP)/sql/$(e)/load_order $(TOP)/sql/$(e)/privileges) $(TOP)/extension/update.awk \
 		$(TOP)/extension/privileges.awk $(TOP)/extension/module.mk
 	@mkdir -p $(@D)
-	@name='$*'; name=$${name%%--*}; for part in $(TOP)/sql/"$$name"/*.sql; do awk -f $(TOP)/extension/update.awk "$$part"; done >$@.parts
+	@for part in $(call parts,$(firstword $(subst --, ,$*))); do awk -f $(TOP)/extension/update.awk "$$part"; done >$@.parts
 	@name='$*'; name=$${name%%--*}; awk -v extension="$$name" -f $(TOP)/extension/privileges.awk $(TOP)/sql/"$$name"/privileges >>$@.parts
 	@sed -e '/^-- @parts$$/{r $@.parts' -e 'd}' $< >$@ && rm $@.parts
 
-# sql/<extension>/*.sql in the order of their numbers, behind a line that stops whoever sources the script in psql, and the GRANTs of
-# sql/<extension>/privileges.
+# The parts of an extension in the order of sql/<extension>/load_order, behind a line that stops psql if it sources the script, and
+# the GRANTs of sql/<extension>/privileges.
 define install_script
-../extension/$(1)--$(call version,$(1)).sql: $(wildcard $(TOP)/sql/$(1)/*.sql $(TOP)/sql/$(1)/*.mmd) $(TOP)/sql/$(1)/privileges $(TOP)/sql/$(1) $(TOP)/extension/module.mk $(TOP)/extension/join.awk $(TOP)/extension/privileges.awk $(TOP)/extension/$(1).control
+../extension/$(1)--$(call version,$(1)).sql: $(call parts,$(1)) $(wildcard $(TOP)/sql/$(1)/*.mmd) $(TOP)/sql/$(1)/load_order $(TOP)/sql/$(1)/privileges $(TOP)/extension/module.mk $(TOP)/extension/join.awk $(TOP)/extension/privileges.awk $(TOP)/extension/$(1).control
 	@mkdir -p $$(@D)
 	@echo "  join     $$(@F)"
-	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; awk -f $(TOP)/extension/join.awk $(sort $(wildcard $(TOP)/sql/$(1)/*.sql)) /dev/null; \
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(1)" to load this file. \quit'; awk -f $(TOP)/extension/join.awk $(call parts,$(1)) /dev/null; \
 		awk -v extension=$(1) -f $(TOP)/extension/privileges.awk $(TOP)/sql/$(1)/privileges; } >$$@.new && mv $$@.new $$@
 endef
 $(foreach e,$(EXTENSIONS),$(eval $(call install_script,$(e))))

@@ -1,16 +1,21 @@
 // May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
-#include "audit.hpp"
-#include "bookmark.hpp"
-#include "context.hpp"
-#include "index_choice.hpp"
-#include "journal.hpp"
-#include "member_cache.hpp"
-#include "moves.hpp"
-#include "outbox.hpp"
+#include "observe/audit.hpp"
+#include "work/bookmark.hpp"
+#include "session/context.hpp"
+#include "fire/index_choice.hpp"
+#include "fire/plans.hpp"
+#include "guard/handover.hpp"
+#include "guard/intent.hpp"
+#include "log/log_columns.hpp"
+#include "session/observer.hpp"
+#include "log/journal.hpp"
+#include "catalog/member_cache.hpp"
+#include "guard/moves.hpp"
+#include "events/outbox.hpp"
 #include "pg/bridge.hpp"
-#include "tail_memory.hpp"
-#include "tally.hpp"
-#include "wake.hpp"
+#include "log/tail_memory.hpp"
+#include "observe/tally.hpp"
+#include "events/wake.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -20,11 +25,6 @@ PGDLLEXPORT void _PG_init(void);
 namespace pawl {
 
 void forget_deferral() noexcept;  // triggers.cpp
-
-// follow_ups.cpp: at the end of the transaction; of a subtransaction that is rolled back, or is committed into its parent
-void end_following() noexcept;
-void end_following_of(SubTransactionId subtransaction) noexcept;
-void reassign_following(SubTransactionId from, SubTransactionId to) noexcept;
 
 namespace {
 
@@ -127,10 +127,10 @@ void forget_everything() {
     forget_outbox();
     forget_counts();
     forget_wakes();
-    forget_transition_memory();
+    forget_handovers();
+    forget_state_texts();
     forget_moves();
     forget_deferral();
-    end_following();
     clear_intents();
     executor_level = 0;
     deferring_level = no_level;
@@ -170,13 +170,11 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
         reassign_events(mine, parent);
         reassign_wakes(mine, parent);
         reassign_counts(mine, parent);
-        reassign_following(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
         drop_hops_of(mine);
         drop_events_of(mine);
         drop_wakes_of(mine);
         drop_counts_of(mine);
-        end_following_of(mine);
         drop_moves_of(mine);
         distrust_bookmarks();
         if (!rows_are_unjudged()) deferring_level = no_level;
@@ -189,9 +187,13 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
 
 void _PG_init(void) {
     using namespace pawl;
-    if (process_shared_preload_libraries_in_progress) request_counters();
     define_settings();
-    pg::on_failure = [](int sqlstate) noexcept { refused(sqlstate); };
+    cache_listener = {forget_tails, free_plans, check_log};
+    if (process_shared_preload_libraries_in_progress) {
+        request_counters();
+        observer = {[](int sqlstate, const char* machine) noexcept { refused(sqlstate, machine); }, count_move, count_time};
+    }
+    pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };
     register_cache_callbacks();
     register_index_choice();
     register_audit_callbacks();

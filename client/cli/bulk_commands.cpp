@@ -38,13 +38,13 @@ struct Arguments {
 
 using Shared = std::shared_ptr<Arguments>;
 
-Shared of_operation(CLI::App* command) {
+Shared of_operation(Command* command) {
     auto given = std::make_shared<Arguments>();
     command->add_option("operation", given->operation, "its id")->required();
     return given;
 }
 
-void add_filters(CLI::App* command, const Shared& given) {
+void add_filters(Command* command, const Shared& given) {
     command->add_option("--rows", given->rows, "only these row numbers, comma separated")->delimiter(',');
     command->add_option("--error-type", given->types, "only rows with these: Validation, StepFailure, Timeout, SignalFailure, Processing")->delimiter(',');
     command->add_option("--step", given->steps, "only rows that failed at, or have come to, these steps, by name")->delimiter(',');
@@ -55,7 +55,7 @@ std::optional<std::string> listed(const std::vector<std::string>& texts) {
     return texts.empty() ? std::nullopt : std::optional(sql::text_array(texts));
 }
 
-void add_define(Program& program, CLI::App& bulk) {
+void add_define(Program& program, Command& bulk) {
     auto given = std::make_shared<Arguments>();
     auto* command = bulk.add_subcommand("define", "define a version of an operation from JSON and print it");
     command->add_option("file", given->file, "as pawl_bulk.define takes it; - is standard input")->required();
@@ -66,7 +66,7 @@ void add_define(Program& program, CLI::App& bulk) {
     });
 }
 
-void add_status(Program& program, CLI::App& bulk) {
+void add_status(Program& program, Command& bulk) {
     auto* command = bulk.add_subcommand("status", "where an operation stands; with --follow ends with 1 unless it completes without errors");
     auto given = of_operation(command);
     command->add_flag("--follow", given->flag, "wait until it ends");
@@ -77,7 +77,7 @@ void add_status(Program& program, CLI::App& bulk) {
     });
 }
 
-void add_watch(Program& program, CLI::App& bulk) {
+void add_watch(Program& program, Command& bulk) {
     auto given = std::make_shared<Arguments>();
     auto* command = bulk.add_subcommand("watch", "a live line of an operation until it ends; ends with 1 unless it completes without errors");
     command->add_option("operation", given->operation, "its id; default: the newest");
@@ -94,12 +94,12 @@ void add_watch(Program& program, CLI::App& bulk) {
     });
 }
 
-void add_list(Program& program, CLI::App& bulk) {
+void add_list(Program& program, Command& bulk) {
     auto given = std::make_shared<Arguments>();
     auto* command = bulk.add_subcommand("list", "operations, the newest first");
     command->add_option("--status", given->status, "only those in this state");
     command->add_option("--operation", given->definition, "only those of this definition");
-    command->add_option("--limit", given->limit, "at most so many, default 20")->check(CLI::Range(1, 100'000));
+    command->add_option("--limit", given->limit, "at most so many, default 20")->check(Range{1, 100'000});
     program.run(command, [&program, given](pqxx::connection& connection) {
         print(program.output,
               sql::run_alone(connection,
@@ -111,11 +111,11 @@ void add_list(Program& program, CLI::App& bulk) {
     });
 }
 
-void add_errors(Program& program, CLI::App& bulk) {
+void add_errors(Program& program, Command& bulk) {
     auto* command = bulk.add_subcommand("errors", "why rows failed, by step and type; ends with 1 if there are any");
     auto given = of_operation(command);
     command->add_flag("--each", given->flag, "one line an error");
-    command->add_option("--limit", given->limit, "at most so many lines, default 20")->check(CLI::Range(1, 1'000'000));
+    command->add_option("--limit", given->limit, "at most so many lines, default 20")->check(Range{1, 1'000'000});
     program.run(command, [&program, given](pqxx::connection& connection) {
         operation_status(connection, given->operation);
         const auto found =
@@ -145,7 +145,7 @@ void export_to_file(const std::string& name, const Program& program, const std::
     const std::string part = replaces ? name + ".part" : name;
     try {
         std::ofstream file(part, std::ios::binary | std::ios::trunc);
-        if (!file) throw CLI::ValidationError("cannot write " + name);
+        if (!file) usage_error("cannot write " + name);
         export_to(file, program, command);
         file.close();
         if (!file) throw Error("", "the export could not be written to its end");
@@ -157,13 +157,13 @@ void export_to_file(const std::string& name, const Program& program, const std::
     }
 }
 
-void add_export(Program& program, CLI::App& bulk) {
+void add_export(Program& program, Command& bulk) {
     auto* command = bulk.add_subcommand("export", "one line a row: where it stands and why; for standard output or a file");
     auto given = of_operation(command);
     add_filters(command, given);
     command->add_option("--state", given->states, "only rows in these states")->delimiter(',');
-    command->add_option("--mode", given->mode, "report, or data: the rows alone as they came")->check(CLI::IsMember({"report", "data"}));
-    command->add_option("--format", given->format, "csv or json")->check(CLI::IsMember({"csv", "json"}));
+    command->add_option("--mode", given->mode, "report, or data: the rows alone as they came")->check(IsMember{{"report", "data"}});
+    command->add_option("--format", given->format, "csv or json")->check(IsMember{{"csv", "json"}});
     command->add_option("--output", given->file, "a file; default: standard output");
     command->add_flag("--raw", given->flag, "leave cells that a spreadsheet takes for formulas as they are");
     program.run(command, [&program, given](pqxx::connection& connection) {
@@ -182,7 +182,7 @@ void add_export(Program& program, CLI::App& bulk) {
     });
 }
 
-void add_retry(Program& program, CLI::App& bulk) {
+void add_retry(Program& program, Command& bulk) {
     auto* command = bulk.add_subcommand("retry", "run failed rows again, each from the step where it failed; ends with 1 if there is none");
     auto given = of_operation(command);
     add_filters(command, given);
@@ -196,7 +196,7 @@ void add_retry(Program& program, CLI::App& bulk) {
     });
 }
 
-void add_signal(Program& program, CLI::App& bulk) {
+void add_signal(Program& program, Command& bulk) {
     auto* command = bulk.add_subcommand("signal", "complete the step that waits for a key, or fail it; ends with 1 where that changed nothing");
     auto given = of_operation(command);
     command->add_option("key", given->key, "the signal's key")->required();
@@ -212,7 +212,7 @@ void add_signal(Program& program, CLI::App& bulk) {
 }
 
 // pause, resume, cancel: functions that say whether they changed anything.
-void add_switch(Program& program, CLI::App& bulk, const std::string& name, const std::string& meaning, const std::string& done) {
+void add_switch(Program& program, Command& bulk, const std::string& name, const std::string& meaning, const std::string& done) {
     auto* command = bulk.add_subcommand(name, meaning);
     program.run(command, [&program, name, done, given = of_operation(command)](pqxx::connection& connection) {
         const bool changed = sql::run_alone(connection, "SELECT pawl_bulk." + name + "($1::uuid)", given->operation)[0][0].as<bool>();

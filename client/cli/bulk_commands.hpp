@@ -7,7 +7,7 @@
 
 namespace pawl::cli {
 
-void add_bulk_submit(Program& program, CLI::App& bulk);
+void add_bulk_submit(Program& program, Command& bulk);
 
 // Its row of pawl_bulk.status. Throws Error P0002: there is no such operation.
 sql::Rows operation_status(pqxx::connection& connection, const std::string& operation);

@@ -27,7 +27,7 @@ struct Arguments {
 char one_character(const std::string& option, const std::string& given) {
     if (given == "tab" || given == "\\t") return '\t';
     if (given.size() != 1 || given[0] == '\n' || given[0] == '\r' || static_cast<unsigned char>(given[0]) >= 0x80)
-        throw CLI::ValidationError(option + " must be one ASCII character, or tab");
+        usage_error(option + " must be one ASCII character, or tab");
     return given[0];
 }
 
@@ -41,10 +41,10 @@ BulkRequest complete(const Arguments& given) {
     request.header = !given.no_header;
     std::istringstream list(given.columns);
     for (std::string name; std::getline(list, name, ',');) request.columns.push_back(name);
-    if (given.no_header && request.columns.empty()) throw CLI::ValidationError("--no-header needs --columns");
+    if (given.no_header && request.columns.empty()) usage_error("--no-header needs --columns");
     for (const std::string& pair : given.renamed) {
         const auto equals = pair.find('=');
-        if (equals == std::string::npos) throw CLI::ValidationError("--rename is column=field");
+        if (equals == std::string::npos) usage_error("--rename is column=field");
         request.renamed[pair.substr(0, equals)] = pair.substr(equals + 1);
     }
     return request;
@@ -115,13 +115,13 @@ int follow_operation(const Program& program, pqxx::connection& connection, const
     }
 }
 
-void add_bulk_submit(Program& program, CLI::App& bulk) {
+void add_bulk_submit(Program& program, Command& bulk) {
     auto given = std::make_shared<Arguments>();
     BulkRequest& request = given->request;
     auto* command = bulk.add_subcommand("submit", "upload a file of rows as an operation and print its id");
     command->add_option("file", request.file, "CSV, NDJSON or a JSON array, plain or gzip; - is standard input")->required();
     command->add_option("--operation", request.definition, "name of the definition")->required();
-    command->add_option("--format", request.format, "csv, ndjson or json; default: as the file is called")->check(CLI::IsMember({"csv", "ndjson", "json"}));
+    command->add_option("--format", request.format, "csv, ndjson or json; default: as the file is called")->check(IsMember{{"csv", "ndjson", "json"}});
     command->add_option("--delimiter", given->delimiter, "between the fields of CSV: one character or tab; default: comma, tab for .tsv");
     command->add_option("--quote", given->quote, "around the fields of CSV; default: \"; none: there is none");
     command->add_option("--escape", given->escape, "before a quote inside a quoted field; default: the quote, written twice");
@@ -129,7 +129,7 @@ void add_bulk_submit(Program& program, CLI::App& bulk) {
     command->add_flag("--no-header", given->no_header, "the first line is a row");
     command->add_option("--rename", given->renamed, "column=field: another name for a column of the header");
     command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark");
-    command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")->check(CLI::Range(1000, 1 << 28));
+    command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")->check(Range{1000, 1 << 28});
     command->add_option("--metadata", given->metadata, "a JSON object");
     command->add_option("--notify", given->notify, "who is told how it ends: [{\"channel\", \"target\", \"triggers\"}] as JSON");
     command->add_option("--key", request.idempotency_key, "idempotency key: the same again is the same operation");

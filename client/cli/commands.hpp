@@ -4,10 +4,9 @@
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include <pawl/connection.hpp>
 
+#include "command_line.hpp"
 #include "output.hpp"
 #include "problems.hpp"
 
@@ -16,13 +15,13 @@ namespace pawl::cli {
 enum ExitCode { fine = 0, findings = 1, usage = 2, refused = 3, no_connection = 4 };
 
 struct Program {
-    CLI::App app{"state machines and workflows in PostgreSQL, from the command line", "pawl"};
-    Output output;
+    Command app;
+    Output output{};
     ConnectionSettings connection{.application_name = "pawl"};
-    std::function<int()> chosen;
+    std::function<int()> chosen{};
 
     // A command that needs the database.
-    void run(CLI::App* command, std::function<int(pqxx::connection&)> body);
+    void run(Command* command, std::function<int(pqxx::connection&)> body);
 };
 
 void add_machine_commands(Program& program);   // define, check, diagram, history, audit, verify, health

@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include <pawl/errors.hpp>
 
 #include "commands.hpp"
@@ -14,7 +16,7 @@
 
 namespace pawl::cli {
 
-void Program::run(CLI::App* command, std::function<int(pqxx::connection&)> body) {
+void Program::run(Command* command, std::function<int(pqxx::connection&)> body) {
     command->callback([this, body = std::move(body)] {
         chosen = [this, body] {
             if (has_password(connection.target))
@@ -28,7 +30,7 @@ void Program::run(CLI::App* command, std::function<int(pqxx::connection&)> body)
 std::string read_file(const std::string& name) {
     if (name == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
     std::ifstream in(name);
-    if (!in) throw CLI::ValidationError("cannot read " + name);
+    if (!in) usage_error("cannot read " + name);
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -73,7 +75,7 @@ std::string completion_script(const CLI::App& app) {
 void add_completion(Program& program) {
     program.app.add_subcommand("completion", "print completion for bash and zsh")->callback([&program] {
         program.chosen = [&program] {
-            std::cout << completion_script(program.app);
+            std::cout << completion_script(*program.app.app());
             return fine;
         };
     });
@@ -93,17 +95,17 @@ std::string usage_problem(const CLI::App* app, const CLI::Error& problem) {
 }
 
 void add_group(Program& program, const char* title, void (*add)(Program&)) {
-    const std::size_t before = program.app.get_subcommands({}).size();
+    const std::size_t before = program.app.app()->get_subcommands({}).size();
     add(program);
-    const auto all = program.app.get_subcommands({});
+    const auto all = program.app.app()->get_subcommands({});
     for (std::size_t i = before; i < all.size(); ++i) all[i]->group(title);
 }
 
 void add_commands(Program& program) {
     program.app.require_subcommand(1);
-    program.app.fallthrough();
-    program.app.failure_message(usage_problem);
-    program.app.set_version_flag("--version", "pawl " PAWL_VERSION, "print the version and exit");
+    program.app.app()->fallthrough();
+    program.app.app()->failure_message(usage_problem);
+    program.app.app()->set_version_flag("--version", "pawl " PAWL_VERSION, "print the version and exit");
     program.app.add_flag("--json", program.output.json, "print JSON");
     program.app.add_option("-d,--database", program.connection.target, "libpq connection string (dbname=shop) or URI; default: PGHOST and its like");
     add_group(program, "Lifecycles and the record", add_machine_commands);
@@ -111,7 +113,7 @@ void add_commands(Program& program) {
     add_group(program, "Operators of workflows", add_operator_commands);
     add_group(program, "Other packs", [](Program& all) { add_bulk_commands(all), add_saga_commands(all); });
     add_group(program, "The shell", add_completion);
-    program.app.footer("Ends with 0: fine; 1: something was found; 2: usage, or a file that cannot be read or written; 3: the database refused; 4: no connection.");
+    program.app.app()->footer("Ends with 0: fine; 1: something was found; 2: usage, or a file that cannot be read or written; 3: the database refused; 4: no connection.");
 }
 
 }  // namespace
@@ -119,14 +121,15 @@ void add_commands(Program& program) {
 
 int main(int argc, char** argv) {
     using namespace pawl::cli;
-    Program program;
+    CLI::App app("state machines and workflows in PostgreSQL, from the command line", "pawl");
+    Program program{.app = Command(&app)};
     program.output.colours = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
     add_commands(program);
     try {
-        program.app.parse(argc, argv);
+        app.parse(argc, argv);
         return program.chosen();
     } catch (const CLI::ParseError& problem) {
-        return program.app.exit(problem) == 0 ? fine : usage;  // which prints it
+        return app.exit(problem) == 0 ? fine : usage;  // which prints it
     } catch (const pawl::ConnectionLost& problem) {
         std::cerr << "pawl: " << refusal(pawl::Error("", problem.what())) << '\n';  // its code is the library's own
         return no_connection;

@@ -13,7 +13,7 @@ struct Arguments {
 
 using Shared = std::shared_ptr<Arguments>;
 
-Shared arguments_of(CLI::App* command, bool with_step) {
+Shared arguments_of(Command* command, bool with_step) {
     auto given = std::make_shared<Arguments>();
     command->add_option("task", given->task, "its id")->required();
     if (with_step) command->add_option("step", given->step, "one step, by its name or id");
@@ -62,7 +62,7 @@ void add_cancel(Program& program) {
     auto* command = program.app.add_subcommand("cancel", "cancel a task with all steps that are open, or a step with those behind it");
     auto given = arguments_of(command, true);
     command->add_option("--descendants", given->descendants, "of a step: cancel (default), or refuse where there are any")
-        ->check(CLI::IsMember({"cancel", "refuse"}));
+        ->check(IsMember{{"cancel", "refuse"}});
     program.run(command, [&program, given](pqxx::connection& connection) {
         if (given->step.empty()) return of_task(program, connection, *given, "cancel_task", "is cancelled");
         const std::string step = step_of(connection, *given);
@@ -78,7 +78,7 @@ void add_resolve(Program& program) {
     auto given = arguments_of(command, true);
     command->add_option("--result", given->result, "the step's result, as JSON: the step is then complete; needs a reason");
     program.run(command, [&program, given](pqxx::connection& connection) {
-        if (given->step.empty() && !given->result.empty()) throw CLI::ValidationError("--result", "is a step's: name one");
+        if (given->step.empty() && !given->result.empty()) usage_error("--result", "is a step's: name one");
         if (given->step.empty()) return of_task(program, connection, *given, "resolve_task", "is closed");
         if (given->result.empty()) return of_step(program, connection, *given, "resolve_step", "is settled, without a result");
         const std::string step = step_of(connection, *given);

@@ -18,7 +18,7 @@ struct Arguments {
 
 using Shared = std::shared_ptr<Arguments>;
 
-Shared of_flow(CLI::App* command, bool with_reason = false) {
+Shared of_flow(Command* command, bool with_reason = false) {
     auto given = std::make_shared<Arguments>();
     command->add_option("flow", given->flow, "its id")->required();
     if (with_reason) command->add_option("--reason", given->reason, "goes into the log");
@@ -42,7 +42,7 @@ int say_state(const Program& program, const std::string& flow, const std::string
     return changed ? fine : findings;
 }
 
-void add_define(Program& program, CLI::App& saga) {
+void add_define(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
     auto* command = saga.add_subcommand("define", "define a version of a flow from JSON and print its name and version");
     command->add_option("file", given->file, "as pawl_saga.define takes it; - is standard input")->required();
@@ -61,7 +61,7 @@ void add_define(Program& program, CLI::App& saga) {
     });
 }
 
-void add_run(Program& program, CLI::App& saga) {
+void add_run(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
     auto* command = saga.add_subcommand("run", "begin a flow and print its id; or run one again that has ended or is suspended");
     command->add_option("flow", given->request.name, "the name of a definition, or the id of a flow")->required();
@@ -90,7 +90,7 @@ void add_run(Program& program, CLI::App& saga) {
 }
 
 // suspend, resume: functions that return the state.
-void add_switch(Program& program, CLI::App& saga, const std::string& name, const std::string& meaning, const std::string& what) {
+void add_switch(Program& program, Command& saga, const std::string& name, const std::string& meaning, const std::string& what) {
     auto* command = saga.add_subcommand(name, meaning);
     program.run(command, [&program, name, what, given = of_flow(command)](pqxx::connection& connection) {
         const std::string before = state_of(connection, given->flow);
@@ -99,7 +99,7 @@ void add_switch(Program& program, CLI::App& saga, const std::string& name, const
     });
 }
 
-void add_signal(Program& program, CLI::App& saga) {
+void add_signal(Program& program, Command& saga) {
     auto* command = saga.add_subcommand("signal", "tell a flow something: one task that waits for it succeeds; where none does yet, the next one that will");
     auto given = of_flow(command);
     command->add_option("signal", given->task, "its name")->required();
@@ -120,14 +120,14 @@ void add_signal(Program& program, CLI::App& saga) {
     });
 }
 
-void add_revert(Program& program, CLI::App& saga) {
+void add_revert(Program& program, Command& saga) {
     auto* command = saga.add_subcommand("revert", "have everything undone that a flow has done; or deal with one task whose revert failed");
     auto given = of_flow(command, true);
     command->add_option("task", given->task, "one whose revert failed: it is tried again, and the flow goes on");
     command->add_flag("--done", given->done, "it was undone by hand: the flow goes on without trying; needs a reason");
     program.run(command, [&program, given](pqxx::connection& connection) {
         const char* reason = given->reason.empty() ? nullptr : given->reason.c_str();
-        if (given->done && given->task.empty()) throw CLI::ValidationError("--done", "is a task's: name one");
+        if (given->done && given->task.empty()) usage_error("--done", "is a task's: name one");
         const std::string before = state_of(connection, given->flow);
         std::string now, what = "has everything undone";
         if (given->task.empty())
@@ -147,7 +147,7 @@ void add_revert(Program& program, CLI::App& saga) {
     });
 }
 
-void add_reset(Program& program, CLI::App& saga) {
+void add_reset(Program& program, Command& saga) {
     auto* command = saga.add_subcommand("reset", "take a flow that is SUCCESS or REVERTED back to PENDING; what was done is not undone by it");
     program.run(command, [&program, given = of_flow(command, true)](pqxx::connection& connection) {
         const std::string before = state_of(connection, given->flow);

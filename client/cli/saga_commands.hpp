@@ -14,7 +14,7 @@ std::string draw_flow(const nlohmann::ordered_json& flow, bool colours);
 // Each transition as it comes, until the flow rests; 0 if it is SUCCESS, else 1.
 int follow_flow(const Program& program, pqxx::connection& connection, const std::string& flow);
 
-void add_saga_views(Program& program, CLI::App& saga);  // list, show, follow, export, history
-void add_saga_jobs(Program& program, CLI::App& saga);   // post, jobs, cancel
+void add_saga_views(Program& program, Command& saga);  // list, show, follow, export, history
+void add_saga_jobs(Program& program, Command& saga);   // post, jobs, cancel
 
 }  // namespace pawl::cli

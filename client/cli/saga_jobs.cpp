@@ -15,7 +15,7 @@ struct Arguments {
     int limit = 20;
 };
 
-void add_post(Program& program, CLI::App& saga) {
+void add_post(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
     auto* command = saga.add_subcommand("post", "post a job and print its id");
     command->add_option("name", given->request.name, "what people call it")->required();
@@ -23,7 +23,7 @@ void add_post(Program& program, CLI::App& saga) {
     command->add_option("--inputs", given->inputs, "of the flow: a JSON object");
     command->add_option("--details", given->details, "a JSON object for whoever takes it");
     command->add_option("--priority", given->request.priority, "VERY_HIGH, HIGH, NORMAL (default), LOW, VERY_LOW")
-        ->check(CLI::IsMember({"VERY_HIGH", "HIGH", "NORMAL", "LOW", "VERY_LOW"}));
+        ->check(IsMember{{"VERY_HIGH", "HIGH", "NORMAL", "LOW", "VERY_LOW"}});
     command->add_option("--board", given->request.board, "default: default");
     program.run(command, [&program, given](pqxx::connection& connection) {
         given->request.inputs = json_of("--inputs", given->inputs);
@@ -36,13 +36,13 @@ void add_post(Program& program, CLI::App& saga) {
     });
 }
 
-void add_jobs(Program& program, CLI::App& saga) {
+void add_jobs(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
     auto* command = saga.add_subcommand("jobs", "jobs in the order in which they are taken; those that are done last");
     command->add_option("--board", given->board, "only those of this board");
     command->add_option("--state", given->state, "only those in this state: UNCLAIMED, CLAIMED, COMPLETE, or trashed")
-        ->check(CLI::IsMember({"UNCLAIMED", "CLAIMED", "COMPLETE", "trashed"}));
-    command->add_option("--limit", given->limit, "at most so many, default 20")->check(CLI::Range(1, 100'000));
+        ->check(IsMember{{"UNCLAIMED", "CLAIMED", "COMPLETE", "trashed"}});
+    command->add_option("--limit", given->limit, "at most so many, default 20")->check(Range{1, 100'000});
     program.run(command, [&program, given](pqxx::connection& connection) {
         print(program.output,
               sql::run_alone(connection,
@@ -57,7 +57,7 @@ void add_jobs(Program& program, CLI::App& saga) {
 }
 
 // Taken and put aside in one transaction, so that no conductor comes in between.
-void add_cancel(Program& program, CLI::App& saga) {
+void add_cancel(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
     auto* command = saga.add_subcommand("cancel", "take a job that nobody has off the board; one that somebody has is a flow: revert that");
     command->add_option("job", given->job, "its id")->required();
@@ -84,7 +84,7 @@ void add_cancel(Program& program, CLI::App& saga) {
 
 }  // namespace
 
-void add_saga_jobs(Program& program, CLI::App& saga) {
+void add_saga_jobs(Program& program, Command& saga) {
     add_post(program, saga);
     add_jobs(program, saga);
     add_cancel(program, saga);

@@ -112,21 +112,21 @@ std::string line_of_move(const ordered_json& move, bool colours) {
            (move.at("reason").is_null() ? "" : "  (" + move.at("reason").get<std::string>() + ")");
 }
 
-void add_of_flow(Program& program, CLI::App& saga, const char* name, const char* meaning, int (*body)(const Program&, pqxx::connection&, const std::string&)) {
+void add_of_flow(Program& program, Command& saga, const char* name, const char* meaning, int (*body)(const Program&, pqxx::connection&, const std::string&)) {
     auto flow = std::make_shared<std::string>();
     auto* command = saga.add_subcommand(name, meaning);
     command->add_option("flow", *flow, "its id")->required();
     program.run(command, [&program, flow, body](pqxx::connection& connection) { return body(program, connection, *flow); });
 }
 
-void add_list(Program& program, CLI::App& saga) {
+void add_list(Program& program, Command& saga) {
     auto state = std::make_shared<std::string>();
     auto name = std::make_shared<std::string>();
     auto limit = std::make_shared<int>(20);
     auto* command = saga.add_subcommand("list", "flows, the newest first");
     command->add_option("--state", *state, "only those in this state");
     command->add_option("--name", *name, "only those of this definition");
-    command->add_option("--limit", *limit, "at most so many, default 20")->check(CLI::Range(1, 100'000));
+    command->add_option("--limit", *limit, "at most so many, default 20")->check(Range{1, 100'000});
     program.run(command, [&program, state, name, limit](pqxx::connection& connection) {
         print(program.output,
               sql::run_alone(connection,
@@ -137,7 +137,7 @@ void add_list(Program& program, CLI::App& saga) {
     });
 }
 
-void add_history(Program& program, CLI::App& saga) {
+void add_history(Program& program, Command& saga) {
     auto flow = std::make_shared<std::string>();
     auto atom = std::make_shared<std::string>();
     auto attempts = std::make_shared<bool>(false);
@@ -219,7 +219,7 @@ int follow_flow(const Program& program, pqxx::connection& connection, const std:
     return status.state == "SUCCESS" ? fine : findings;
 }
 
-void add_saga_views(Program& program, CLI::App& saga) {
+void add_saga_views(Program& program, Command& saga) {
     add_list(program, saga);
     add_of_flow(program, saga, "show", "a flow as the tree of its structure, each task with its state", show_flow);
     add_of_flow(program, saga, "follow", "watch a flow until it rests; ends with 1 unless it is a success", follow_flow);

@@ -95,7 +95,7 @@ void add_list(Program& program) {
     auto* command = program.app.add_subcommand("list", "tasks, the newest first");
     command->add_option("--state", *state, "only those in this state");
     command->add_option("--name", *name, "only those of this template");
-    command->add_option("--limit", *limit, "at most so many, default 20")->check(CLI::Range(1, 100'000));
+    command->add_option("--limit", *limit, "at most so many, default 20")->check(Range{1, 100'000});
     program.run(command, [&program, state, name, limit](pqxx::connection& connection) {
         print(program.output,
               sql::run_alone(connection,

@@ -1,8 +1,8 @@
 // Seam. Arguments and results of SQL-callable functions.
 #pragma once
 
-#include "bridge.hpp"
-#include "texts.hpp"
+#include "pg/bridge.hpp"
+#include "pg/texts.hpp"
 
 namespace pawl::pg {
 

@@ -1,10 +1,10 @@
 // Seam: errors. This file is where jumps and exceptions meet; see bridge.hpp.
-#include "bridge.hpp"
+#include "pg/bridge.hpp"
 
 #include <cstring>
 
 #include "../core/error.hpp"
-#include "sqlstate.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl::pg {
 

@@ -2,7 +2,7 @@
 // exceptions inside (pg::call), so that neither ever crosses a frame of the other.
 #pragma once
 
-#include "postgres.hpp"
+#include "pg/postgres.hpp"
 
 namespace pawl::pg {
 

@@ -1,5 +1,5 @@
 // Seam. See input.hpp.
-#include "input.hpp"
+#include "pg/input.hpp"
 
 extern "C" {
 #include "common/jsonapi.h"

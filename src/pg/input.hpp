@@ -2,7 +2,7 @@
 // that is caught without a subtransaction may be any other, a cancel among them.
 #pragma once
 
-#include "postgres.hpp"
+#include "pg/postgres.hpp"
 
 namespace pawl::pg {
 

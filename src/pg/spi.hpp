@@ -1,7 +1,7 @@
 // Seam. SPI; may ereport, owns nothing.
 #pragma once
 
-#include "postgres.hpp"
+#include "pg/postgres.hpp"
 
 namespace pawl::pg {
 

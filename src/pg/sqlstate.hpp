@@ -1,7 +1,7 @@
 // Seam. The SQLSTATE codes of class PW as the server's error codes; the list itself is core/sqlstate.def.
 #pragma once
 
-#include "postgres.hpp"
+#include "pg/postgres.hpp"
 
 namespace pawl::sqlstate {
 

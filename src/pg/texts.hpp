@@ -1,7 +1,7 @@
 // Seam. Between C++ strings and PostgreSQL's texts. What makes a text may ereport.
 #pragma once
 
-#include "postgres.hpp"
+#include "pg/postgres.hpp"
 
 namespace pawl::pg {
 

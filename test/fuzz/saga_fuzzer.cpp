@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/saga.hpp"
+#include "packs/saga/saga.hpp"
 
 namespace {
 

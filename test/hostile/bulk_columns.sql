@@ -134,6 +134,11 @@ select is((select count(*) from (select pawl_bulk._end_run(operation, run) from 
 select throws_ok('update pawl_bulk.sql_runs set size = 1', '55000', null, 'and not divided');
 reset role;
 delete from pawl_bulk.sql_runs;
+select operation as left_over from pawl_bulk.submit('d', rows => '[{}]') \gset
+select operation as one_bad from pawl_bulk.submit('d', rows => '[{}, 3]') \gset
+select pawl_bulk.advance() is not null as ok from generate_series(1, 3);
+select throws_ok(format('update pawl_bulk.operations set status = ''Completed'' where operation = %L', :'left_over'), 'PW003', null, 'with rows left nothing is complete');
+select throws_ok(format('update pawl_bulk.operations set status = ''CompletedWithErrors'' where operation = %L', :'one_bad'), 'PW003', null, 'with errors neither');
 select is_empty($$select * from pawl_bulk.verify()$$, 'nothing is wrong');
 select * from finish();
 drop owned by columns_worker, columns_operator;

@@ -54,10 +54,14 @@ select is(rows_of(:'o'), E'2 {"b": "5'' long", "the\\nname": "1"}; 3 {"b": "it''
 begin;
 select operation as o from pawl_bulk.submit('copied', format => 'csv') \gset
 \copy pawl_bulk.input (raw) from program 'printf "a,b\\n1,x\\n\\\\.\\n2,y\\n"' with (format csv, delimiter e'\x02', quote e'\x01')
-select row_number as last from pawl_bulk.input where operation = :'o' order by 1 desc limit 1 \gset
 savepoint s;
--- a psql and a server that do not end there lose nothing
-select case when :last = 1 then throws_ok(format('select pawl_bulk.seal(%L, lines => 4)', :'o'), '22P04', '2 lines came of 4', 'a COPY that ended early is rejected') else pass('a COPY that ended early is rejected') end;
+-- until PostgreSQL 17 such a line ends a COPY in CSV
+select (:SERVER_VERSION_NUM < 180000)::text as ends_there \gset
+\if :ends_there
+select throws_ok(format('select pawl_bulk.seal(%L, lines => 4)', :'o'), '22P04', '2 lines came of 4', 'a COPY that ended early is rejected');
+\else
+select is(pawl_bulk.seal(:'o', lines => 4), 3::bigint, 'no COPY ends early');
+\endif
 rollback;
 select is_empty(format('select from pawl_bulk.operations where operation = %L', :'o'), 'with its operation');
 

@@ -60,6 +60,8 @@ insert into wish select what, format(command, :'task'), worker, operator from (v
     ('a result before it is reported', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
     ('a result that is reported', 'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ''1'' where task_uuid = %L and name = ''a''', 'ok', 'ok'),
     ('an error that is reported', 'update pawl_dag.steps set state = ''enqueued_as_error_for_orchestration'', error = ''1'', permanent = true where task_uuid = %L and name = ''a''', 'ok', 'ok'),
+    ('an error that is for ever waits', 'update pawl_dag.steps set state = ''enqueued_as_error_for_orchestration'', error = ''1'', permanent = true where task_uuid = %1$L and name = ''a'';
+        update pawl_dag.steps set state = ''waiting_for_retry'' where task_uuid = %1$L and name = ''a''', 'PW003', 'PW003'),
     ('a result of a step of nobody', 'update pawl_dag.steps set result = ''1'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
     ('a step for ever due', 'update pawl_dag.steps set next_retry_at = ''infinity'' where task_uuid = %L and name = ''free''', '42501', 'ok'),
     ('a wait of its own choice', 'update pawl_dag.steps set state = ''waiting_for_retry'', next_retry_at = ''infinity'' where task_uuid = %L and name = ''a''', '42501', 'ok'),
@@ -99,6 +101,11 @@ select from pawl.reap('pawl_dag.steps');
 select from pawl.fire_due('pawl_dag.steps');
 reset role;
 select is((select count(*) from pawl_dag.dlq where reason = 'max_retries_exceeded'), 1::bigint, 'a dead letter too, that it may not write itself');
+select t.task_uuid as blocked from pawl_dag.tasks t where t.state = 'blocked_by_failures' \gset
+select is(may('hand_operator', format('update pawl_dag.tasks set state = %L where task_uuid = %L', 'evaluating_results', :'blocked')), 'PW003',
+          'a task with a failed step is not put back to work');
+select is(may('hand_operator', format($$set local pawl.event = 'Retry'; update pawl_dag.steps set state = 'pending' where task_uuid = %L and name = 'b'$$, :'blocked')), 'PW003',
+          'a step without attempts left is not retried, but reset');
 select is_empty('select wrong()', 'everything is as it must be');
 drop role hand_worker, hand_operator;
 select * from finish();

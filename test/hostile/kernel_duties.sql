@@ -5,11 +5,19 @@ select no_plan();
 \setenv PGDATABASE :DBNAME
 \setenv PGOPTIONS '-c client_min_messages=warning'
 
+create sequence conflicts;
 create function stings() returns trigger language plpgsql as $$
 begin
     if new.state is distinct from old.state then
         if new.poison = 'trigger' then raise exception 'poisoned trigger' using errcode = 'ZZ003'; end if;
         if new.poison = 'busy' then raise exception 'later' using errcode = '40001'; end if;
+        if new.poison = 'deadlock' then raise exception 'later' using errcode = '40P01'; end if;
+        if new.poison = 'locked' then raise exception 'locked' using errcode = '55P03'; end if;
+        if new.poison = 'memory' then raise exception 'short of it' using errcode = '53200'; end if;
+        if new.poison = 'remote' then raise exception 'not there' using errcode = '08001'; end if;
+        if new.poison = 'once' then
+            if nextval('conflicts') <= 4 then raise exception 'once' using errcode = '40001'; end if;
+        end if;
         if new.poison = 'slow' then perform pg_sleep(1000); end if;
     end if;
     return new;
@@ -18,6 +26,11 @@ end $$;
 create function poison(t regclass) returns void language plpgsql as $$
 begin
     execute format($f$update %s set held = state, poison = case when id <= 12 then (array['check', 'trigger', 'effect', 'guard'])[1 + id %% 4] when id = 13 then 'no' end$f$, t);
+end $$;
+-- The first 13, with errors that a caller usually repeats for.
+create function busy(t regclass) returns void language plpgsql as $$
+begin
+    execute format($f$update %s set poison = (array['busy', 'deadlock', 'locked', 'memory', 'remote'])[1 + id %% 5] where id <= 13$f$, t);
 end $$;
 create function heal(t regclass) returns void language plpgsql as $$ begin execute format('update %s set poison = null', t); end $$;
 create function ids(t regclass, condition text) returns text language plpgsql as $$
@@ -58,6 +71,17 @@ insert into many_duties (id) select generate_series(1, 210);
 select is((select count(*) from regexp_matches(:'warnings'::text, 'WARNING:  row \d+ of public.many_duties stays as it is: new row for relation', 'g')), 5::bigint, 'the warnings of a call are few');
 select matches(:'warnings'::text, 'WARNING:  195 more rows of public.many_duties stay as they are', 'and the others are counted');
 select matches(:'warnings'::text, '(^|\n)5(\n|$)', 'behind many rows that raise errors others are reached');
+
+-- A conflict is worth repeating.
+alter table many_duties add poison text;
+create trigger stings before update on many_duties for each row execute function stings();
+update many_duties set poison = 'once' where id = 206;
+\set warnings `psql -XAtqc "select id from pawl.claim(null::many_duties, processor => 'w', batch => 5)" 2>&1`
+select matches(:'warnings'::text, '(^|\n)206(\n|$)', 'a row that conflicts a few times is claimed in the same call');
+select is((select last_value from conflicts), 5::bigint, 'when it was tried again');
+update many_duties set poison = 'busy' where state = 'ready';
+\set warnings `psql -XAtqc "select count(*) from pawl.claim(null::many_duties, processor => 'w', batch => 5)" 2>&1`
+select matches(:'warnings'::text, 'stays as it is: later\s+DETAIL:  Its state change raised an error with SQLSTATE 40001', 'others are told of');
 
 -- What no row does wrong is raised.
 create role duty_caller;

@@ -73,6 +73,41 @@ select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), '
 select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'claim 40P01', 'the flow is set aside');
 delete from pawl_saga.flows;
 
+-- SQL functions of tasks: what follows from the report of one raises, each time
+select voted('{"task": "a", "execute": "sql:public.fine"}', 'bad run', 'public.poison') \g /dev/null
+create function fine(arguments jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
+select pawl_saga.define('{"task": "good run", "execute": "sql:public.fine"}') \g /dev/null
+select pawl_saga.start('bad run') as bad \gset
+select pawl_saga.start('good run') \g /dev/null
+\setenv PGDATABASE :DBNAME
+\set said `psql -XAtqc "call pawl_saga.work_sql_tasks()" -c "call pawl_saga.work_sql_tasks()" 2>&1`
+select matches(:'said'::text, 'WARNING:  flow \S+ is set aside: always\s+DETAIL:  Raised by the duty work_sql_tasks', 'the duty tells of it');
+select unalike(:'said'::text, '%ERROR%', 'and goes on');
+select is(state('good run'), 'SUCCESS', 'to the task behind it');
+select is((select attempts || ' ' || duty || ' ' || sqlstate || ' ' || message from pawl_saga.set_aside where flow_uuid = :'bad'),
+    '1 work_sql_tasks 40001 always', 'the flow is set aside');
+select ok((select problem from pawl_saga.verify(:'bad')) like 'is set aside until % work_sql_tasks raised 40001: always', 'and reported');
+select is((select state || ' ' || (lease_until = (select due_at from pawl_saga.set_aside)) from pawl_saga.tasks where flow_uuid = :'bad' and name = 'a'),
+    'RUNNING true', 'its task is held until it is tried again');
+create function again() returns void language plpgsql as $$ begin
+    set local session_replication_role = replica;
+    update pawl_saga.tasks set lease_until = clock_timestamp() - interval '1 s' where lease_until is not null;
+    set local session_replication_role = origin;
+    perform pawl.reap('pawl_saga.tasks'); end $$;
+select again() \g /dev/null
+select pawl_saga.start('good run') \g /dev/null
+select is((select done from pawl_saga.run_sql_tasks()), 2::bigint, 'run_sql_tasks is not stopped by it');
+select is(state('good run'), 'SUCCESS', 'the others are run');
+select is((select attempts || ' ' || duty || ' ' || (due_at > clock_timestamp() + interval '1 s') from pawl_saga.set_aside where flow_uuid = :'bad'),
+    '2 run_sql_tasks true', 'later each time');
+select again() \g /dev/null
+set test.cured = on;
+select is((select done from pawl_saga.run_sql_tasks()), 1::bigint, 'cured, it is run');
+set test.cured = off;
+select is((select count(*) from pawl_saga.set_aside), 0::bigint, 'and no longer set aside');
+select is((select string_agg(name || ' ' || state, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'bad'), 'a SUCCESS, b PENDING', 'the flow goes on');
+delete from pawl_saga.flows;
+
 -- jobs
 select pawl_saga.define('{"flow": "graph", "name": "bad job", "children": [{"task": "a", "wait_seconds": 0}, {"task": "b"}], "links": [{"from": "a", "to": "b", "decider": {"function": "public.poison"}}]}') \g /dev/null
 select pawl_saga.post('bad', 'bad job', priority => 'HIGH'), pawl_saga.post('good', 'other'), pawl_saga.post('none', 'no such flow') \g /dev/null

@@ -53,4 +53,16 @@ insert into late values (1, 'a', 2);
 commit;
 select is((select count(*) from pawl.history('late', 1)), 3::bigint, 'a row may come back');
 select is_empty($$select * from pawl.verify()$$, 'verify finds nothing');
+
+-- a log whose first entry is in a state where no row begins
+create table begun (id int primary key, state text not null);
+select pawl.enforce('begun', 'state', 'm', history => true) \g /dev/null
+insert into begun values (1, 'a');
+set session_replication_role = replica;
+alter table begun disable trigger all;
+alter table begun_transitions disable trigger all;
+update begun set state = 'b';
+update begun_transitions set to_state = 'b';
+reset session_replication_role;
+select is((select count(*) from pawl.verify('begun')), 1::bigint, 'verify finds a row that began where none may');
 select * from finish();

@@ -140,6 +140,8 @@ select is(status_of(:'operation'), 'Completed 1/1/1/0', 'and completes it');
 select * from pawl_bulk.submit('brief') \gset
 select throws_ok(format('delete from pawl_bulk.operations where operation = %L', :'operation'), '55000', null, 'one that is not at rest is not deleted');
 select pawl_bulk.seal(:'operation', input_error => 'the file ends in the middle') \g /dev/null
+update pawl_bulk.operations set status = 'Validating' where operation = :'operation';
+select throws_ok(format('update pawl_bulk.operations set status = ''Running'' where operation = %L', :'operation'), 'PW003', null, 'an input that broke off does not run');
 select run();
 select is((select status || ' ' || error_message from pawl_bulk.operations where operation = :'operation'), 'Failed the file ends in the middle', 'an input that broke off fails');
 

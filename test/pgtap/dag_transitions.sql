@@ -1,8 +1,8 @@
 -- Every (state, event) pair of the two lifecycles of pawl_dag, by three doors: a plain UPDATE that names its event, an INSERT into
 -- the log, and pawl.fire. A legal pair moves the row and writes one log row; any other leaves state, log and counters untouched.
 \set QUIET 1
-\set conformance `cat "$PAWL_CONFORMANCE/dag/task-transitions.json" 2>/dev/null || true`
-\set conformance_steps `cat "$PAWL_CONFORMANCE/dag/step-transitions.json" 2>/dev/null || true`
+\set conformance `cat test/conformance/dag/task-transitions.json`
+\set conformance_steps `cat test/conformance/dag/step-transitions.json`
 set client_min_messages = warning;
 create extension pawl_dag;
 select no_plan();
@@ -57,12 +57,11 @@ create view pair as
       join (select m.machine, s.state collate "default" as state from (values ('task', 'pawl_dag.task'), ('step', 'pawl_dag.step')) m(machine, name), pawl.states(m.name) s where s.kind = 'state') s using (machine)
       left join arrow a on a.machine = e.machine and a.event = e.event and s.state = any (a.from_states);
 
--- The document's own table says the same, where it is at hand.
-select case when :'conformance' = '' then skip('the conformance suite is not here', 2) end where :'conformance' = '';
+-- The table of the conformance suite says the same.
 select results_eq(format('select state, event, to_state from pair where machine = %L order by 1, 2', machine),
                   format($$select p ->> 'state', p ->> 'event', p ->> 'recommended' from jsonb_array_elements(%L::jsonb -> 'pairs') p order by 1, 2$$, document),
                   format('the pairs of the %s lifecycle are those of the conformance suite', machine))
-  from (values ('task', :'conformance'), ('step', :'conformance_steps')) d(machine, document) where document <> '';
+  from (values ('task', :'conformance'), ('step', :'conformance_steps')) d(machine, document);
 
 -- A task or step in a state, with data that lets the guards say yes.
 create function stage(machine text, state text, event text) returns uuid language plpgsql as $$

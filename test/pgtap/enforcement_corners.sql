@@ -1,4 +1,4 @@
--- Corners of DESIGN 3.2 that need a stage of their own: logs that refuse, swallowed rows, generated columns, long statements.
+-- Corners of the enforcement that need a stage of their own: logs that refuse, swallowed rows, generated columns, long statements.
 \ir include/matrix.sql
 SELECT no_plan();
 SELECT mx.build('plain', 'text', 'stored');

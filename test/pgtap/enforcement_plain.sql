@@ -1,42 +1,6 @@
--- Every path of DESIGN 3.2 on a plain table: all state types, all ways of keeping the log.
+-- Every path by which a row can be written, on a plain table.
 \ir include/matrix.sql
 SELECT no_plan();
 \set kind plain
-
-\set type text
-\set mode stored
 \ir include/paths.sql
-
-\set type varchar
-\set mode stored
-\ir include/paths.sql
-
-\set type enum
-\set mode stored
-\ir include/paths.sql
-
-\set type text_domain
-\set mode stored
-\ir include/paths.sql
-
-\set type enum_domain
-\set mode stored
-\ir include/paths.sql
-
-\set type text
-\set mode derived
-\ir include/paths.sql
-
-\set type enum_domain
-\set mode derived
-\ir include/paths.sql
-
-\set type varchar
-\set mode off
-\ir include/paths.sql
-
-\set type enum
-\set mode off
-\ir include/paths.sql
-
 SELECT finish();

@@ -1,6 +1,6 @@
 -- What a worker is given, and what counts as its answer.
 \set QUIET 1
-set client_min_messages = warning;
+set client_min_messages = error;
 select no_plan();
 create extension pawl_saga;
 
@@ -11,6 +11,13 @@ select pawl_saga.start('i') as f \gset
 select is(pawl_saga.arguments(:'f', node), expected::jsonb, 'arguments of ' || name)
   from pawl_saga.tasks join (values ('a', '{"x": 1, "o": 2}'), ('b', '{"p": 4}'), ('c', '{}')) e(name, expected) using (name) where flow_uuid = :'f';
 select pawl_saga.suspend(:'f') \g /dev/null
+\setenv PGDATABASE :DBNAME
+\set said `psql -XAtqc "select pawl_saga.define(structure) from pawl_saga.definitions where name = 'i'" 2>&1`
+select matches(:'said'::text, 'WARNING:  flow "i" injects values that are not required
+DETAIL:  Injected are "other" into "a", "p" into "b", "x" into "c"; these values are not used.
+HINT:  name it in "requires"', 'what is injected in vain is told of');
+\set said `psql -XAtqc "select pawl_saga.define('{\"task\": \"t\", \"requires\": [\"x\"], \"inject\": {\"x\": 1}}')" 2>&1`
+select unalike(:'said'::text, '%WARNING%', 'and only that');
 
 -- An outcome that is sent again counts once; the opposite of the one on record is PW005.
 create function claimed() returns jsonb language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) from pawl_saga.claim('w') c $$;

@@ -144,7 +144,7 @@ select heard() \g /dev/null
 
 -- a session that ends is awake; the locks go too
 select dblink_disconnect('s') \g /dev/null
-create function locks() returns bigint language sql as $$ select count(*) from pg_locks where locktype = 'advisory' $$;
+create function locks() returns bigint language sql as $$ select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database()) $$;
 do $$ begin while locks() > 0 loop perform pg_sleep(0.01); end loop; end $$;
 begin;
 insert into jobs values (40);

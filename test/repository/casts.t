@@ -16,14 +16,14 @@ RULES = [
 ]
 # What is no query on a user's table with the rights of a caller, and why.
 ALLOWED = {
-    ('pawl/060_logs.sql', "format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid))"): 'the view on a log is parsed once, for its owner',
-    ('pawl/040_kernel.sql', 'CREATE FUNCTION pawl._equality('): 'the function itself',
-    ('pawl/040_kernel.sql', 'COMMENT ON FUNCTION pawl._equality('): 'the function itself',
+    ('pawl/log/logs.sql', "format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid))"): 'the view on a log is parsed once, for its owner',
+    ('pawl/enforce/functions.sql', 'CREATE FUNCTION pawl._equality('): 'the function itself',
+    ('pawl/enforce/functions.sql', 'COMMENT ON FUNCTION pawl._equality('): 'the function itself',
 }
 HINT = re.compile(r"'update %s set|'delete from|HINT =|\bhint :=")  # a statement for a reader to run, not one that runs
 
 failures, used = [], set()
-for path in sorted((TOP / 'sql').glob('pawl*/*.sql')):
+for path in sorted((TOP / 'sql').glob('pawl*/**/*.sql')):
     name = str(path.relative_to(TOP / 'sql'))
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code = line.split('-- ')[0]
@@ -38,7 +38,7 @@ for path in sorted((TOP / 'sql').glob('pawl*/*.sql')):
             else:
                 failures.append(f'{name}:{number}: {what}: {code.strip()[:140]}')
 SOURCE = re.compile(r'"[^"]*(?:\$1::%s|%s::pg_catalog\.text|%s\.%s %s \$)[^"]*"')
-for path in sorted((TOP / 'src').glob('*.cpp')):
+for path in sorted((TOP / 'src').rglob('*.cpp')):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if SOURCE.search(line):
             failures.append(f'src/{path.name}:{number}: a value of a user\'s type by cast or operator: {line.strip()[:140]}')

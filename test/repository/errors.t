@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PostgreSQL's errors are never swallowed: the bridge between C++ and PostgreSQL catches one and raises it again; src/trial.cpp goes on after
+# PostgreSQL's errors are never swallowed: the bridge between C++ and PostgreSQL catches one and raises it again; src/work/trial.cpp goes on after
 # one, whose subtransaction it has rolled back.
 cd "$(dirname "$0")/../.." || exit 1
 count=0
@@ -9,7 +9,7 @@ none() {
     if [ -z "$2" ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; sed 's/^/# /' <<<"$2"; fi
 }
 
-sources() { find "${1:-src}" \( -name '*.cpp' -o -name '*.hpp' \) ! -path '*/src/core/*' ! -path 'src/core/*' ! -name 'bridge.[ch]pp' ! -path 'src/trial.cpp' | sort; }
+sources() { find "${1:-src}" \( -name '*.cpp' -o -name '*.hpp' \) ! -path '*/src/core/*' ! -path 'src/core/*' ! -name 'bridge.[ch]pp' ! -path 'src/work/trial.cpp' | sort; }
 
 # swallowing_catches <file ...>: where a block after PG_CATCH() ends without PG_RE_THROW().
 swallowing_catches() {
@@ -34,7 +34,7 @@ unfinished_catches() {
          inside && rolled && /if \(ends_call\(error\)\) ReThrowError\(error\);/ { asked = 1 }
          inside && /PG_END_TRY\(\)/ { if (!asked) print at; inside = 0 }' "$@"
 }
-none "it rolls a subtransaction back, and raises a cancel and what is transient again" "$(unfinished_catches src/trial.cpp)"
+none "it rolls a subtransaction back, and raises what ends the call again" "$(unfinished_catches src/work/trial.cpp)"
 
 # The checks see what they look for.
 folder=$(mktemp -d)

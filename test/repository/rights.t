@@ -14,10 +14,10 @@ cmp_ok(scalar @files, '>', 100, 'the sources are there');
 # Where the depth of triggers is asked for, and why no right follows from it. Any role can have a trigger on a temporary table of its own,
 # so a statement at depth 2 need not be one of ours.
 my %depth_is_harmless = (
-	'src/context.cpp' => 'a token counts for the statements of the client that shows it; it may show none anyway',
-	'src/follow_ups.cpp' => 'compared with the depth that C noted for the call of an owner-only function',
-	'src/judge.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
-	'src/moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
+	'src/session/context.cpp' => 'a token counts for the statements of the client that shows it; it may show none anyway',
+	'src/packs/dag/orchestrator.cpp' => 'compared with the depth that C noted for the call of an owner-only function',
+	'src/guard/decide.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
+	'src/guard/moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
 
 # The settings of the packs that are read, and why no trigger decides by them: what pawl.* says of a state change is recorded, and
 # checked like the change itself.

@@ -75,8 +75,8 @@ refused($subscriber, "update mirrored set state = 'worn' where id = 4", 'PW001',
 # An illegal change arrives: it is refused, the worker says why, the others go on; then the cause is removed.
 $publisher->safe_psql('postgres', "update judged set state = 'worn' where id = 4; update free set state = 'used' where id = 4");
 my $log_start = -s $subscriber->logfile;
-wait_until(sub { slurp_file($subscriber->logfile) =~ /ERROR:  PW001: no transition from "new" to "worn"/ }, "the worker's error");
-ok(1, 'judged: an illegal change is refused, and the server log says why');
+becomes(sub { slurp_file($subscriber->logfile) =~ /ERROR:  (PW001: no transition from "new" to "worn")/ ? $1 : '' }, 'PW001: no transition from "new" to "worn"',
+	'judged: an illegal change is refused, and the server log says why');
 $publisher->wait_for_catchup('free');
 is(one($subscriber, 'select state from free where id = 4'), 'used', 'free: the other subscription goes on');
 is(one($subscriber, 'select state from judged where id = 4'), 'new', 'judged: the row stays where it was');

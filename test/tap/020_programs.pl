@@ -37,8 +37,7 @@ my $daemon = begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-forma
 my @workers = map { begin_program($node, 'example_worker', 'default', 4, 0.001, 600) } 1 .. 2;
 wait_until(sub { $daemon->{harness}->pump_nb; $daemon->{err} =~ /"port":(\d+)/ }, 'the port of pawld');
 my ($port) = $daemon->{err} =~ /"port":(\d+)/;
-wait_until(sub { (http_get($port, '/readyz'))[0] == 200 }, 'a pawld that is ready');
-pass('/readyz says ok');
+becomes(sub { (http_get($port, '/readyz'))[0] }, 200, '/readyz says ok');
 
 sub results { return one($node, "select count(*) from pawl_dag.step_transitions where to_state = 'enqueued_for_orchestration'") }
 wait_until(sub { results() >= 20 }, 'the first results');
@@ -48,8 +47,7 @@ push @workers, begin_program($node, 'example_worker', 'default', 4, 0.001, 600);
 wait_until(sub { results() >= $at_kill + 20 }, 'results after the kill');
 
 $node->stop('immediate');
-wait_until(sub { (http_get($port, '/readyz'))[0] == 503 }, 'pawld noticing that the database is gone');
-pass('/readyz says no while the database is down');
+becomes(sub { (http_get($port, '/readyz'))[0] }, 503, '/readyz says no while the database is down');
 is((http_get($port, '/healthz'))[0], 200, 'but it is alive');
 $node->start;
 ok(all_ended($node, 'diamond'), 'every task ends, with one worker killed and the database gone for a while');
@@ -80,8 +78,7 @@ is(end_program($workers[$_], 'TERM'), 0, "worker $_ drains and ends well") for 1
 define_template($node, '{"name": "unserved", "namespace": "nobody", "steps": [{"name": "s"}, {"name": "t", "dependencies": ["s"]}]}');
 $node->safe_psql('postgres', q{select pawl_dag.start_tasks('unserved', array(select jsonb_build_object('n', g) from generate_series(1, 7) g), 'nobody')});
 sub gauge { my ($name) = @_; my (undef, $text) = http_get($port, '/metrics'); my ($value) = $text =~ /^\Q$name\E (\S+)$/m; return $value // 'none' }
-wait_until(sub { gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}') eq '7' }, 'seven steps in the queue of nobody');
-pass('/metrics knows how deep a queue is');
+becomes(sub { gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}') }, 7, '/metrics knows how deep a queue is');
 cmp_ok(gauge('pawl_queue_oldest_seconds{relation="pawl_dag.steps",queue="nobody"}'), '>', 0, 'and how old');
 is(one($node, q{select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', gen_random_uuid()::text, '1 hour', 3, 'nobody')}), '3', 'three are claimed');
 wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq '3' }, 'three owned steps');

@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Page;
 use PawlTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -10,13 +11,7 @@ use Test::More;
 
 my $node = new_cluster('main');
 my $page = slurp_file("$FindBin::Bin/../../docs/dag.md");
-my @blocks = $page =~ /^```sql\n(.*?)^```$/gms;
-cmp_ok(scalar @blocks, '>', 7, 'the page has examples');
-my $script = PostgreSQL::Test::Utils::tempdir . '/page.sql';
-append_to_file($script, join("\n", @blocks));
-my ($out, $err) = ('', '');
-IPC::Run::run(['psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-f', $script], '>', \$out, '2>', \$err);
-unlike($err, qr/ERROR|FATAL/, 'all of them can be pasted') or diag($err);
+my $out = gives_what_it_says(name => 'docs/dag.md', text => $page, psql => [ 'psql', '-d', $node->connstr('postgres') ], folder => PostgreSQL::Test::Utils::tempdir);
 like($out, qr/pack\[1\]/, 'a mapped step is there');
 is(one($node, "select string_agg(state, ' ' order by task_uuid) from pawl_dag.tasks"), 'cancelled pending pending', 'and it ends as the page says');
 

@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Page;
 use PawlTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -105,12 +106,7 @@ accepted($node, 'create extension pawl_saga', 'and comes again');
 # The page, in a database of its own.
 $node->safe_psql('postgres', 'create database page');
 my $page = slurp_file("$FindBin::Bin/../../docs/saga.md");
-my @blocks = $page =~ /^```sql\n(.*?)^```$/gms;
-cmp_ok(scalar @blocks, '>', 6, 'the page has examples');
-append_to_file("$dir/page.sql", join("\n", @blocks));
-my ($out, $err) = ('', '');
-IPC::Run::run(['psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('page'), '-f', "$dir/page.sql"], '>', \$out, '2>', \$err);
-unlike($err, qr/ERROR|FATAL/, 'all of them can be pasted') or diag($err);
+gives_what_it_says(name => 'docs/saga.md', text => $page, psql => [ 'psql', '-d', $node->connstr('page') ], folder => $dir);
 is(one($node, q(select string_agg(coalesce(inputs ->> 'town', name) || ' ' || state, ', ' order by created_at) from pawl_saga.flows), 'page'),
 	'Rome SUCCESS, Oslo REVERTED, letter RUNNING, order RUNNING, hard REVERTED, Bonn SUCCESS, Rome SUCCESS', 'and they end as the page says');
 is(one($node, q(select string_agg(what || ' ' || n, ', ' order by what) from (select what, count(*) n from bookings where not cancelled group by what) b), 'page'), 'car 3, flight 3, hotel 3, letter 1', 'no booking of what was reverted stands');

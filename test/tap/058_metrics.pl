@@ -37,7 +37,7 @@ sub daemon
 	wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /listening port=(\d+)/ ? ($port = $1) : 0 }, 'the port: ' . $run->{err});
 	return $run;
 }
-sub answers { my ($path, $status) = @_; return wait_until(sub { (http_get($port, $path))[0] == $status }, "$path to say $status") }
+sub answers { my ($path, $status, $name) = @_; return becomes(sub { (http_get($port, $path))[0] }, $status, $name // "$path says $status") }
 
 $node = new_cluster('main', conf => "shared_preload_libraries = 'pawl'\n");
 $node->safe_psql('postgres', 'create extension pawl_dag; create extension pawl_api');
@@ -68,7 +68,6 @@ SQL
 refused($node, "update jobs set state = 'none' where id = 4", 'PW001', 'a refusal');
 my $run = daemon('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
 answers('/readyz', 200);
-pass('/readyz says yes');
 is((http_get($port, '/healthz'))[0], 200, '/healthz too');
 $node->poll_query_until('postgres', "select count(*) = 2 from jobs_transitions where event = 'lost' or (from_state = 'late')") or die 'the duties do not do theirs';
 my $seen;
@@ -155,8 +154,7 @@ $node->safe_psql('postgres', "update pg_extension set extversion = '0.0.1' where
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
 $run = daemon();
 answers('/readyz', 503);
-wait_until(sub { (http_get($port, '/readyz'))[1] =~ /installed is pawl_dag 0\.0\.1/ }, 'the reason');
-pass('/readyz says which version does not fit');
+becomes(sub { (http_get($port, '/readyz'))[1] =~ /(installed is pawl_dag [\d.]*\d)/ ? $1 : '' }, 'installed is pawl_dag 0.0.1', '/readyz says which version does not fit');
 is((http_get($port, '/healthz'))[0], 200, 'the daemon is alive all the same');
 end_program($run, 'TERM');
 $node->safe_psql('postgres', "update pg_extension set extversion = '0.1.0' where extname = 'pawl_dag'");
@@ -169,8 +167,7 @@ $holder->query_safe('begin; lock table pawl_dag.tasks in access exclusive mode')
 answers('/healthz', 503);
 like((http_get($port, '/healthz'))[1], qr/lane scheduling has not turned for \d+ s: it is at \w[\w .]*$/, '/healthz says which duty is stuck');
 $run->{harness}->signal('TERM');
-wait_until(sub { (http_get($port, '/readyz'))[1] =~ /draining/ }, 'the drain');
-pass('/readyz says no in a drain');
+becomes(sub { (http_get($port, '/readyz'))[1] =~ /(draining)/ ? $1 : '' }, 'draining', '/readyz says no in a drain');
 is(sample(scrape(), 'pawld_draining'), 1, 'and /metrics says why');
 $holder->query_safe('rollback');
 $holder->quit;
@@ -184,8 +181,7 @@ is((http_get($port, '/healthz'))[0], 200, 'the daemon is alive: a restart would 
 is(sample(scrape(), 'pawld_connected'), 0, 'no lane is connected');
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $node->start;
-answers('/readyz', 200);
-pass('and that it is back');
+answers('/readyz', 200, 'and that it is back');
 wait_until(sub { exists scrape()->{pawl_counters_preloaded} }, 'gauges');
 $seen = scrape();
 is(sample($seen, 'pawl_counters_preloaded'), 0, 'without preload this is told');

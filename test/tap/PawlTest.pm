@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(new_cluster one tried asked sqlstate_of refused accepted sound no_crash fixture wait_until kill_server server_life killed_standing);
+our @EXPORT = qw(new_cluster one tried asked sqlstate_of refused accepted sound no_crash fixture wait_until becomes kill_server server_life killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
@@ -130,6 +130,16 @@ sub wait_until
 		sleep($pause);
 	}
 	die "gave up waiting for $what";
+}
+
+# A test that waits: what the code returns becomes the expected value.
+sub becomes
+{
+	my ($code, $expected, $name) = @_;
+	my $seen;
+	eval { wait_until(sub { $seen = $code->() // 'undef'; $seen eq $expected }, $name) };
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is($seen, $expected, $name);
 }
 
 # Whether the server did it, and what psql said of it. A psql that finds no server ends before it has read the query, and the write to it

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/error.hpp"
-#include "core/saga.hpp"
+#include "packs/saga/saga.hpp"
 
 namespace pawl::test {
 namespace {

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: foreign keys whose actions write the state. Rows whose note is null refer to nothing.
+-- Paths to a row: foreign keys whose actions write the state. Rows whose note is null refer to nothing.
 SELECT format('CREATE TABLE w.status (shelf text, name %s, PRIMARY KEY (shelf, name))', :'state_type') \gexec
 UPDATE w.t SET note = NULL;
 INSERT INTO w.status VALUES ('cascade', 'shipped'), ('default', 'held'), ('default', 'paid'), ('null', 'new');

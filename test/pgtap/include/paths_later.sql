@@ -1,4 +1,4 @@
--- Path of DESIGN 3.2: a later-named BEFORE trigger, named :later, rewrites NEW.state.
+-- A path to a row: a later-named BEFORE trigger, named :later, rewrites NEW.state.
 SELECT CASE length(:'later') WHEN 63 THEN 'later-named BEFORE trigger, last word' ELSE 'later-named BEFORE trigger' END AS named \gset
 SELECT mx.put(101, 102, 103, 104, 105, 106);
 SELECT mx.trigger(:'later', 'BEFORE UPDATE ON %s', $$

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: partitions and children that join an enforced tree or leave it.
+-- Paths to a row: partitions and children that join an enforced tree or leave it.
 \if :partitioned
 SELECT CASE :'kind' WHEN 'range' THEN 'w.low' ELSE 'w.grown' END AS sibling \gset
 \if :by_state

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: rows that change partition, DML straight at a member, members that come and go.
+-- Paths to a row: rows that change partition, DML straight at a member, members that come and go.
 
 -- UPDATE that moves a row to another partition -----------------------------------------------------------------------------
 SELECT mx.put(201, 202, 203, 204, 205, 206);

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: on_delete, and what the owner of the table can do that nobody can prevent.
+-- Paths to a row: on_delete, and what the owner of the table can do that nobody can prevent.
 SELECT mx.build(:'kind', :'type', :'mode', 'terminal');
 SELECT mx.put(501, 502);
 SELECT mx.put_in('done', 503, 504) \g /dev/null

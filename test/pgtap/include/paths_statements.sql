@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: every statement that writes. Each row is judged by itself.
+-- Paths to a row: every statement that writes. Each row is judged by itself.
 
 -- INSERT ... ON CONFLICT -----------------------------------------------------------------------------------------------------
 SELECT mx.put_in('paid', 301, 302) \g /dev/null

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: what PostgreSQL 17 adds to the statements that write.
+-- Paths to a row: what PostgreSQL 17 adds to the statements that write.
 
 -- MERGE ... WHEN NOT MATCHED BY SOURCE ---------------------------------------------------------------------------------------
 SELECT mx.put_in('paid', 701, 702, 703, 704) \g /dev/null

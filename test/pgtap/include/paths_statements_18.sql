@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: what PostgreSQL 18 adds to the statements that write.
+-- Paths to a row: what PostgreSQL 18 adds to the statements that write.
 SELECT mx.put(721, 722);
 WITH moved AS (UPDATE w.t SET state = 'paid', region = 151 - region WHERE id IN (721, 722) RETURNING old.state::text || ' ' || new.state::text AS line)
 SELECT is((SELECT string_agg(line, ', ') FROM moved), 'new paid, new paid', mx.name('UPDATE ... RETURNING old, new'));

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2: more than one hop in a transaction, savepoints, prepared transactions, DELETE then INSERT.
+-- Paths to a row: more than one hop in a transaction, savepoints, prepared transactions, DELETE then INSERT.
 
 -- two hops in one transaction ----------------------------------------------------------------------------------------------
 SELECT mx.put(401, 402, 403, 404, 405, 406);
@@ -73,14 +73,16 @@ SELECT mx.put(411, 412, 413);
 BEGIN;
 UPDATE w.t SET state = 'paid' WHERE id IN (411, 412);
 UPDATE w.t SET state = 'shipped', region = 151 - region WHERE id = 411;
-PREPARE TRANSACTION 'pawl_matrix_1';
-COMMIT PREPARED 'pawl_matrix_1';
+\set transaction pawl_matrix_1_ :kind
+PREPARE TRANSACTION :'transaction';
+COMMIT PREPARED :'transaction';
 SELECT mx.lived(411, 'new paid shipped', 'PREPARE TRANSACTION, COMMIT PREPARED');
 BEGIN;
 UPDATE w.t SET state = 'paid' WHERE id = 413;
 DELETE FROM w.t WHERE id = 412;
-PREPARE TRANSACTION 'pawl_matrix_2';
-ROLLBACK PREPARED 'pawl_matrix_2';
+\set transaction pawl_matrix_2_ :kind
+PREPARE TRANSACTION :'transaction';
+ROLLBACK PREPARED :'transaction';
 SELECT mx.lived(413, 'new', 'PREPARE TRANSACTION, ROLLBACK PREPARED');
 UPDATE w.t SET state = 'cancelled' WHERE id = 413;
 SELECT mx.lived(413, 'new cancelled', 'another branch after ROLLBACK PREPARED');

@@ -1,4 +1,4 @@
--- Paths of DESIGN 3.2 that lead through other people's triggers. Included once for each kind of table, type and log.
+-- Paths to a row that lead through other people's triggers. Included once for each cell.
 
 -- A later-named BEFORE trigger: one that pawl outranks by a longer name, and one with the longest name there is, which has the
 -- last word, so that rows are judged after they are written.

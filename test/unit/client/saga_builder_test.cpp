@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "core/saga.hpp"
+#include "packs/saga/saga.hpp"
 
 namespace {
 

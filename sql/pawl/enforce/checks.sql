@@ -1,0 +1,283 @@
+-- What must be true of a table, a column and its rows before a machine guards them.
+
+-- The states a column can hold.
+CREATE FUNCTION pawl._atoms(machine text, version integer) RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT coalesce(array_agg(s.state ORDER BY s.ordinal), '{}') FROM pawl.machine_state s
+     WHERE s.machine = _atoms.machine AND s.version = _atoms.version AND s.kind = 'state'
+$function$;
+COMMENT ON FUNCTION pawl._atoms(text, integer) IS 'internal: the states of a machine that a column can hold';
+
+CREATE FUNCTION pawl._quoted_list(names text[]) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.n)
+           || CASE WHEN cardinality(names) > 10 THEN format(' and %s more', cardinality(names) - 10) ELSE '' END
+      FROM unnest(names) WITH ORDINALITY u(name, n) WHERE u.n <= 10
+$function$;
+COMMENT ON FUNCTION pawl._quoted_list(text[]) IS 'internal: the first ten names of a list, for messages';
+
+-- What keeps a column from being the state column of a machine; message is null when nothing does. Only on request are the CHECKs
+-- of a domain tried: they are the user's code.
+CREATE FUNCTION pawl._column_problem(relation regclass, state_column name, machine text, version integer, try_domain boolean,
+    OUT code text, OUT message text, OUT detail text, OUT hint text)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    col pg_attribute;
+    base oid;
+    typmod integer;
+    is_domain boolean;
+    type_name text;
+    state text;
+    misfits text[] := '{}';
+BEGIN
+    SELECT a.* INTO col FROM pg_attribute a
+     WHERE a.attrelid = relation AND a.attname = state_column AND NOT a.attisdropped;
+    IF NOT FOUND THEN
+        code := '42703';
+        message := format('column "%s" of table %s does not exist', state_column, relation);
+        RETURN;
+    END IF;
+    IF col.attnum < 0 OR col.attgenerated <> '' OR col.attidentity <> '' THEN
+        code := '0A000';
+        message := format('column "%s" of table %s cannot hold a state', state_column, relation);
+        detail := format('It is %s column.', CASE WHEN col.attnum < 0 THEN 'a system'
+                                                  WHEN col.attgenerated <> '' THEN 'a generated' ELSE 'an identity' END);
+        RETURN;
+    END IF;
+
+    type_name := format_type(col.atttypid, col.atttypmod);
+    WITH RECURSIVE down(base, typmod, steps) AS (
+        SELECT col.atttypid, col.atttypmod, 0
+        UNION ALL
+        SELECT t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, d.steps + 1
+          FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
+    SELECT d.base, d.typmod, d.steps > 0 INTO base, typmod, is_domain FROM down d ORDER BY d.steps DESC LIMIT 1;
+
+    IF base NOT IN ('text'::regtype, 'varchar'::regtype) AND (SELECT t.typtype FROM pg_type t WHERE t.oid = base) <> 'e' THEN
+        code := '42804';
+        message := format('column "%s" of table %s is of type %s', state_column, relation, type_name);
+        hint := 'a state column is of type text, varchar, an enum, or a domain over one of them';
+        RETURN;
+    END IF;
+
+    FOREACH state IN ARRAY pawl._atoms(machine, version) LOOP
+        IF base = 'varchar'::regtype AND typmod > 0 AND length(state) > typmod - 4
+           OR base NOT IN ('text'::regtype, 'varchar'::regtype)
+              AND NOT EXISTS (SELECT FROM pg_enum e WHERE e.enumtypid = base AND e.enumlabel = state) THEN
+            misfits := misfits || state;
+        ELSIF is_domain AND try_domain THEN
+            BEGIN
+                EXECUTE format('SELECT %L::%s', state, type_name);
+            EXCEPTION WHEN check_violation THEN
+                misfits := misfits || state;
+            END;
+        END IF;
+    END LOOP;
+    IF misfits <> '{}' THEN
+        code := '42804';
+        message := format('type %s of column "%s" cannot hold every state of machine "%s"', type_name, state_column, machine);
+        detail := format('It has no room for %s.', pawl._quoted_list(misfits));
+        hint := CASE WHEN base NOT IN ('text'::regtype, 'varchar'::regtype)
+                     THEN format('alter type %s add value %L', format_type(base, NULL), misfits[1])
+                     ELSE format('alter table %s alter column %I type text', relation, state_column) END;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._column_problem(regclass, name, text, integer, boolean) IS
+'internal: what keeps a column from holding the states of a machine; message is null when nothing does';
+
+-- Raises what a function found, with the fields that are there.
+CREATE FUNCTION pawl._raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF code ^@ 'PW' THEN
+        PERFORM pawl._count_refusal(code);
+    END IF;
+    IF detail IS NOT NULL AND hint IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+    ELSIF detail IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+    ELSIF hint IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
+END
+$function$;
+COMMENT ON FUNCTION pawl._raise(text, text, text, text) IS 'internal: raises an error';
+
+-- How much is done at once, as the packs' functions are told.
+CREATE FUNCTION pawl._check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF batch IS NULL OR batch NOT BETWEEN 1 AND most THEN
+        PERFORM pawl._raise('22023', format('%s must be from 1 to %s', name, most), format('It is %s.', coalesce(batch::text, 'null')),
+            format('%s => %s', name, least(most, 100)));
+    END IF;
+    RETURN batch;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_batch(integer, integer, text) IS 'internal: an argument that says how much is done at once; 22023: out of range';
+
+-- Null is the default. The upper limit keeps a time that is a lease from now within what timestamptz holds.
+CREATE FUNCTION pawl._check_lease(lease interval, name text DEFAULT 'lease') RETURNS interval
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF lease <= interval '0' OR lease > interval '100 years' THEN
+        PERFORM pawl._raise('22023', format('%s must be longer than nothing, and at most 100 years', name), format('It is %s.', lease),
+            format('%s => ''60 s''', name));
+    END IF;
+    RETURN lease;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_lease(interval, text) IS 'internal: an argument that says how long; 22023: out of range';
+
+-- The first of these tables that Citus distributes. Its shards are tables of other names, whose triggers find no lifecycle.
+CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    found_one regclass;
+BEGIN
+    IF has_table_privilege(to_regclass('pg_catalog.pg_dist_partition'), 'SELECT') THEN
+        EXECUTE 'SELECT p.logicalrelid FROM pg_catalog.pg_dist_partition p WHERE p.logicalrelid::oid = ANY ($1::oid[]) ORDER BY p.logicalrelid::oid LIMIT 1'
+           INTO found_one USING relations;
+    END IF;
+    RETURN found_one;
+END
+$function$;
+COMMENT ON FUNCTION pawl._distributed(regclass[]) IS 'internal: the first of these tables that Citus distributes; null: none, or there is no Citus';
+
+-- Refuses whatever is not the root of ordinary tables that the current user owns.
+CREATE FUNCTION pawl._check_table(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    class pg_class;
+    root regclass;
+    member regclass;
+    kind "char";
+    persistence "char";
+BEGIN
+    SELECT c.* INTO class FROM pg_class c WHERE c.oid = relation;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('42P01', format('relation with OID %s does not exist', relation::oid));
+    END IF;
+    IF class.relnamespace::regnamespace::text IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
+        PERFORM pawl._raise('42501', format('%s is a system catalog', relation));
+    END IF;
+    IF class.relnamespace = 'pawl'::regnamespace THEN
+        PERFORM pawl._raise('0A000', format('%s belongs to pawl itself', relation));
+    END IF;
+    IF class.relkind NOT IN ('r', 'p') THEN
+        PERFORM pawl._raise('42809', format('%s is not a table', relation),
+            format('It is %s.', CASE class.relkind WHEN 'v' THEN 'a view' WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table'
+                                WHEN 'S' THEN 'a sequence' WHEN 'c' THEN 'a composite type' ELSE 'an index' END),
+            CASE WHEN class.relkind = 'v' THEN 'enforce the table below it: updates through the view are judged there' END);
+    END IF;
+    IF class.relpersistence = 't' THEN
+        PERFORM pawl._raise('0A000', format('%s is a temporary table', relation),
+            'Its definition and its lifecycle would not live equally long.');
+    END IF;
+    member := pawl._distributed(ARRAY(SELECT m FROM pawl._members(relation) m));
+    IF member IS NOT NULL THEN
+        PERFORM pawl._raise('0A000', format('%s is a distributed table', member),
+            'Citus keeps its rows in shards, where every write would fail.', format('select undistribute_table(%L)', member));
+    END IF;
+    IF NOT pawl._owns(relation) THEN
+        PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+    END IF;
+    IF class.relispartition THEN
+        SELECT pg_partition_root(relation) INTO root;
+        PERFORM pawl._raise('0A000', format('%s is a partition of table %s', relation, root), NULL,
+            format('enforce the root: %L', root));
+    END IF;
+    FOR member IN SELECT a FROM pawl._ancestors(relation) a WHERE a <> relation LOOP
+        IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation = member) THEN
+            PERFORM pawl._raise('0A000', format('%s inherits from table %s, which has a lifecycle', relation, member), NULL,
+                format('enforce the root: %L', member));
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_table(regclass) IS 'internal: refuses what a lifecycle cannot be attached to';
+
+-- Refuses members that a tree with a lifecycle cannot have.
+CREATE FUNCTION pawl._check_members(relation regclass, members oid[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    member regclass;
+    kind "char";
+    persistence "char";
+    other regclass;
+BEGIN
+    FOR member, kind, persistence IN
+        SELECT c.oid, c.relkind, c.relpersistence FROM pg_class c
+         WHERE c.oid = ANY (members) AND c.oid <> relation ORDER BY c.oid
+    LOOP
+        IF kind NOT IN ('r', 'p') OR persistence = 't' THEN
+            PERFORM pawl._raise('0A000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+                format('It is a %s table.', CASE WHEN kind = 'f' THEN 'foreign' ELSE 'temporary' END));
+        END IF;
+        SELECT b.relation INTO other FROM pawl.binding b
+         WHERE b.relation IN (SELECT a FROM pawl._ancestors(member) a) AND b.relation <> _check_members.relation LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl._raise('55000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+                format('The lifecycle of table %s covers it.', other), format('select pawl.release(%L)', other));
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: refuses partitions and children that cannot be guarded';
+
+-- Rows that were committed after a transaction's one snapshot was taken are out of its sight, however it locks.
+CREATE FUNCTION pawl._check_isolation(doing text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM pawl._raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
+            'It would not see rows that were committed since the transaction began.', 'begin isolation level read committed');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._check_isolation(text) IS 'internal: refuses to check rows with an old snapshot';
+
+-- Counts the rows that are in none of these states: `2 rows in "foo", 1 row is null`; null when there are none.
+-- Source is a table name, or `ONLY` one.
+CREATE FUNCTION pawl._strange_rows(source text, state_column name, states text[]) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+AS $function$
+DECLARE
+    counts text;
+BEGIN
+    EXECUTE format($query$
+        SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END
+                          || CASE WHEN g.state IS NOT NULL THEN format('in "%%s"', g.state)
+                                  WHEN g.n = 1 THEN 'is null' ELSE 'are null' END, ', ' ORDER BY g.state COLLATE "C" NULLS LAST)
+          FROM (SELECT pawl._text(t.%1$I) AS state, count(*) AS n FROM %2$s t
+                 WHERE t.%1$I IS NULL OR pawl._text(t.%1$I) COLLATE "C" <> ALL ($1)
+                 GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, state_column, source)
+       INTO counts USING states;
+    RETURN counts;
+END
+$function$;
+COMMENT ON FUNCTION pawl._strange_rows(text, name, text[]) IS 'internal: counts rows by state that are in none of the states given';

@@ -1,0 +1,347 @@
+-- The duty that moves operations on. Any number of sessions may call it: an operation that one works on is left out by the others.
+
+CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM set_config('pawl.event', event, true);
+    UPDATE pawl_bulk.operations o SET status = 'Failed', error_message = message WHERE o.operation = _fail.operation;
+    PERFORM set_config('pawl.event', '', true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._fail(uuid, text, text) IS 'internal: ends an operation that cannot go on';
+
+CREATE FUNCTION pawl_bulk._operation_errors(o pawl_bulk.operations, patient boolean) RETURNS text[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    d pawl_bulk.definitions;
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
+    RETURN pawl_bulk._metadata_errors(d, o.metadata, patient)
+        || ARRAY(SELECT format('there is no validator %s(uuid, jsonb, bigint[], jsonb[])', v) FROM unnest(d.row_validators) v
+                  WHERE pawl_bulk._function(v, '(uuid,jsonb,bigint[],jsonb[])') IS NULL);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_errors(pawl_bulk.operations, boolean) IS 'internal: why an operation is not validated: its metadata, validators that are not there';
+
+CREATE FUNCTION pawl_bulk._pick_up(o pawl_bulk.operations, patient boolean) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    d pawl_bulk.definitions;
+    errors text[];
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version AND x.dropped_at IS NULL;
+    IF NOT FOUND THEN
+        PERFORM pawl_bulk._fail(o.operation, format('definition "%s" version %s is gone', o.definition, o.version), 'Definition missing');
+        RETURN 1;
+    END IF;
+    IF o.status = 'Retrying' THEN
+        UPDATE pawl_bulk.operations x SET status = 'Running' WHERE x.operation = o.operation;
+        RETURN 1;
+    END IF;
+    UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = o.operation;
+    errors := pawl_bulk._operation_errors(o, patient);
+    IF errors <> '{}' THEN
+        PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
+    ELSE
+        PERFORM pawl_bulk._lay_unvalidated(o.operation);
+    END IF;
+    RETURN 1;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._pick_up(pawl_bulk.operations, boolean) IS 'internal: begins an operation, or a retry of one';
+
+-- Looked at and not believed: workers may call it.
+CREATE FUNCTION pawl_bulk._opened(operation uuid, through bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    missing bigint;
+    before bigint;
+    closed int8multirange;
+BEGIN
+    SELECT o.opened_through INTO before FROM pawl_bulk.operations o WHERE o.operation = _opened.operation;
+    SELECT coalesce(range_agg(int8range(w.row_number, w.last_row, '[]')), '{}') INTO closed FROM pawl_bulk.work w
+     WHERE w.operation = _opened.operation AND w.last_row > before AND w.last_row IS NOT NULL;
+    SELECT v.row_number INTO missing FROM pawl_bulk.validations v
+     WHERE v.operation = _opened.operation AND v.row_number > before AND v.row_number <= through AND v.state = 'Completed' AND NOT v.row_number <@ closed
+       AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
+    IF missing IS NOT NULL THEN
+        PERFORM pawl._raise('55000', format('row %s of operation %s has no record', missing, operation));
+    END IF;
+    UPDATE pawl_bulk.operations o SET opened_through = through WHERE o.operation = _opened.operation AND o.opened_through < through;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none';
+
+-- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
+CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    laid bigint := 0;
+    block record;
+    through bigint := o.opened_through;
+BEGIN
+    WHILE laid < batch LOOP
+        SELECT min(v.row_number) AS first_row, max(v.row_number) AS last_row, count(*) AS rows INTO block
+          FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > through
+                 ORDER BY x.row_number LIMIT least(5000, batch - laid)) v;
+        EXIT WHEN block.rows = 0;
+        INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row)
+        VALUES (o.operation, block.first_row, -1, 'rows', 'sql:', o.priority, block.last_row);
+        laid := laid + block.rows;
+        through := block.last_row;
+    END LOOP;
+    IF laid > 0 THEN
+        PERFORM pawl_bulk._opened(o.operation, through);
+    END IF;
+    RETURN laid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._lay_blocks(pawl_bulk.operations, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
+
+-- Valid rows get their record at the first step.
+CREATE FUNCTION pawl_bulk._open_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    opened bigint;
+    through bigint;
+BEGIN
+    IF EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0 AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
+        RETURN pawl_bulk._lay_blocks(o, batch);
+    END IF;
+    SELECT max(v.row_number), count(*) INTO through, opened
+      FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
+    IF opened = 0 THEN
+        RETURN 0;
+    END IF;
+    -- an insert that minds conflicts costs a third more: only where records were made by hand
+    IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = o.operation AND r.row_number > o.opened_through AND r.row_number <= through) THEN
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
+         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number
+        ON CONFLICT DO NOTHING;
+    ELSE
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
+         WHERE v.operation = o.operation AND v.row_number > o.opened_through AND v.row_number <= through AND v.state = 'Completed' ORDER BY v.row_number;
+    END IF;
+    PERFORM pawl_bulk._opened(o.operation, through);
+    RETURN opened;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._open_rows(pawl_bulk.operations, integer) IS 'internal: makes the first records of the next valid rows; returns how many rows it looked at';
+
+CREATE FUNCTION pawl_bulk._finish(o pawl_bulk.operations) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    sums record;
+BEGIN
+    sums := pawl_bulk._sums(o.operation);
+    IF sums.successful + sums.failed < o.total_rows THEN
+        RETURN 0;
+    END IF;
+    UPDATE pawl_bulk.operations x SET status = CASE WHEN sums.failed = 0 THEN 'Completed' ELSE 'CompletedWithErrors' END WHERE x.operation = o.operation;
+    RETURN 1;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows all have their outcome';
+
+CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, trouble pawl_bulk.troubles) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    did bigint;
+    rows bigint;
+    errors text[];
+    patient constant boolean := coalesce(trouble.failures < 5, true);
+    -- what lacked time or memory gets a tenth of the rows, and a tenth of that, until one is alone
+    size constant integer := CASE WHEN trouble.sqlstate ~ '^5[37]' THEN greatest(batch / power(10, least(trouble.failures, 7)), 1) ELSE batch END;
+BEGIN
+    IF o.status = 'Running' THEN
+        did := CASE WHEN o.paused_at IS NULL THEN pawl_bulk._open_rows(o, batch) ELSE 0 END;
+        RETURN CASE WHEN did > 0 THEN did ELSE pawl_bulk._finish(o) END;
+    ELSIF o.paused_at IS NOT NULL THEN
+        RETURN 0;
+    ELSIF o.status = 'Pending' AND NOT o.sealed THEN
+        IF o.created_at > clock_timestamp() - interval '1 day' THEN
+            RETURN 0;
+        END IF;
+        PERFORM pawl_bulk._fail(o.operation, 'the input was never completed', 'Definition missing');
+        RETURN 1;
+    ELSIF o.status IN ('Pending', 'Retrying') THEN
+        RETURN pawl_bulk._pick_up(o, patient);
+    END IF;
+    IF o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
+        -- picked up by hand, or without rows
+        errors := pawl_bulk._operation_errors(o, patient);
+        IF errors <> '{}' THEN
+            PERFORM pawl_bulk._fail(o.operation, array_to_string(errors, '; '), 'Metadata validation fails');
+            RETURN 1;
+        END IF;
+    END IF;
+    PERFORM pawl_bulk._lay_unvalidated(o.operation);
+    did := 0;
+    LOOP
+        rows := pawl_bulk._validate_block(o, least(size, batch - did::integer), patient);
+        did := did + rows;
+        -- of rows that run out of time it is to be known which one did
+        EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate = '57014';
+    END LOOP;
+    -- blocks that others work on are theirs: the operation goes on when they are done
+    IF did = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
+        IF o.input_error IS NULL THEN
+            UPDATE pawl_bulk.operations x SET status = 'Running' WHERE x.operation = o.operation;
+        ELSE
+            PERFORM pawl_bulk._fail(o.operation, o.input_error, 'Metadata validation fails');
+        END IF;
+        did := 1;
+    END IF;
+    RETURN did;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles) IS 'internal: the next thing to do for an operation; returns how much was done';
+
+-- Null: another session has it.
+CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    trouble pawl_bulk.troubles;
+    did bigint;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = ANY ('{Pending,Validating,Running,Retrying}')
+       FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT t.* INTO trouble FROM pawl_bulk.troubles t WHERE t.operation = candidate;
+    did := pawl_bulk._advance_one(o, batch, trouble);
+    IF trouble.operation IS NOT NULL THEN
+        PERFORM pawl_bulk._ease(candidate);
+    END IF;
+    -- others validate: they are done soon
+    RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
+
+-- After a rollback: a row that was alone, and ran out of time once more, is not tried again.
+CREATE FUNCTION pawl_bulk._met(candidate uuid, state text, message text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    block record;
+BEGIN
+    IF pawl_bulk._trouble(candidate, state, message) > 5 AND state = '57014' THEN
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            block := pawl_bulk._take_unvalidated(candidate, 1);
+            PERFORM pawl_bulk._invalidate(o, block.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) WHERE block.first_row IS NOT NULL;
+            PERFORM pawl_bulk._end_unvalidated(candidate, block.first_row);
+            PERFORM pawl_bulk._ease(candidate);
+        END IF;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text) IS 'internal: an error that an operation was moved on with';
+
+CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    candidate uuid;
+    candidates uuid[];
+    did bigint;
+BEGIN
+    PERFORM pawl._check_batch(batch, 1000000);
+    candidates := ARRAY(SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
+                           AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation AND t.again_at > clock_timestamp())
+                         ORDER BY x.priority DESC, x.operation);
+    -- all of them together; where one raises an error, each in a subtransaction of its own
+    FOR attempt IN 1 .. 2 LOOP
+        done := 0;
+        next_at := NULL;
+        BEGIN
+            FOREACH candidate IN ARRAY candidates LOOP
+                IF attempt = 1 THEN
+                    did := pawl_bulk._advance_candidate(candidate, batch);
+                ELSE
+                    BEGIN
+                        did := pawl_bulk._advance_candidate(candidate, batch);
+                    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+                        IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                            RAISE;
+                        END IF;
+                        PERFORM pawl_bulk._met(candidate, SQLSTATE, SQLERRM);
+                        did := 0;
+                    END;
+                END IF;
+                done := done + greatest(did, 0);
+                IF did = -1 THEN
+                    next_at := clock_timestamp() + interval '50 ms';
+                END IF;
+                EXIT WHEN done >= batch;
+            END LOOP;
+            EXIT;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
+            IF pawl_bulk._ends_duty(SQLSTATE) THEN
+                RAISE;
+            ELSIF SQLSTATE = '57014' THEN
+                -- the time of this call is over: what it did is undone, and the others have the next one
+                done := 0;
+                next_at := clock_timestamp();
+                PERFORM pawl_bulk._met(candidate, SQLSTATE, SQLERRM);
+                EXIT;
+            END IF;
+        END;
+    END LOOP;
+    next_at := least(next_at, (SELECT min(t.again_at) FROM pawl_bulk.troubles t WHERE t.again_at > clock_timestamp()));
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
+'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again. A row whose validation raises an error fails with it; an operation that cannot be moved on is in pawl_bulk.troubles, waits 1 s, 2 s, 4 s ... at most a minute, and stops no other. Set statement_timeout where validators may run for long: a call that it ends returns, and rows that need it alone fail';

@@ -1,0 +1,169 @@
+-- What is written by hand is judged as what functions write. Which columns each role may write is said in grants.sql; here is what a value must fit.
+
+-- The right of those who may cancel: asked of the current user, so functions of the owner have it.
+CREATE FUNCTION pawl_bulk._operates() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$ SELECT has_function_privilege(current_user, 'pawl_bulk.cancel(uuid)', 'EXECUTE') $function$;
+COMMENT ON FUNCTION pawl_bulk._operates() IS 'internal: the current user may do what operators do';
+
+CREATE FUNCTION pawl_bulk._operation_made() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
+    d pawl_bulk.definitions;
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = NEW.definition AND x.version = NEW.version AND x.dropped_at IS NULL;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL, pawl_bulk._known_definitions());
+    ELSIF NEW.validated_through <> 0 OR NEW.opened_through <> 0 OR NEW.total_rows <> 0 OR NEW.retry_count <> 0 OR NEW.started_at IS NOT NULL OR NEW.completed_at IS NOT NULL THEN
+        PERFORM pawl._raise('55000', 'a new operation has not begun', 'Its counters are 0.');
+    ELSIF octet_length(NEW.idempotency_key) > 1000 THEN
+        PERFORM pawl._raise('22023', 'an idempotency key has at most 1000 bytes', format('This one has %s.', octet_length(NEW.idempotency_key)));
+    END IF;
+    PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
+    -- a dialect that cannot be is rejected here and not row by row
+    PERFORM pawl_bulk.csv_fields('', coalesce(NEW.dialect ->> 'delimiter', ','), coalesce(NEW.dialect ->> 'quote', '"')) WHERE NEW.format = 'csv';
+    NEW.track_row_data := d.track_row_data;
+    NEW.last_step := (SELECT max(s.step_index) FROM pawl_bulk.steps s WHERE s.name = d.name AND s.version = d.version);
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_made() IS 'internal: a new operation fits its definition; P0002, 22023, 55000';
+CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
+
+CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
+BEGIN
+    IF NEW.status IS DISTINCT FROM OLD.status THEN
+        IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
+            PERFORM pawl._raise('42501', format('permission denied to move operation %s to %s', NEW.operation, NEW.status), 'Only operators cancel and retry.');
+        ELSIF NEW.status = 'Validating' AND NOT NEW.sealed THEN
+            PERFORM pawl._raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
+        ELSIF NEW.status IN ('Validating', 'Running') AND OLD.paused_at IS NOT NULL AND NEW.paused_at IS NOT NULL THEN
+            PERFORM pawl._raise('PW003', format('operation %s is paused', NEW.operation), NULL, format('select pawl_bulk.resume(%L)', NEW.operation));
+        END IF;
+    ELSIF NOT pawl_bulk._operates() THEN
+        PERFORM pawl._raise('42501', format('permission denied to change operation %s', NEW.operation), 'Its message is written when it fails; only operators pause it.');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._operation_by_hand() IS 'internal: what moves an operation has the right and the reason to; PW003, 42501';
+CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at OR OLD.error_message IS DISTINCT FROM NEW.error_message)
+    EXECUTE FUNCTION pawl_bulk._operation_by_hand();
+
+-- A record that rests is as it was when it came to rest; tries are counted one by one.
+CREATE FUNCTION pawl_bulk._record_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
+BEGIN
+    IF NEW.state IS DISTINCT FROM OLD.state AND NEW.state IN ('Pending', 'Cancelled') THEN
+        IF NOT pawl_bulk._operates() THEN
+            PERFORM pawl._raise('42501', format('permission denied to move row %s to %s', NEW.row_number, NEW.state), 'Only operators retry and cancel.');
+        END IF;
+    ELSE
+        PERFORM pawl._raise('55000', format('row %s at step %s is not changed so', NEW.row_number, NEW.step_index),
+            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'Tries are counted one by one.' END);
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._record_by_hand() IS 'internal: rejects changes of records that no function makes; 42501, 55000';
+-- The condition spares nearly all the call.
+CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
+    WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}') OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
+               ELSE OLD.state = ANY ('{Completed,Failed,TimedOut,Cancelled}') AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
+                    IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at) OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
+    EXECUTE FUNCTION pawl_bulk._record_by_hand();
+
+-- Times of work are brought forward by operators, and by nobody where its operation is paused.
+CREATE FUNCTION pawl_bulk._work_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
+BEGIN
+    IF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
+        PERFORM pawl._raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index), 'Its operation is paused, or waits to be retried.');
+    ELSIF NOT pawl_bulk._operates()
+          AND (OLD.deadline_at > clock_timestamp() AND NEW.deadline_at IS DISTINCT FROM OLD.deadline_at OR NEW.takeovers < OLD.takeovers
+               OR OLD.state = NEW.state AND OLD.due > clock_timestamp() AND (NEW.due IS NULL OR NEW.due < OLD.due)) THEN
+        PERFORM pawl._raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index), 'Only operators bring deadlines and retries forward.');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._work_by_hand() IS 'internal: what changes the times of work may do so; 42501, 55000';
+CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
+    WHEN (OLD.deadline_at IS DISTINCT FROM NEW.deadline_at AND OLD.deadline_at IS NOT NULL OR NEW.takeovers OPERATOR(pg_catalog.<) OLD.takeovers
+          OR OLD.due IS DISTINCT FROM NEW.due AND OLD.due IS NOT NULL)
+    EXECUTE FUNCTION pawl_bulk._work_by_hand();
+
+-- Work is that of an active record, or a block of valid rows of an operation that runs.
+CREATE FUNCTION pawl_bulk._work_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
+    alone record;
+BEGIN
+    SELECT n.operation, n.row_number INTO alone FROM new_work n
+     WHERE CASE WHEN n.last_row IS NULL THEN NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index
+                                                            AND r.state IN ('Pending', 'Running', 'WaitingForCompletion'))
+                ELSE NOT EXISTS (SELECT FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = 0
+                                  WHERE o.operation = n.operation AND o.status = 'Running' AND s.kind = 'sync' AND s.handler IS NOT NULL) END LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('PW003', format('there is no work for row %s of operation %s', alone.row_number, alone.operation), 'It has no active record.');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that is of no record; PW003';
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
+    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
+
+-- Runs are put on record by the session that makes them, and changed there, or when they are lost.
+CREATE FUNCTION pawl_bulk._run_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.sql_runs');
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.session = pg_backend_pid() AND NEW.lease_until <= clock_timestamp() + interval '1 day' AND NEW.lost_at IS NULL THEN
+            RETURN NEW;
+        END IF;
+    ELSIF (OLD.session = pg_backend_pid() OR OLD.lost_at IS NOT NULL OR OLD.lease_until <= clock_timestamp() OR pawl_bulk._operates())
+          AND NEW.again_at <= clock_timestamp() + interval '1 day' THEN
+        RETURN NEW;
+    END IF;
+    PERFORM pawl._raise('55000', 'a run belongs to its session', 'Its lease is at most a day, and others see to it when that is over.');
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._run_by_hand() IS 'internal: rejects changes of runs of other sessions; 55000';
+CREATE TRIGGER by_hand BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_hand();

@@ -1,0 +1,111 @@
+-- Counters that nobody waits for: each statement appends what it changed, a sum reads them, a duty folds them.
+
+-- Whoever gives an operation new records holds it; whoever moves or pauses it waits for them. Taken before any row, so that the two
+-- never wait for each other in a circle.
+CREATE FUNCTION pawl_bulk._lock_key(operation uuid) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+RETURN pg_catalog.hashtextextended('pawl_bulk' || operation::text, 0);
+COMMENT ON FUNCTION pawl_bulk._lock_key(uuid) IS 'internal: the advisory lock of an operation';
+
+CREATE FUNCTION pawl_bulk._hold(operations uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(pawl_bulk._lock_key(u.operation))
+       FROM (SELECT DISTINCT o AS operation FROM unnest(operations) o ORDER BY o) u;
+    -- an old snapshot does not see what was decided before the lock came, but this lock finds out
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM FROM pawl_bulk.operations o WHERE o.operation = ANY (operations) ORDER BY o.operation FOR SHARE;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._hold(uuid[]) IS 'internal: keeps operations as they are until the transaction ends';
+
+CREATE FUNCTION pawl_bulk.fold_counters(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    folded bigint;
+    o uuid;
+BEGIN
+    PERFORM pawl._check_batch(batch, 100000);
+    done := 0;
+    -- operations that end are folded once more, so that the sum of each is one row
+    FOR o IN SELECT c.operation FROM pawl_bulk.operations c
+              WHERE c.status = ANY ('{Validating,Running,Retrying}') OR c.completed_at > clock_timestamp() - interval '1 minute' ORDER BY c.operation LIMIT batch LOOP
+        WITH taken AS (
+            DELETE FROM pawl_bulk.tallies t
+             WHERE t.operation = o AND t.tally IN (SELECT x.tally FROM pawl_bulk.tallies x WHERE x.operation = o ORDER BY x.tally LIMIT 10000 FOR UPDATE SKIP LOCKED)
+               AND EXISTS (SELECT FROM pawl_bulk.tallies x WHERE x.operation = o OFFSET 31)
+            RETURNING t.validated, t.successful, t.failed),
+        summed AS (INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
+                   SELECT o, sum(t.validated), sum(t.successful), sum(t.failed) FROM taken t HAVING count(*) > 0)
+        SELECT count(*) INTO folded FROM taken;
+        done := done + folded;
+    END LOOP;
+    next_at := clock_timestamp() + interval '5 s';
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.fold_counters(integer) IS 'a duty: adds up what statements appended to the counters of at most batch operations; returns how many entries were folded';
+
+-- What a statement on records means for the counters: rows whose last step completed, rows that failed, less those that did before.
+CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.validations');
+    its record;
+    alone record;
+BEGIN
+    FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n GROUP BY n.operation LOOP
+        IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = its.operation AND o.status = 'Validating') THEN
+            PERFORM pawl._raise('PW003', format('operation %s takes no validation records', its.operation), 'They are written while it is Validating.');
+        END IF;
+        SELECT x.row_number INTO alone FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
+                                             EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
+        IF FOUND THEN
+            PERFORM pawl._raise('PW003', format('operation %s has no row %s', its.operation, alone.row_number));
+        END IF;
+    END LOOP;
+    INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
+    SELECT n.operation, count(*), 0, count(*) FILTER (WHERE n.state = 'Failed') FROM new_validations n GROUP BY n.operation;
+    INSERT INTO pawl_bulk.events (operation, type, severity, row_number, step_index, message)
+    SELECT n.operation, 'RowFailed', 'Warning', n.row_number, -1, (SELECT string_agg(e ->> 'code', ', ') FROM jsonb_array_elements(n.errors) e)
+      FROM new_validations n WHERE n.errors IS NOT NULL ORDER BY n.operation, n.row_number;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._validations_came() IS 'internal: counts validation records and tells of those that failed';
+CREATE TRIGGER counted AFTER INSERT ON pawl_bulk.validations REFERENCING NEW TABLE AS new_validations
+    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
+
+-- What is written once: validation records, histories, signals, events. They go with their operation only.
+CREATE FUNCTION pawl_bulk._immutable() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_bulk.validations', 'pawl_bulk.retry_history', 'pawl_bulk.signals', 'pawl_bulk.events');
+BEGIN
+    IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
+        PERFORM pawl._raise('PW006', format('%s of %s.%s is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
+            'Its rows are written once and go with their operation.');
+    END IF;
+    RETURN OLD;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._immutable() IS 'internal: refuses changes of what is on the record; PW006';
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.validations FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.retry_history FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.signals FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.events FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();

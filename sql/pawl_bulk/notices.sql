@@ -1,0 +1,219 @@
+-- Delivery of notices: by a SQL function, or by who claims them.
+
+CREATE FUNCTION pawl_bulk._end_notice(n pawl_bulk.notices, problem text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM set_config('pawl.processor', n.worker, true);
+    UPDATE pawl_bulk.notices x
+       SET state = CASE WHEN problem IS NULL THEN 'delivered' WHEN n.tries < n.max_tries THEN 'ready' ELSE 'failed' END, message = problem,
+           ended_at = CASE WHEN problem IS NULL OR n.tries >= n.max_tries THEN clock_timestamp() END
+     WHERE x.operation = n.operation AND x.notice = n.notice;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS 'internal: what came of a try to deliver a notice; null: it went well';
+
+-- Calls the function of a notice; what went wrong, or null. Who runs this may do more than who may write operations, so the function belongs to
+-- somebody whose handlers are run as well, and who submitted the operation might have called it himself.
+CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices, patient boolean) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    called regprocedure;
+BEGIN
+    called := to_regprocedure(n.target || '(jsonb)');
+    IF called IS NULL THEN
+        RETURN format('no function %s(jsonb)', n.target);
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = called AND (pg_has_role(p.proowner, 'pawl_admin', 'USAGE') OR pg_get_userbyid(p.proowner) = current_user)) THEN
+        RETURN format('the owner of function %s is not a member of pawl_admin', called);
+    ELSIF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.rolname = n.asked_by
+                       WHERE p.oid = called AND has_schema_privilege(r.oid, p.pronamespace, 'USAGE') AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
+        RETURN format('role "%s", who asked for it, may not execute function %s', n.asked_by, called);
+    END IF;
+    EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
+    RETURN NULL;
+EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+    IF pawl_bulk._ends_duty(SQLSTATE) OR patient AND pawl.is_transient(SQLSTATE) THEN
+        RAISE;
+    END IF;
+    RETURN SQLERRM;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS 'internal: calls the function of a notice; returns the problem. patient: an error that may be gone the next time is raised';
+
+CREATE FUNCTION pawl_bulk.run_sql_notices(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    taken pawl_bulk.notices[];
+    n pawl_bulk.notices;
+BEGIN
+    PERFORM pawl._check_batch(batch, 10000);
+    -- all in this transaction, so nobody waits for the lease
+    taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
+    FOREACH n IN ARRAY taken LOOP
+        PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n, false));
+    END LOOP;
+    PERFORM set_config('pawl.processor', caller, true);
+    done := cardinality(taken);
+    next_at := clock_timestamp() + interval '1 s';
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
+'delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and that the role that submitted the operation may execute. All in the caller''s transaction: what ends that leaves no trace; pawl_bulk.work_sql_notices() is the duty. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+
+CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$ SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', worker, lease, 1, 'sql') c $function$;
+COMMENT ON FUNCTION pawl_bulk._take_notice(text, interval) IS 'internal: the next notice for a SQL function, or null';
+
+CREATE FUNCTION pawl_bulk._deliver_taken(n pawl_bulk.notices) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    held pawl_bulk.notices;
+BEGIN
+    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    PERFORM set_config('pawl.processor', n.worker, true);
+    UPDATE pawl_bulk.notices x SET lease_until = clock_timestamp() + interval '1 day'
+     WHERE x.operation = n.operation AND x.notice = n.notice AND x.state = 'leased' AND x.fence = n.fence AND x.lease_until > clock_timestamp() RETURNING x.* INTO held;
+    IF held.notice IS NOT NULL THEN
+        PERFORM set_config('pawl.processor', caller, true);
+        PERFORM pawl_bulk._end_notice(held, pawl_bulk._deliver(held, true));
+    END IF;
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN held.notice IS NOT NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._deliver_taken(pawl_bulk.notices) IS 'internal: delivers a notice that was taken in an earlier transaction; false: it is lost';
+
+CREATE PROCEDURE pawl_bulk.work_sql_notices(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done bigint DEFAULT NULL, INOUT wait_ms integer DEFAULT NULL)
+LANGUAGE plpgsql SECURITY INVOKER
+AS $function$
+DECLARE
+    worker text;
+    until timestamptz;
+    n pawl_bulk.notices;
+    went boolean;
+    failures integer := 0;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    done := 0;
+    wait_ms := 1000;
+    worker := 'work_sql_notices ' || pg_backend_pid();
+    until := clock_timestamp() + interval '100 ms';
+    n := pawl_bulk._take_notice(worker, lease);
+    COMMIT;
+    WHILE n.notice IS NOT NULL LOOP
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        BEGIN
+            went := pawl_bulk._deliver_taken(n);
+        EXCEPTION WHEN OTHERS THEN
+            -- no failure of the notice's: it is tried again at once
+            failures := failures + 1;
+            IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN
+                RAISE;
+            END IF;
+            went := NULL;
+        END;
+        IF went IS NULL THEN
+            ROLLBACK;
+            CONTINUE;
+        END IF;
+        done := done + went::integer;
+        failures := 0;
+        n := NULL;
+        IF done < batch AND clock_timestamp() < until THEN
+            n := pawl_bulk._take_notice(worker, lease);
+        END IF;
+        COMMIT;
+    END LOOP;
+END
+$function$;
+COMMENT ON PROCEDURE pawl_bulk.work_sql_notices(integer, interval, bigint, integer) IS
+'a duty: delivers what pawl_bulk.run_sql_notices delivers, each notice in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken in an earlier transaction, with the lease (60 s) of any worker: a function that ends its transaction or its session has used a try, is missed when the lease is over (pawl.reap), and the others are delivered. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. wait_ms: when to look again, if there was nothing. Not inside a transaction (2D000). 22023: batch is from 1 to 10000';
+
+CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
+RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(claim_notices.lease);
+    IF coalesce(claim_notices.worker, '') = '' THEN
+        PERFORM pawl._raise('22004', 'a worker needs a name');
+    ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN
+        PERFORM pawl._raise('22023', 'a channel other than "sql" must be named', NULL, 'select * from pawl_bulk.run_sql_notices()');
+    END IF;
+    PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
+    RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
+                   FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', claim_notices.worker, claim_notices.lease, batch, claim_notices.channel) c;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.claim_notices(text, text, integer, interval) IS
+'takes at most batch notices of a channel to be delivered by this worker, the oldest first. The same notice may come again, to another worker or after a lease (60 s) that ran out: notice, which is the payload''s key too, tells. 22004: no name; 22023: no channel, or sql';
+
+CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text) RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    lost constant text := 'PW005: the notice is lost, or is done already';
+    said record;
+    n pawl_bulk.notices;
+BEGIN
+    IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
+        PERFORM pawl._raise('22023', 'results must be a JSON array', NULL, '[{"operation", "notice", "token", "result": "ok", "message"}]');
+    ELSIF coalesce(report_notices.worker, '') = '' THEN
+        PERFORM pawl._raise('PW004', 'a report is of somebody');
+    END IF;
+    FOR said IN SELECT * FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text) ORDER BY y.operation, y.notice LOOP
+        IF (said.operation IS NOT NULL AND said.notice IS NOT NULL AND said.result IN ('ok', 'fail')) IS NOT TRUE THEN
+            PERFORM pawl._raise('22023', 'a result names operation, notice, token and result', 'result is ok or fail.');
+        END IF;
+        operation := said.operation;
+        notice := said.notice;
+        problem := NULL;
+        SELECT x.* INTO n FROM pawl_bulk.notices x WHERE x.operation = said.operation AND x.notice = said.notice FOR UPDATE;
+        IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
+            problem := lost;
+        ELSE
+            -- a lease may end between the look and the move: that notice is lost, and the others are reported all the same
+            BEGIN
+                PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
+            EXCEPTION WHEN SQLSTATE 'PW005' THEN
+                problem := lost;
+            END;
+        END IF;
+        ok := problem IS NULL;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.report_notices(jsonb, text) IS
+'how deliveries went: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. What failed is tried again with a backoff, max_tries times. A notice that another has by now is refused alone: ok false, PW005. 22023: no array, or a result that is none; PW004: no worker';

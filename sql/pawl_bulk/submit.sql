@@ -1,0 +1,269 @@
+-- How operations and their rows come in.
+
+CREATE FUNCTION pawl_bulk._check_notifications(notifications jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    target jsonb;
+    known constant jsonb := '["completion", "completion_with_errors", "failure", "cancelled", "status_change"]';
+BEGIN
+    FOR target IN SELECT t FROM jsonb_array_elements(CASE jsonb_typeof(notifications) WHEN 'array' THEN notifications ELSE jsonb_build_array(notifications) END) t LOOP
+        IF jsonb_typeof(target) <> 'object' THEN
+            PERFORM pawl._raise('22023', 'a target of notifications must be a JSON object', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+        END IF;
+        PERFORM pawl_bulk._known_fields(target, '{channel,target,triggers}', 'a target of notifications');
+        IF coalesce(target ->> 'channel', '') = '' OR coalesce(target ->> 'target', '') = '' THEN
+            PERFORM pawl._raise('22023', 'a target of notifications has channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+        ELSIF target ? 'triggers' AND (jsonb_typeof(target -> 'triggers') <> 'array' OR NOT target -> 'triggers' <@ known) THEN
+            PERFORM pawl._raise('22023', 'triggers of notifications are an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
+        END IF;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: refuses targets of notifications that cannot be; 22023';
+
+CREATE FUNCTION pawl_bulk._seal_rows(operation uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    bytes bigint;
+    lines bigint;
+    allowed bigint;
+    o pawl_bulk.operations;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _seal_rows.operation AND x.status = 'Pending' AND NOT x.sealed FOR NO KEY UPDATE;
+    SELECT coalesce(sum(octet_length(i.data::text)), 0), count(i.raw) INTO bytes, lines FROM pawl_bulk.input i WHERE i.operation = _seal_rows.operation;
+    SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
+    IF o.operation IS NULL OR lines > 0 THEN
+        PERFORM pawl._raise('55000', format('the input of operation %s is not sealed so', operation), NULL, format('select pawl_bulk.seal(%L)', operation));
+    ELSIF allowed > 0 AND bytes > allowed THEN
+        PERFORM pawl._raise('54000', format('the input has %s bytes', bytes), format('Definition "%s" allows %s.', o.definition, allowed));
+    END IF;
+    UPDATE pawl_bulk.operations x SET sealed = true, input_bytes = bytes WHERE x.operation = _seal_rows.operation;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._seal_rows(uuid) IS 'internal: the input of an operation whose rows came as JSON is complete; 54000: it is too large';
+
+CREATE FUNCTION pawl_bulk.submit(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL, format text DEFAULT 'ndjson',
+    columns text[] DEFAULT NULL, dialect jsonb DEFAULT '{}', idempotency_key text DEFAULT NULL, checksum text DEFAULT NULL, file_name text DEFAULT NULL,
+    source text DEFAULT NULL, created_by text DEFAULT NULL, priority integer DEFAULT 0, version integer DEFAULT NULL, notifications jsonb DEFAULT NULL,
+    OUT operation uuid, OUT created boolean)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    d pawl_bulk.definitions;
+BEGIN
+    SELECT x.* INTO d FROM pawl_bulk.definitions x
+     WHERE x.name = submit.definition AND x.dropped_at IS NULL AND (submit.version IS NULL OR x.version = submit.version) ORDER BY x.version DESC LIMIT 1;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
+    ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)), 'rows => ''[{"field": "value"}]''');
+    ELSIF submit.format NOT IN ('csv', 'ndjson', 'json') THEN
+        PERFORM pawl._raise('22023', format('unknown format "%s"', submit.format), NULL, 'csv, ndjson or json');
+    ELSIF submit.idempotency_key = '' OR length(submit.file_name) > 200 OR length(submit.created_by) > 100 THEN
+        PERFORM pawl._raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
+                WHEN length(submit.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
+            'idempotency_key has at least one character, file_name at most 200, created_by at most 100');
+    END IF;
+    PERFORM pawl_bulk._check_notifications(submit.notifications);
+    INSERT INTO pawl_bulk.operations AS o (definition, version, metadata, format, columns, dialect, idempotency_key, checksum, file_name, source, created_by, priority,
+                                           notifications)
+    SELECT d.name, d.version, coalesce(submit.metadata, '{}'), submit.format, submit.columns, coalesce(submit.dialect, '{}'), submit.idempotency_key, submit.checksum,
+           submit.file_name, submit.source, coalesce(submit.created_by, session_user), coalesce(submit.priority, 0), submit.notifications
+    ON CONFLICT ON CONSTRAINT operations_definition_idempotency_key_key DO NOTHING
+    RETURNING o.operation INTO submit.operation;
+    created := FOUND;
+    IF NOT created THEN
+        SELECT o.operation INTO submit.operation FROM pawl_bulk.operations o WHERE o.definition = d.name AND o.idempotency_key = submit.idempotency_key;
+        RETURN;
+    END IF;
+    INSERT INTO pawl_bulk.input (operation, row_number, data, problem)
+    SELECT submit.operation, e.n, e.x, CASE WHEN jsonb_typeof(e.x) <> 'object' THEN 'the row is no JSON object' END
+      FROM jsonb_array_elements(coalesce(rows, '[]')) WITH ORDINALITY e(x, n);
+    IF rows IS NOT NULL THEN
+        PERFORM pawl_bulk._seal_rows(submit.operation);
+    END IF;
+    PERFORM set_config('pawl_bulk.operation', submit.operation::text, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
+'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. notifications: [{"channel", "target", "triggers"}], see pawl_bulk.notices. P0002: no such definition; 22023: a dialect or notifications that cannot be';
+
+-- Lines that COPY brought become rows. A record of CSV over several lines is put together, as the client library does it: what closes its quote is looked for
+-- in a MiB, and less far after each line whose quote nothing closed; that line is a malformed row. Blank lines are no rows. Rows keep the number of their
+-- first line. What the client library brought is left as it is: its records are whole.
+CREATE FUNCTION pawl_bulk._complete_lines(operation uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    r record;
+    delimiter text;
+    quote text;
+    first_line bigint;
+    begun bigint;
+    parts text[];
+    size bigint;
+    patience bigint := 1048576;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _complete_lines.operation AND x.status = 'Pending' AND NOT x.sealed FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    delimiter := coalesce(o.dialect ->> 'delimiter', ',');
+    quote := coalesce(o.dialect ->> 'quote', '"');
+    SELECT i.row_number, i.raw INTO r FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation ORDER BY i.row_number LIMIT 1;
+    -- a byte order mark; other encodings have none
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND r.raw ^@ convert_from(E'\\xefbbbf', 'UTF8') THEN
+        UPDATE pawl_bulk.input i SET raw = substr(r.raw, length(convert_from(E'\\xefbbbf', 'UTF8')) + 1) WHERE i.operation = _complete_lines.operation AND i.row_number = r.row_number;
+    END IF;
+    IF o.format = 'json' AND ltrim(r.raw) ^@ '[' AND pawl_bulk._json(r.raw) IS NULL THEN
+        PERFORM pawl._raise('22P04', 'a JSON array does not come in line by line', 'Its lines are no elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
+    END IF;
+    first_line := CASE WHEN o.format = 'csv' AND quote <> '' THEN
+        (SELECT min(i.row_number) FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.problem IS NULL AND strpos(i.raw, left(quote, 1)) > 0 AND pawl_bulk._csv_open(i.raw, false, delimiter, quote)) END;
+    WHILE first_line IS NOT NULL LOOP
+        begun := NULL;
+        FOR r IN SELECT i.row_number, i.raw, i.data IS NOT NULL OR i.problem IS NOT NULL AS other FROM pawl_bulk.input i
+                  WHERE i.operation = _complete_lines.operation AND i.row_number >= first_line ORDER BY i.row_number LOOP
+            IF begun IS NULL THEN
+                IF NOT r.other AND pawl_bulk._csv_open(r.raw, false, delimiter, quote) THEN
+                    begun := r.row_number;
+                    parts := ARRAY[r.raw];
+                    size := length(r.raw);
+                END IF;
+                CONTINUE;
+            END IF;
+            size := size + 1 + coalesce(length(r.raw), 0);
+            EXIT WHEN r.other OR size > patience;
+            parts := array_append(parts, coalesce(r.raw, ''));
+            IF NOT pawl_bulk._csv_open(coalesce(r.raw, ''), true, delimiter, quote) THEN
+                DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.row_number > begun AND i.row_number <= r.row_number;
+                UPDATE pawl_bulk.input i SET raw = array_to_string(parts, E'\n') WHERE i.operation = _complete_lines.operation AND i.row_number = begun;
+                begun := NULL;
+            END IF;
+        END LOOP;
+        -- nothing closes it: reading goes on with the next line
+        first_line := begun + 1;
+        patience := greatest(patience / 2, 4096);
+    END LOOP;
+    DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.data IS NULL AND i.problem IS NULL AND rtrim(coalesce(i.raw, ''), E'\r') = '';
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS 'internal: puts records of several lines together, and takes blank lines and a byte order mark away, while the input of an operation is open. 22P04: it is a JSON array';
+
+CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL, lines bigint DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    stored record;
+    allowed bigint;
+    came bigint;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = seal.operation FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no operation %s', seal.operation));
+    ELSIF o.sealed OR o.status <> 'Pending' THEN
+        PERFORM pawl._raise('55000', format('the input of operation %s is complete', seal.operation));
+    END IF;
+    IF lines IS NOT NULL THEN
+        SELECT count(*) INTO came FROM pawl_bulk.input i WHERE i.operation = seal.operation;
+        IF came <> lines THEN
+            PERFORM pawl._raise('22P04', format('%s lines came of %s', came, lines), E'A line \\. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
+        END IF;
+    END IF;
+    PERFORM pawl_bulk._complete_lines(operation);
+    o.columns := coalesce(o.columns, pawl_bulk._read_header(o));
+    SELECT count(*) FILTER (WHERE i.row_number > 0) AS rows, sum(coalesce(octet_length(i.raw) + 1, pg_column_size(i.data))) AS bytes INTO stored
+      FROM pawl_bulk.input i WHERE i.operation = seal.operation;
+    SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
+    IF allowed > 0 AND stored.bytes > allowed THEN
+        PERFORM pawl._raise('54000', format('the input has %s bytes', stored.bytes), format('Definition "%s" allows %s.', o.definition, allowed));
+    END IF;
+    UPDATE pawl_bulk.operations x SET sealed = true, input_error = seal.input_error, columns = o.columns, input_bytes = stored.bytes,
+           checksum = coalesce(seal.checksum, x.checksum)
+     WHERE x.operation = seal.operation;
+    RETURN stored.rows;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text, bigint) IS
+'says that the input of an operation is complete, or with input_error why it could not be read further; returns the number of rows. lines: how many the file has (grep -c ""), where they were copied in: a COPY that ended early is rejected. Records of CSV that span lines are put together, blank lines are no rows. P0002: no such operation; 55000: it is sealed; 54000: more bytes than the definition allows; 22P04: not all lines came, or it is a JSON array';
+
+-- The first line of a file names its columns; the dialect may give them other names.
+CREATE FUNCTION pawl_bulk._read_header(o pawl_bulk.operations) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    line text;
+    named text[];
+    wrong text;
+BEGIN
+    IF o.format <> 'csv' THEN
+        RETURN NULL;
+    END IF;
+    SELECT i.raw INTO line FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = 0;
+    IF line IS NULL THEN
+        PERFORM pawl._raise('22023', 'the columns of the CSV are not known', 'It has no header and none were given.');
+    END IF;
+    -- a byte order mark; other encodings have none
+    IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
+        line := ltrim(line, convert_from(E'\\xefbbbf', 'UTF8'));
+    END IF;
+    named := pawl_bulk.csv_fields(line, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'));
+    SELECT m INTO wrong FROM jsonb_object_keys(coalesce(o.dialect -> 'map', '{}')) m WHERE m <> ALL (named) LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('the header has no column "%s"', wrong), 'Its columns are ' || array_to_string(named, ', ') || '.');
+    END IF;
+    named := ARRAY(SELECT coalesce(o.dialect -> 'map' ->> f, f) FROM unnest(named) WITH ORDINALITY h(f, n) ORDER BY n);
+    SELECT f INTO wrong FROM unnest(named) f GROUP BY f HAVING count(*) > 1 LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{...}''');
+    END IF;
+    RETURN named;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._read_header(pawl_bulk.operations) IS 'internal: the columns that a CSV names in its first line; 22023: none, two of one name, or one of the map is missing';
+
+-- Rows come while the operation waits for them.
+CREATE FUNCTION pawl_bulk._takes_rows(operation uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    SELECT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = _takes_rows.operation AND o.status = 'Pending' AND NOT o.sealed)
+$function$;
+COMMENT ON FUNCTION pawl_bulk._takes_rows(uuid) IS 'internal: the input of an operation is open';
+
+CREATE FUNCTION pawl_bulk._input_came() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('AFTER INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.input');
+BEGIN
+    PERFORM pawl._raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
+-- The condition keeps the rows of a COPY out of the queue of triggers.
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
+    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

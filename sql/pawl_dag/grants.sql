@@ -1,0 +1,17 @@
+-- Who may do what: workers claim and report, operators do what operators do, readers look.
+
+GRANT USAGE ON SCHEMA pawl_dag TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA pawl_dag TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
+GRANT INSERT ON pawl_dag.tasks, pawl_dag.steps, pawl_dag.edges TO pawl_admin, pawl_operator, pawl_worker;
+-- What a task or step is, and whose function runs it, is said once; everything that happens to it is updated by whoever makes it happen.
+-- Workers drive tasks, so they write what follows from state changes; triggers reject a plain UPDATE of these (by_hand.sql).
+GRANT UPDATE (state, processor_uuid, lease_until, fence, steps_total, steps_blocked, steps_ready, steps_in_flight, steps_waiting,
+              steps_failed, steps_satisfied, steps_cancelled, evaluate, entered_at)
+    ON pawl_dag.tasks TO pawl_admin, pawl_operator, pawl_worker;
+GRANT UPDATE (priority, error, deadline_at, stale_after, watch_at) ON pawl_dag.tasks TO pawl_admin, pawl_operator;
+GRANT UPDATE (state, level, total_parents, unsatisfied_parents, permanent, backoff_request, worker_uuid, lease_until, fence, next_retry_at, result, error)
+    ON pawl_dag.steps TO pawl_admin, pawl_operator, pawl_worker;
+GRANT UPDATE (priority, attempts, optional, retryable, max_attempts, backoff, timeout) ON pawl_dag.steps TO pawl_admin, pawl_operator;
+GRANT INSERT ON pawl_dag.task_transitions, pawl_dag.step_transitions, pawl_dag.task_transitions_log, pawl_dag.step_transitions_log TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT, UPDATE (resolution_status, resolution_timestamp, resolution_notes, resolved_by, metadata) ON pawl_dag.dlq TO pawl_admin, pawl_operator;
+GRANT INSERT, DELETE ON pawl_dag.namespaces, pawl_dag.templates, pawl_dag.template_steps, pawl_dag.template_edges TO pawl_admin;

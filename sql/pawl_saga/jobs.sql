@@ -1,0 +1,297 @@
+-- The job board: flows to be run, posted by one, taken by another, done once.
+
+CREATE TABLE pawl_saga.jobs (
+    job_uuid uuid PRIMARY KEY DEFAULT pawl.uuid_v7(),
+    board text COLLATE "C" NOT NULL DEFAULT 'default',
+    name text COLLATE "C" NOT NULL CHECK (name OPERATOR(pg_catalog.<>) ''),
+    state text COLLATE "C" NOT NULL DEFAULT 'UNCLAIMED',
+    priority integer NOT NULL DEFAULT 50,
+    flow text COLLATE "C",
+    inputs jsonb NOT NULL DEFAULT '{}',
+    details jsonb NOT NULL DEFAULT '{}',
+    flow_uuid uuid,
+    -- kept by pawl
+    owner text,
+    lease_until timestamptz,
+    fence bigint NOT NULL DEFAULT 0,
+    attempts integer NOT NULL DEFAULT 0,
+    max_attempts integer NOT NULL DEFAULT 20 CHECK (max_attempts OPERATOR(pg_catalog.>=) 1),
+    due_at timestamptz,
+    session_lock integer,
+    trashed_at timestamptz,
+    trashed_for text,
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    modified_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) WITH (fillfactor = 70);
+COMMENT ON TABLE pawl_saga.jobs IS 'jobs: high priority first, then the oldest';
+COMMENT ON COLUMN pawl_saga.jobs.flow IS 'the name of the definition that a conductor starts';
+COMMENT ON COLUMN pawl_saga.jobs.flow_uuid IS 'the flow that was started for it';
+COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: nobody takes it any more (trashed); a time: not before';
+COMMENT ON COLUMN pawl_saga.jobs.max_attempts IS 'a job that was taken so often and given up again is trashed';
+COMMENT ON COLUMN pawl_saga.jobs.session_lock IS 'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has its lease alone';
+CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NOT NULL;
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.jobs', '');
+
+-- @diagram pawl_saga.job job.mmd
+SELECT pawl.enforce('pawl_saga.jobs', 'state', 'pawl_saga.job', history => true, most_recent => 'derived', log_name => 'job_transitions',
+    owner => 'owner', lease => 'lease_until', token => 'fence', due => 'due_at', attempts => 'attempts', queue => 'board', claim => ARRAY['claim'],
+    claim_order => 'priority desc, created_at', lease_time => '60 s', lapse => 'lost', events => true, wake => true);
+SELECT pg_catalog.pg_extension_config_dump('pawl_saga.job_transitions_log', '');
+
+CREATE FUNCTION pawl_saga._job_entered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
+BEGIN
+    NEW.modified_at := clock_timestamp();
+    IF NEW.state <> 'CLAIMED' THEN
+        NEW.session_lock := NULL;
+    END IF;
+    IF NEW.state = 'UNCLAIMED' AND NEW.attempts >= NEW.max_attempts AND NEW.trashed_at IS NULL THEN
+        NEW.trashed_at := NEW.modified_at;
+        NEW.trashed_for := 'given up too often';
+        NEW.due_at := 'infinity';
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._job_entered() IS 'internal: what a job remembers of the state it enters; one that was given up too often is trashed';
+CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.jobs
+    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._job_entered();
+
+-- What only the owner of a job changes; that a claimed job is written by its owner alone is a rule of every owned state.
+CREATE FUNCTION pawl_saga._job_kept() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
+BEGIN
+    IF NOT pg_has_role('pawl_operator', 'MEMBER') THEN
+        PERFORM pawl._raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner changes it.', OLD.state), 'select pawl_saga.claim_job(...)');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._job_kept() IS 'internal: keeps jobs that have no owner as they are; 42501';
+CREATE TRIGGER kept BEFORE UPDATE OF flow_uuid, session_lock, due_at, trashed_at, trashed_for ON pawl_saga.jobs
+    FOR EACH ROW WHEN (OLD.state OPERATOR(pg_catalog.<>) 'CLAIMED'
+                       AND (OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
+                            OR OLD.trashed_at IS DISTINCT FROM NEW.trashed_at OR OLD.trashed_for IS DISTINCT FROM NEW.trashed_for))
+    EXECUTE FUNCTION pawl_saga._job_kept();
+
+CREATE FUNCTION pawl_saga.post(name text, flow text DEFAULT NULL, inputs jsonb DEFAULT '{}', details jsonb DEFAULT '{}', priority text DEFAULT 'NORMAL', board text DEFAULT 'default')
+RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    made uuid := pawl.uuid_v7();
+    weight integer := CASE priority WHEN 'VERY_HIGH' THEN 100 WHEN 'HIGH' THEN 75 WHEN 'NORMAL' THEN 50 WHEN 'LOW' THEN 25 WHEN 'VERY_LOW' THEN 0 END;
+BEGIN
+    IF weight IS NULL THEN
+        PERFORM pawl._raise('22023', format('unknown priority "%s"', priority), NULL, 'VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW');
+    END IF;
+    INSERT INTO pawl_saga.jobs (job_uuid, name, flow, inputs, details, priority, board)
+    VALUES (made, post.name, post.flow, coalesce(post.inputs, '{}'), coalesce(post.details, '{}'), weight, post.board);
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.post(text, text, jsonb, jsonb, text, text) IS
+'posts a job and returns its id. flow: the definition that a conductor starts with the inputs; priority: VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW. 22023: unknown priority';
+
+-- A job that somebody owns, locked. P0002: there is none, or nobody owns it; PW004: somebody else does.
+CREATE FUNCTION pawl_saga._owned_job(job uuid, who text) RETURNS pawl_saga.jobs
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    j pawl_saga.jobs;
+BEGIN
+    SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no job %s', job));
+    ELSIF j.owner IS NULL THEN
+        PERFORM pawl._raise('P0002', format('nobody owns job "%s"', j.name), format('Job %s is %s.', job, j.state));
+    ELSIF j.owner IS DISTINCT FROM who THEN
+        PERFORM pawl._raise('PW004', format('job "%s" belongs to somebody else', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+    END IF;
+    PERFORM set_config('pawl.processor', who, true);
+    RETURN j;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._owned_job(uuid, text) IS 'internal: a job of an owner, locked; P0002, PW004';
+
+CREATE FUNCTION pawl_saga.claim_job(job uuid, who text, lease interval DEFAULT '60 s') RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    j pawl_saga.jobs;
+BEGIN
+    PERFORM pawl._check_lease(lease);
+    IF lease IS NULL THEN
+        PERFORM pawl._raise('22004', 'lease must not be null', NULL, 'lease => ''60 s''');
+    ELSIF coalesce(who, '') = '' THEN
+        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'who => ''...''');
+    END IF;
+    SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
+    IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
+        PERFORM pawl._raise('P0002', format('there is no job %s to claim', job));
+    ELSIF j.state = 'CLAIMED' THEN
+        PERFORM pawl._raise('55000', format('job "%s" is claimed already', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+    END IF;
+    UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = who, lease_until = clock_timestamp() + lease WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
+    RETURN j.fence;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS
+'takes a job for an owner and returns its fencing token; pawl.claim(null::pawl_saga.jobs, ...) takes the next ones of a board, pawl.heartbeat extends leases. 55000: it is claimed already; P0002: there is none, or it is over; PW004: nobody is named';
+
+CREATE FUNCTION pawl_saga.abandon_job(job uuid, who text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = 'abandon'
+SET pawl.token = ''
+SET pawl.processor = ''
+AS $function$
+DECLARE
+    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+BEGIN
+    UPDATE pawl_saga.jobs x SET state = 'UNCLAIMED' WHERE x.job_uuid = j.job_uuid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.abandon_job(uuid, text) IS
+'gives a job back to the board; one that was given up max_attempts times is trashed. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has run out';
+
+CREATE FUNCTION pawl_saga.consume_job(job uuid, who text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = 'complete'
+SET pawl.token = ''
+SET pawl.processor = ''
+AS $function$
+DECLARE
+    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+BEGIN
+    UPDATE pawl_saga.jobs x SET state = 'COMPLETE' WHERE x.job_uuid = j.job_uuid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.consume_job(uuid, text) IS
+'a job is done. P0002: there is none, or nobody owns it (any more); PW004: somebody else does; PW005: the lease has run out';
+
+CREATE FUNCTION pawl_saga.trash_job(job uuid, who text, reason text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = 'abandon'
+SET pawl.token = ''
+SET pawl.processor = ''
+AS $function$
+DECLARE
+    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+BEGIN
+    UPDATE pawl_saga.jobs x SET state = 'UNCLAIMED', trashed_at = clock_timestamp(), trashed_for = reason, due_at = 'infinity' WHERE x.job_uuid = j.job_uuid;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.trash_job(uuid, text, text) IS
+'takes a job out of circulation and keeps it. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has run out';
+
+CREATE FUNCTION pawl_saga.wait_for_job(job uuid, timeout interval DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    until timestamptz := clock_timestamp() + timeout;
+    state text;
+BEGIN
+    LOOP
+        SELECT j.state INTO state FROM pawl_saga.jobs j WHERE j.job_uuid = job;
+        IF NOT FOUND THEN
+            PERFORM pawl._raise('P0002', format('there is no job %s', job));
+        END IF;
+        EXIT WHEN state = 'COMPLETE' OR clock_timestamp() >= until;
+        PERFORM pg_sleep(least(0.05, greatest(extract(epoch FROM until - clock_timestamp()), 0.001)));
+    END LOOP;
+    RETURN state = 'COMPLETE';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.wait_for_job(uuid, interval) IS 'waits until a job is COMPLETE (true) or the time is over (false); not in REPEATABLE READ. P0002: there is no such job';
+
+CREATE FUNCTION pawl_saga.wait_for_jobs(board text DEFAULT 'default', timeout interval DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    until timestamptz := clock_timestamp() + timeout;
+    there bigint;
+BEGIN
+    LOOP
+        SELECT count(*) INTO there FROM pawl_saga.jobs j WHERE j.board = wait_for_jobs.board AND j.state = 'UNCLAIMED' AND j.due_at IS NULL;
+        EXIT WHEN there > 0;
+        IF clock_timestamp() >= until THEN
+            PERFORM pawl._raise('P0002', format('there are no jobs on board "%s"', board));
+        END IF;
+        PERFORM pg_sleep(least(0.05, greatest(extract(epoch FROM until - clock_timestamp()), 0.001)));
+    END LOOP;
+    RETURN there;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.wait_for_jobs(text, interval) IS 'waits until there are jobs to claim, and returns how many; not in REPEATABLE READ. P0002: none until the time is over';
+
+-- The conductor: any number of sessions may run it, under one name; what it does is transactions, so it never dies half-way.
+CREATE FUNCTION pawl_saga.conductor() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+RETURN '019b0000-0000-7000-8000-00000005a9a0'::pg_catalog.text;
+COMMENT ON FUNCTION pawl_saga.conductor() IS 'the name under which pawl_saga.conduct owns jobs';
+
+CREATE FUNCTION pawl_saga.conduct(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    job record;
+    said text;
+BEGIN
+    PERFORM pawl._check_batch(batch, 10000);
+    done := 0;
+    -- a suspended flow keeps its job: back on the board, the next call would take it and undo what the operator said
+    FOR job IN
+        SELECT j.job_uuid FROM pawl_saga.jobs j JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid
+         WHERE j.owner = pawl_saga.conductor() AND f.state NOT IN ('RUNNING', 'SUSPENDING', 'SUSPENDED', 'RESUMING')
+         ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE OF j SKIP LOCKED
+    LOOP
+        PERFORM pawl_saga.consume_job(job.job_uuid, pawl_saga.conductor());
+        done := done + 1;
+    END LOOP;
+    FOR job IN SELECT c.* FROM pawl.claim(NULL::pawl_saga.jobs, 'claim', pawl_saga.conductor(), '100 years', batch, 'default') c LOOP
+        BEGIN
+            IF job.flow_uuid IS NULL THEN
+                job.flow_uuid := pawl_saga.start(job.flow, job.inputs);
+                PERFORM set_config('pawl.processor', pawl_saga.conductor(), true);
+                UPDATE pawl_saga.jobs j SET flow_uuid = job.flow_uuid WHERE j.job_uuid = job.job_uuid;
+            ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
+                PERFORM pawl_saga.resume(job.flow_uuid);
+            END IF;
+        EXCEPTION WHEN OTHERS THEN
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+                RAISE;
+            ELSIF pawl.is_transient(SQLSTATE) THEN
+                -- it may pass; the job is given back, max_attempts times, and the others go on
+                PERFORM pawl_saga.abandon_job(job.job_uuid, pawl_saga.conductor());
+            ELSE
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+                PERFORM pawl_saga.trash_job(job.job_uuid, pawl_saga.conductor(), said);
+            END IF;
+        END;
+        done := done + 1;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.conduct(integer) IS
+'takes jobs of the board "default" and starts (or goes on with) their flows; consumes the jobs of flows that have ended, however they ended, keeps those of suspended ones until pawl_saga.resume, and trashes those whose flow cannot begin. Returns how many jobs it dealt with. A duty';

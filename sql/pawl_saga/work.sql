@@ -1,0 +1,573 @@
+-- What workers do: they claim tasks and report what came of them. Tasks that are SQL functions are run by a duty.
+
+-- A duty raised in a flow: it is left alone for a second, then longer each time.
+CREATE FUNCTION pawl_saga._set_aside(flow uuid, duty text, code text, said text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    INSERT INTO pawl_saga.set_aside AS s (flow_uuid, duty, due_at, sqlstate, message) VALUES (flow, duty, clock_timestamp() + interval '1 s', code, said)
+    ON CONFLICT (flow_uuid) DO UPDATE
+       SET duty = excluded.duty, attempts = s.attempts + 1, sqlstate = excluded.sqlstate, message = excluded.message,
+           due_at = clock_timestamp() + least(interval '10 min', interval '1 s' * 2 ^ least(s.attempts, 10));
+    RAISE WARNING 'flow % is set aside: %', flow, said USING ERRCODE = code, DETAIL = format('Raised by the duty %s.', duty);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._set_aside(uuid, text, text, text) IS 'internal: records that a duty raised in a flow';
+
+-- What a lost worker left, and what was decided to be reverted since: its outcome is unknown, so it has failed. SECURITY DEFINER: it may set flows aside.
+CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET pawl.event = 'settle'
+SET pawl.token = ''
+AS $function$
+DECLARE
+    locked uuid;
+    said text;
+    code text;
+BEGIN
+    FOR locked IN
+        SELECT x.flow_uuid FROM pawl_saga.flows x
+         WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
+                                WHERE t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
+           AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = x.flow_uuid AND s.due_at > clock_timestamp())
+         ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        BEGIN
+            UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
+             WHERE t.flow_uuid = locked AND t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
+            DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = locked;
+        EXCEPTION WHEN OTHERS THEN
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+                RAISE;
+            END IF;
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+            PERFORM pawl_saga._set_aside(locked, 'claim', code, said);
+        END;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._settle_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
+
+-- What a worker is told of tasks that it has taken.
+CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
+               traceparent text, tracestate text)
+LANGUAGE sql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+    SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END, CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END,
+           t.fence, CASE WHEN EXISTS (SELECT FROM pawl_saga.parameters p JOIN pawl_saga.flows f ON f.definition_uuid = p.definition_uuid
+                                       WHERE f.flow_uuid = t.flow_uuid AND p.node = t.node)
+                         THEN pawl_saga.arguments(t.flow_uuid, t.node) ELSE '{}' END,
+           t.result, t.failure, CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END, t.traceparent, t.tracestate
+      FROM unnest(tasks) WITH ORDINALITY t ORDER BY t.ordinality
+$function$;
+COMMENT ON FUNCTION pawl_saga._as_claimed(pawl_saga.tasks[]) IS 'internal: what pawl_saga.claim says of tasks';
+
+CREATE FUNCTION pawl_saga.claim(processor text, queue text DEFAULT 'default', batch integer DEFAULT 1, lease interval DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, name text, action text, handler text, fence bigint, arguments jsonb, result jsonb, failure jsonb, failures jsonb,
+               traceparent text, tracestate text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    lost pawl_saga.tasks[];
+    reverts pawl_saga.tasks[] := '{}';
+    executes pawl_saga.tasks[];
+BEGIN
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    IF processor IS NULL OR processor = '' THEN
+        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+    END IF;
+    PERFORM set_config('pawl.processor', processor, true);
+    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+        PERFORM pawl_saga._settle_orphans(processor, queue);
+    END IF;
+    -- what a lost worker left: the state stays, so no event fires
+    WITH taken AS (
+        UPDATE pawl_saga.tasks t SET worker = processor, lease_until = clock_timestamp() + coalesce(lease, '60 s')
+          FROM (SELECT x.flow_uuid, x.node FROM pawl_saga.tasks x
+                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' OR x.state = 'REVERTING') AND x.queue = claim.queue
+                   AND (x.state = 'REVERTING' OR x.intention = 'EXECUTE') ORDER BY x.flow_uuid LIMIT batch
+                   FOR NO KEY UPDATE SKIP LOCKED) l
+         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+    SELECT coalesce(array_agg(k::pawl_saga.tasks), '{}') INTO lost FROM taken k;
+    IF cardinality(lost) < batch THEN
+        -- looked up first: among very many that are to be executed a claim would look for them one by one
+        IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])) THEN
+            SELECT coalesce(array_agg(c), '{}') INTO reverts FROM pawl.claim(NULL::pawl_saga.tasks, 'revert', processor, lease, batch - cardinality(lost), queue) c;
+        END IF;
+        IF cardinality(lost) + cardinality(reverts) < batch THEN
+            SELECT coalesce(array_agg(c), '{}') INTO executes
+              FROM pawl.claim(NULL::pawl_saga.tasks, 'execute', processor, lease, batch - cardinality(lost) - cardinality(reverts), queue) c;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT c.* FROM pawl_saga._as_claimed(lost || reverts || executes) c;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
+'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom; the trace in which the flow began. pawl.claim takes rows as well';
+
+-- One look at what is reported, and the moves that follow.
+CREATE FUNCTION pawl_saga._report(results jsonb, worker text)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+#variable_conflict use_column
+DECLARE
+    seen record;
+BEGIN
+    -- flows first, then tasks: everybody who decides something locks in this order
+    PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
+    FOR seen IN
+        SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target, v.verdict
+          FROM (SELECT r.flow, r.node, r.said, r.n, CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
+                            ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
+                       CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
+                            WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
+                            -- its answer was lost: what is on record under this fence is the same outcome, and stays as it is
+                            WHEN t.state IN ('SUCCESS', 'REVERTED') AND NOT r.said ? 'failure' OR t.state IN ('FAILURE', 'REVERT_FAILURE') AND r.said ? 'failure' THEN 'again'
+                            WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN 'PW005 the task has another outcome already'
+                            WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
+                            WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
+                  FROM (SELECT DISTINCT ON (1, 2) (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
+                          FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n) ORDER BY 1, 2, e.n) r
+                  LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
+         GROUP BY v.target, v.verdict, CASE WHEN v.target IN ('FAILURE', 'REVERT_FAILURE') AND v.verdict IS NULL THEN v.n END
+         ORDER BY min(v.n)
+    LOOP
+        IF seen.verdict IS NULL THEN
+            UPDATE pawl_saga.tasks t
+               SET state = seen.target,
+                   result = CASE seen.target WHEN 'SUCCESS' THEN coalesce(r.said -> 'result', 'null') ELSE t.result END,
+                   failure = CASE seen.target WHEN 'FAILURE' THEN r.said -> 'failure' ELSE t.failure END,
+                   revert_result = CASE seen.target WHEN 'REVERTED' THEN r.said -> 'result' ELSE t.revert_result END,
+                   revert_failure = CASE seen.target WHEN 'REVERT_FAILURE' THEN r.said -> 'failure' ELSE t.revert_failure END
+              FROM unnest(seen.flows, seen.nodes, seen.said) r(flow, node, said)
+             WHERE t.flow_uuid = r.flow AND t.node = r.node;
+        END IF;
+        RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
+          FROM unnest(seen.flows, seen.nodes) r(flow, node) LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
+    END LOOP;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, once; PW005: a lease ended in the middle of it';
+
+-- A lease may end between the look and the move: then all is undone and looked at again, and that task is lost.
+CREATE FUNCTION pawl_saga._report_all(results jsonb, worker text)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    answers record;
+BEGIN
+    FOR look IN 1..3 LOOP
+        BEGIN
+            SELECT array_agg(r.flow_uuid) AS flows, array_agg(r.node) AS nodes, array_agg(r.ok) AS oks, array_agg(r.state) AS states, array_agg(r.problem) AS problems
+              INTO answers FROM pawl_saga._report(results, worker) r;
+            EXIT;
+        EXCEPTION WHEN SQLSTATE 'PW005' THEN
+            IF look = 3 THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
+    RETURN QUERY SELECT a.* FROM unnest(answers.flows, answers.nodes, answers.oks, answers.states, answers.problems) a;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._report_all(jsonb, text) IS 'internal: pawl_saga.report, all or nothing';
+
+CREATE FUNCTION pawl_saga.report(results jsonb, processor text DEFAULT NULL)
+RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+#variable_conflict use_column
+DECLARE
+    caller text := coalesce(current_setting('pawl.processor', true), '');
+    worker text := coalesce(report.processor, nullif(caller, ''));
+    good jsonb;
+    bad jsonb;
+    one record;
+    said text;
+    code text;
+BEGIN
+    IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
+        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+            '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
+    END IF;
+    IF worker IS NULL THEN
+        PERFORM pawl._raise('PW004', 'no processor given', NULL, 'processor => ''...''');
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    -- each is judged alone: one that names no task as it should is answered so, and stops no other
+    SELECT coalesce(jsonb_agg(e.said ORDER BY e.n) FILTER (WHERE e.reads), '[]'), jsonb_agg(e.said ORDER BY e.n) FILTER (WHERE NOT e.reads) INTO good, bad
+      FROM (SELECT x.said, x.n, jsonb_typeof(x.said) = 'object' AND coalesce(x.said ->> 'flow_uuid' ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$', false)
+                   AND coalesce(x.said ->> 'node' ~ '^[0-9]{1,9}$', false) AND coalesce(x.said ->> 'fence' ~ '^[0-9]{1,18}$', true) AS reads
+              FROM jsonb_array_elements(results) WITH ORDINALITY x(said, n)) e;
+    IF bad IS NOT NULL THEN
+        RETURN QUERY SELECT NULL::uuid, CASE WHEN e ->> 'node' ~ '^[0-9]{1,9}$' THEN (e ->> 'node')::integer END, false, NULL::text,
+                            '22023 flow_uuid, node or fence is missing or malformed' FROM jsonb_array_elements(bad) e;
+    END IF;
+    BEGIN
+        RETURN QUERY SELECT r.* FROM pawl_saga._report_all(good, worker) r;
+    EXCEPTION WHEN OTHERS THEN
+        IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR (SELECT count(DISTINCT e ->> 'flow_uuid') FROM jsonb_array_elements(good) e) < 2 THEN
+            RAISE;
+        END IF;
+        -- what follows from one of them raises: flow by flow, so that it is that one's trouble alone
+        FOR one IN SELECT e ->> 'flow_uuid' AS flow, jsonb_agg(e) AS results FROM jsonb_array_elements(good) e GROUP BY 1 ORDER BY 1 LOOP
+            BEGIN
+                RETURN QUERY SELECT r.* FROM pawl_saga._report_all(one.results, worker) r;
+            EXCEPTION WHEN OTHERS THEN
+                IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
+                    RAISE;
+                END IF;
+                GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+                RETURN QUERY SELECT (e ->> 'flow_uuid')::uuid, (e ->> 'node')::integer, false, t.state, code || ' ' || said
+                               FROM jsonb_array_elements(one.results) e
+                               LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = (e ->> 'flow_uuid')::uuid AND t.node = (e ->> 'node')::integer;
+            END;
+        END LOOP;
+    END;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
+'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. Delivered twice, a result counts once; a failure after a success, or the reverse, is PW005. Decisions, votes and retries are part of the same transaction';
+
+-- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
+CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    answer jsonb;
+BEGIN
+    IF done IS NULL THEN
+        EXECUTE format('SELECT to_jsonb(%s($1))', pawl_saga._function(substr(handler, 5), 'jsonb')) INTO answer USING arguments;
+    ELSE
+        EXECUTE format('SELECT to_jsonb(%s($1, $2))', pawl_saga._function(substr(handler, 5), 'jsonb,jsonb')) INTO answer USING arguments, done;
+    END IF;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._call(text, jsonb, jsonb) IS 'internal: calls the function that a handler names; 42883: there is none';
+
+-- Runs the function of a claimed task (a row of pawl_saga.claim) and says what is to be reported.
+CREATE FUNCTION pawl_saga._run_task(work jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    calling_span constant text := coalesce(current_setting('pawl.traceparent', true), '');
+    calling_state constant text := coalesce(current_setting('pawl.tracestate', true), '');
+    traced constant boolean := work ->> 'traceparent' IS NOT NULL OR calling_span <> '';
+    answer jsonb := jsonb_build_object('flow_uuid', work -> 'flow_uuid', 'node', work -> 'node', 'fence', work -> 'fence');
+    problem jsonb;
+    said text;
+    detail text;
+    code text;
+BEGIN
+    IF traced THEN
+        PERFORM pawl._enter_span(work ->> 'traceparent', work ->> 'tracestate');
+    END IF;
+    -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one snapshot it may be the
+    -- transaction's, which only its caller can repeat.
+    FOR try IN 1..6 LOOP
+        problem := '{}';
+        BEGIN
+            IF work ->> 'action' = 'execute' THEN
+                answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments', NULL));
+            ELSIF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.revert IS NULL) THEN
+                NULL;  -- nothing to undo
+            ELSE
+                answer := answer || jsonb_build_object('result', pawl_saga._call(work ->> 'handler', work -> 'arguments',
+                    jsonb_build_object('result', work -> 'result', 'failure', work -> 'failure', 'failures', work -> 'failures')));
+            END IF;
+            EXIT;
+        EXCEPTION WHEN OTHERS THEN
+            -- what the server asks of everybody is not the task's failure
+            IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;
+            END IF;
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+            problem := jsonb_build_object('failure', jsonb_strip_nulls(jsonb_build_object('message', said, 'detail', nullif(detail, ''), 'sqlstate', code)));
+        END;
+        EXIT WHEN NOT pawl.is_transient(code);
+    END LOOP;
+    answer := answer || problem;
+    IF traced THEN
+        PERFORM set_config('pawl.traceparent', calling_span, true), set_config('pawl.tracestate', calling_state, true);
+    END IF;
+    RETURN answer;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_task(jsonb) IS 'internal: runs the SQL function of a claimed task; returns what pawl_saga.report takes';
+
+-- Tasks that are SQL functions, of flows that no other transaction has locked. Report locks the flow of a task, and so does every session
+-- that decides something in it before it writes a task: the flow comes first here too.
+CREATE FUNCTION pawl_saga._claim_sql_tasks(worker text, batch integer) RETURNS jsonb[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    flows uuid[];
+    nodes integer[];
+    taken pawl_saga.tasks[];
+    event text;
+    passed integer;
+BEGIN
+    PERFORM set_config('pawl.processor', worker, true);
+    IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
+        PERFORM pawl_saga._settle_orphans(worker, 'sql:');
+    END IF;
+    SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+      FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+             WHERE t.queue = 'sql:' AND t.worker IS NULL AND (t.state = 'RUNNING' AND t.intention = 'EXECUTE' OR t.state = 'REVERTING')
+             ORDER BY t.flow_uuid LIMIT batch FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+    WITH found AS (
+        UPDATE pawl_saga.tasks t SET worker = _claim_sql_tasks.worker, lease_until = clock_timestamp() + interval '1 day'
+          FROM (SELECT x.flow_uuid, x.node FROM unnest(flows, nodes) k(flow, node)
+                  JOIN pawl_saga.tasks x ON x.flow_uuid = k.flow AND x.node = k.node
+                 WHERE x.worker IS NULL AND (x.state = 'RUNNING' AND x.intention = 'EXECUTE' OR x.state = 'REVERTING')
+                   FOR NO KEY UPDATE OF x SKIP LOCKED) l
+         WHERE t.flow_uuid = l.flow_uuid AND t.node = l.node AND t.worker IS NULL RETURNING t.*)
+    SELECT array_agg(k::pawl_saga.tasks) INTO taken FROM found k;
+    IF taken IS NOT NULL THEN
+        RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
+    END IF;
+    -- what is to be reverted before what is to be executed; past what cannot be taken
+    FOREACH event IN ARRAY '{revert,execute}'::text[] LOOP
+        passed := 0;
+        WHILE passed < 10000 LOOP
+            IF event = 'revert' THEN
+                SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = ANY ('{SUCCESS,FAILURE,REVERT_FAILURE}'::text[])
+                         ORDER BY t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+            ELSE
+                SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
+                  FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
+                         WHERE t.queue = 'sql:' AND t.due_at IS NULL AND t.state = 'PENDING'
+                         ORDER BY t.priority DESC, t.flow_uuid LIMIT batch OFFSET passed FOR NO KEY UPDATE OF f SKIP LOCKED) l;
+            END IF;
+            EXIT WHEN flows IS NULL;
+            SELECT array_agg(c ORDER BY c.priority DESC, c.flow_uuid, c.node) INTO taken
+              FROM pawl.claim_keys(NULL::pawl_saga.tasks, (SELECT array_agg(ROW(k.flow, k.node)) FROM unnest(flows, nodes) k(flow, node)),
+                                   event, worker, '1 day', 'sql:') c;
+            IF taken IS NOT NULL THEN
+                RETURN ARRAY(SELECT to_jsonb(c) FROM pawl_saga._as_claimed(taken) c);
+            END IF;
+            passed := passed + cardinality(flows);
+        END LOOP;
+    END LOOP;
+    RETURN '{}';
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS 'internal: takes tasks that are SQL functions, and locks their flows first';
+
+-- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
+CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+AS $function$
+DECLARE
+    held pawl_saga.tasks;
+BEGIN
+    SELECT t.* INTO held FROM pawl_saga.tasks t
+     WHERE t.flow_uuid = flow AND t.node = _task_raised.node AND t.fence = _task_raised.fence AND t.worker = current_setting('pawl.processor', true)
+       AND (t.state = 'RUNNING' OR t.state = 'REVERTING') FOR NO KEY UPDATE;
+    IF FOUND THEN
+        PERFORM pawl_saga._set_aside(flow, duty, code, said);
+        UPDATE pawl_saga.tasks t SET lease_until = (SELECT s.due_at FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow)
+         WHERE t.flow_uuid = flow AND t.node = held.node;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, text) IS
+'internal: what follows from a task''s report raises; its flow is set aside, and the lease of the task ends when it is tried again';
+
+-- SECURITY DEFINER: workers may not write what is set aside.
+CREATE FUNCTION pawl_saga._task_settled(flow uuid) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$ DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
+COMMENT ON FUNCTION pawl_saga._task_settled(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
+
+-- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at once, then each
+-- alone, so that the others stand; the one that goes on raising is left to its lease.
+CREATE FUNCTION pawl_saga._run_claimed(works jsonb[], worker text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    work jsonb;
+    reports jsonb[] := '{}';
+    problem text;
+BEGIN
+    FOREACH work IN ARRAY works LOOP
+        reports := reports || pawl_saga._run_task(work);
+    END LOOP;
+    SELECT r.problem INTO problem FROM pawl_saga.report(to_jsonb(reports), worker) r WHERE NOT r.ok LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl._raise('40000', problem);
+    END IF;
+    PERFORM pawl_saga._task_settled(s.flow_uuid) FROM pawl_saga.set_aside s
+     WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
+EXCEPTION WHEN OTHERS THEN
+    IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE;
+    END IF;
+    IF cardinality(works) > 1 THEN
+        FOREACH work IN ARRAY works LOOP
+            PERFORM pawl_saga._run_claimed(ARRAY[work], worker);
+        END LOOP;
+        RETURN;
+    END IF;
+    PERFORM set_config('pawl.processor', worker, true);
+    PERFORM pawl_saga._task_raised((works[1] ->> 'flow_uuid')::uuid, (works[1] ->> 'node')::integer, (works[1] ->> 'fence')::bigint,
+        'run_sql_tasks', SQLSTATE, SQLERRM);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_claimed(jsonb[], text) IS 'internal: runs claimed tasks that are SQL functions, and reports; what cannot be reported is undone';
+
+CREATE FUNCTION pawl_saga.run_sql_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    worker constant text := pawl.uuid_v7()::text;
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+    works jsonb[];
+BEGIN
+    PERFORM pawl._check_batch(batch, 10000);
+    done := 0;
+    WHILE done < batch LOOP
+        -- no other session can take a row that this transaction has written, so the lease is a formality
+        works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
+        EXIT WHEN works = '{}';
+        PERFORM pawl_saga._run_claimed(works, worker);
+        done := done + cardinality(works);
+    END LOOP;
+    PERFORM set_config('pawl.processor', caller, true);
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
+'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
+
+-- The next task; its lease is that of any worker, so it is missed if the session ends.
+CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
+COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS 'internal: takes the next task that is a SQL function; null: there is none';
+
+CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.token = ''
+AS $function$
+DECLARE
+    caller constant text := coalesce(current_setting('pawl.processor', true), '');
+BEGIN
+    -- for as long as this transaction lives the row is locked and the lease long; whatever ends it brings the short one back
+    PERFORM set_config('pawl.processor', worker, true);
+    UPDATE pawl_saga.tasks t SET lease_until = clock_timestamp() + interval '1 day'
+     WHERE t.flow_uuid = (work ->> 'flow_uuid')::uuid AND t.node = (work ->> 'node')::integer AND t.fence = (work ->> 'fence')::bigint
+       AND t.state = CASE work ->> 'action' WHEN 'execute' THEN 'RUNNING' ELSE 'REVERTING' END AND t.lease_until > clock_timestamp();
+    IF FOUND THEN
+        PERFORM set_config('pawl.processor', caller, true);
+        PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
+        IF EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = (work ->> 'flow_uuid')::uuid) THEN
+            PERFORM pawl_saga._task_settled((work ->> 'flow_uuid')::uuid);
+        END IF;
+        RETURN true;
+    END IF;
+    PERFORM set_config('pawl.processor', caller, true);
+    RETURN false;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS 'internal: runs a task that the worker took in an earlier transaction, and reports; false: he has lost it';
+
+-- It commits, so it can set nothing for its whole run: each transaction begins with the path.
+CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done integer DEFAULT NULL)
+LANGUAGE plpgsql SECURITY INVOKER
+AS $function$
+DECLARE
+    worker text;
+    -- one that waits for its turn behind a long one is not taken yet; a statement_timeout is meant for one task
+    until timestamptz;
+    work jsonb;
+    ran boolean;
+    failures integer := 0;
+    said text;
+    code text;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    done := 0;
+    worker := pawl.uuid_v7()::text;
+    until := clock_timestamp() + interval '100 ms';
+    work := pawl_saga._take_sql_task(worker, lease);
+    COMMIT;
+    WHILE work IS NOT NULL LOOP
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        BEGIN
+            ran := pawl_saga._run_taken_task(work, worker);
+        EXCEPTION WHEN OTHERS THEN
+            -- no failure of the task's: it is tried again at once
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+            failures := failures + 1;
+            ran := NULL;
+        END;
+        IF ran IS NULL THEN
+            ROLLBACK;
+            CONTINUE WHEN failures <= 5 AND pawl.is_transient(code);
+            -- what follows from its report always raises: its flow is set aside, and the others have their turn
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('pawl.processor', worker, true);
+            PERFORM pawl_saga._task_raised((work ->> 'flow_uuid')::uuid, (work ->> 'node')::integer, (work ->> 'fence')::bigint,
+                'work_sql_tasks', code, said);
+            COMMIT;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            ran := false;
+        END IF;
+        done := done + ran::integer;
+        failures := 0;
+        work := NULL;
+        IF done < batch AND clock_timestamp() < until THEN
+            work := pawl_saga._take_sql_task(worker, lease);
+        END IF;
+        COMMIT;
+    END LOOP;
+END
+$function$;
+COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
+'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. Where what follows from a report raises, the task is undone, and its flow is set aside (pawl_saga.set_aside). done: how many it ran. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';

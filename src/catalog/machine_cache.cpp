@@ -1,0 +1,226 @@
+// May throw and may ereport. See machine_cache.hpp.
+#include "catalog/machine_cache.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "catalog/catalog.hpp"
+#include "pg/sqlstate.hpp"
+#include "pg/bridge.hpp"
+
+namespace pawl {
+
+namespace {
+
+BoundMachine* machines = nullptr;
+
+// The rows of a machine in plain memory: collected by code that may ereport, consumed by code that may throw.
+struct StateRow {
+    int ordinal;
+    char* state;
+    char* kind;
+    char* parent;
+    bool initial;
+    bool terminal;
+    char** tags;
+    int ntags;
+    char* description;
+};
+
+struct ArrowRow {
+    int ordinal;
+    char* from;
+    char* to;
+    char* event;
+    char* after;
+    char* drawn_from;
+    char** params;
+    int nparams;
+    char** guards;
+    int nguards;
+    char** effects;
+    int neffects;
+    char** notes;
+    int nnotes;
+};
+
+template <typename Row>
+struct Rows {
+    Row* items = nullptr;
+    int n = 0;
+    int room = 0;
+
+    Row& append() {
+        if (n == room) {
+            room = room == 0 ? 64 : room * 2;
+            items = static_cast<Row*>(items == nullptr ? palloc(sizeof(Row) * room) : repalloc_huge(items, sizeof(Row) * room));
+        }
+        return items[n++];
+    }
+};
+
+void visit_state(const CatalogRow& row, void* argument) {
+    StateRow& state = static_cast<Rows<StateRow>*>(argument)->append();
+    state.ordinal = row.integer("ordinal");
+    state.state = row.required("state");
+    state.kind = row.required("kind");
+    state.parent = row.string("parent");
+    state.initial = row.boolean("initial");
+    state.terminal = row.boolean("terminal");
+    state.tags = row.strings("tags", &state.ntags);
+    state.description = row.string("description");
+}
+
+void visit_arrow(const CatalogRow& row, void* argument) {
+    ArrowRow& arrow = static_cast<Rows<ArrowRow>*>(argument)->append();
+    arrow.ordinal = row.integer("ordinal");
+    arrow.from = row.string("from_state");
+    arrow.to = row.required("to_state");
+    arrow.event = row.string("event");
+    arrow.after = row.interval("after");
+    arrow.drawn_from = row.string("drawn_from");
+    arrow.params = row.strings("params", &arrow.nparams);
+    arrow.guards = row.strings("guards", &arrow.nguards);
+    arrow.effects = row.strings("effects", &arrow.neffects);
+    arrow.notes = row.strings("notes", &arrow.nnotes);
+}
+
+std::string string_of(const char* value) { return value == nullptr ? std::string() : std::string(value); }
+
+std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
+
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+    auto damaged = [&](const std::string& problem) {
+        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
+                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
+                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
+    };
+    auto machine = std::make_unique<core::Machine>();
+    auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
+    std::sort(states.items, states.items + states.n, by_ordinal);
+    std::sort(arrows.items, arrows.items + arrows.n, by_ordinal);
+
+    // A state that is named before the composite it lies in has the lower ordinal.
+    auto id_of = [&](const char* name) {
+        for (int i = 0; name != nullptr && i < states.n; ++i)
+            if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
+        return core::no_state;
+    };
+    auto depth_of = [&](const char* parent) {
+        int depth = 0;
+        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth) at = id_of(states.items[at].parent);
+        return depth;
+    };
+    std::set<std::string_view> names;
+    for (int i = 0; i < states.n; ++i) {
+        const StateRow& row = states.items[i];
+        core::State state;
+        state.name = string_of(row.state);
+        const std::string_view kind = row.kind;
+        if (kind != "state" && kind != "composite" && kind != "choice")
+            damaged("State \"" + state.name + "\" is of an unknown kind, \"" + row.kind + "\".");
+        if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is there twice.");
+        state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
+        state.composite = kind == "composite";
+        state.parent = id_of(row.parent);
+        if (row.parent != nullptr && (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
+            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
+        if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
+        if ((row.initial || row.terminal) && kind != "state")
+            damaged("State \"" + state.name + "\" is initial or terminal, and no row can be in it.");
+        state.initial = row.initial;
+        state.terminal = row.terminal;
+        state.tags = strings_of(row.tags, row.ntags);
+        state.description = string_of(row.description);
+        machine->add(std::move(state));
+    }
+    machine->index();
+    for (int i = 0; i < arrows.n; ++i) {
+        const ArrowRow& row = arrows.items[i];
+        core::Arrow arrow;
+        arrow.from = row.from == nullptr ? core::no_state : machine->find(row.from);
+        arrow.to = machine->find(row.to);
+        for (const char* end : {row.from, row.to})
+            if (end != nullptr && machine->find(end) == core::no_state)
+                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end + "\", which is no state that a row can be in.");
+        arrow.event = string_of(row.event);
+        arrow.params = strings_of(row.params, row.nparams);
+        arrow.guards = strings_of(row.guards, row.nguards);
+        arrow.effects = strings_of(row.effects, row.neffects);
+        arrow.notes = strings_of(row.notes, row.nnotes);
+        arrow.after = string_of(row.after);
+        arrow.drawn_from = string_of(row.drawn_from);
+        machine->add(std::move(arrow));
+    }
+    machine->index();
+    return machine;
+}
+
+void delete_machine(void* machine) { delete static_cast<core::Machine*>(machine); }
+
+// Puts the C++ object under a memory context of its own, which deletes it, with the names as texts beside it.
+BoundMachine* settle_in_memory(const char* name, int version, core::Machine* machine) {
+    // Under the caller's context until it is complete: an error on the way then frees it.
+    MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pawl machine", ALLOCSET_SMALL_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    auto* bound = static_cast<BoundMachine*>(palloc0(sizeof(BoundMachine)));
+    auto* callback = static_cast<MemoryContextCallback*>(palloc0(sizeof(MemoryContextCallback)));
+    bound->context = context;
+    bound->name = pstrdup(name);
+    bound->version = version;
+    bound->state_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->states().size(), 1)));
+    bound->event_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->arrows().size(), 1)));
+    for (std::size_t i = 0; i < machine->states().size(); ++i) bound->state_text[i] = make_text(machine->states()[i].name);
+    for (std::size_t i = 0; i < machine->arrows().size(); ++i)
+        if (!machine->arrows()[i].event.empty()) bound->event_text[i] = make_text(machine->arrows()[i].event);
+    callback->func = delete_machine;
+    callback->arg = machine;
+    MemoryContextRegisterResetCallback(context, callback);
+    bound->machine = machine;
+    MemoryContextSwitchTo(caller);
+    MemoryContextSetParent(context, TopMemoryContext);
+    return bound;
+}
+
+}  // namespace
+
+BoundMachine* find_machine(const char* name, int version) {
+    for (BoundMachine* bound = machines; bound != nullptr; bound = bound->next)
+        if (!bound->stale && bound->version == version && strcmp(bound->name, name) == 0) return bound;
+
+    Rows<StateRow> states;
+    Rows<ArrowRow> arrows;
+    pg::call([&] {
+        scan_machine("machine_state", name, version, visit_state, &states);
+        scan_machine("machine_transition", name, version, visit_arrow, &arrows);
+    });
+    if (states.n == 0 || arrows.n > static_cast<int>(core::max_arrows))
+        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
+                          {}, "SELECT machine, version FROM pawl.machine;");
+
+    std::unique_ptr<core::Machine> machine = build(name, version, states, arrows);
+    BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
+    machine.release();  // the memory context deletes it from now on
+    bound->next = machines;
+    machines = bound;
+    return bound;
+}
+
+void forget_machines() noexcept {
+    for (BoundMachine* bound = machines; bound != nullptr; bound = bound->next) bound->stale = true;
+}
+
+void free_stale_machines() noexcept {
+    for (BoundMachine** link = &machines; *link != nullptr;) {
+        BoundMachine* bound = *link;
+        if (bound->stale) {
+            *link = bound->next;
+            MemoryContextDelete(bound->context);
+        } else {
+            link = &bound->next;
+        }
+    }
+}
+
+}  // namespace pawl

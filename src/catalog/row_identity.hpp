@@ -1,0 +1,15 @@
+// May ereport; owns nothing. The key that tells the rows of an attachment apart, and how messages name keys and states.
+#pragma once
+
+#include "catalog/member_cache.hpp"
+
+namespace pawl {
+
+// Whether an index of the table sees to it that no two rows have one key.
+bool key_is_unique(const Attachment& attachment);
+
+char* key_text(const Attachment& attachment, int key, Datum value);         // of one key column
+char* describe_key(const Attachment& attachment, const Datum* key);  // 42, or (1, a) for a composite key
+const char* quoted_state(const text* state);                         // "paid", or null
+
+}  // namespace pawl

@@ -1,0 +1,188 @@
+// May throw and may ereport. See wake.hpp.
+#include "events/wake.hpp"
+
+#include "pg/arguments.hpp"
+#include "pg/spi.hpp"
+
+extern "C" {
+#include "commands/async.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+}
+
+namespace pawl {
+
+namespace {
+
+// Advisory locks are told apart by their last number: 1 and 2 are those that SQL takes.
+enum LockClass : uint16 { asleep = 7101, in_flight, notifier };
+
+struct Wake {
+    Wake* next;
+    Oid channel;
+    SubTransactionId subtransaction;
+};
+
+Wake* wakes = nullptr;  // in the transaction's memory; each channel once
+
+LOCKTAG lock_tag(Oid channel, LockClass which) {
+    LOCKTAG tag;
+    SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, channel, 0, which);
+    return tag;
+}
+
+struct ChannelName {
+    char text[NAMEDATALEN];
+};
+
+ChannelName channel_name(Oid channel) {
+    ChannelName name;
+    if (channel == events_channel)
+        strlcpy(name.text, "pawl_events", sizeof(name.text));
+    else
+        pg_snprintf(name.text, sizeof(name.text), "pawl_%u", channel);
+    return name;
+}
+
+bool lock_if_free(Oid channel, LockClass which, LOCKMODE mode) {
+    const LOCKTAG tag = lock_tag(channel, which);
+    return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+// Whether another transaction that is committing notifies for us: whoever it wakes waits for us before he sleeps again. If it
+// failed at the last moment nobody would be woken, so those that often do must not stand in for others.
+bool somebody_notifies(Oid channel) {
+    if (!lock_if_free(channel, in_flight, RowExclusiveLock)) return false;  // somebody is falling asleep, and may not see our work
+    return !IsolationIsSerializable() && !lock_if_free(channel, notifier, ExclusiveLock);
+}
+
+bool holds_asleep(Oid channel) {
+    const LOCKTAG tag = lock_tag(channel, asleep);
+    return pg::holds_lock(&tag, ShareLock);
+}
+
+bool listens(Oid channel) {
+    static SPIPlanPtr plan = nullptr;
+    SPI_connect();
+    if (plan == nullptr) {
+        const Oid type = TEXTOID;
+        SPIPlanPtr made = pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
+        SPI_keepplan(made);
+        plan = made;
+    }
+    Datum name = CStringGetTextDatum(channel_name(channel).text);
+    if (SPI_execute_plan(plan, &name, nullptr, true, 1) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not look for the channels of this session")));
+    const bool found = SPI_processed > 0;
+    SPI_finish();
+    return found;
+}
+
+void fall_asleep(Oid channel) {
+    const LOCKTAG tag = lock_tag(channel, asleep);
+    if (LockAcquire(&tag, ShareLock, true, false) == LOCKACQUIRE_ALREADY_HELD) LockRelease(&tag, ShareLock, true);
+    const LOCKTAG flight = lock_tag(channel, in_flight);
+    if (listens(channel)) {
+        // Whoever is in flight may rely on a notification that has come already. Those after them are not kept waiting.
+        WaitForLockers(flight, ShareLock, false);
+    } else {
+        // Until this transaction ends and the LISTEN counts, commits are to notify each for itself.
+        LockAcquire(&flight, ShareLock, false, false);
+        Async_Listen(channel_name(channel).text);
+    }
+}
+
+// The root of an enforced table, if moves of its rows wake anybody. No relation: the outbox.
+Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
+    if (PG_ARGISNULL(0)) return events_channel;
+    Relation relation = pg::call([&] {
+        Relation opened = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+        if (opened == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
+        return opened;
+    });
+    const Member* member = find_member(relation);
+    bool wakes_somebody = false;
+    for (int i = 0; i < member->nattachments; ++i) wakes_somebody |= member->attachments[i].wake;
+    const Oid root = member->attachments[0].root;
+    const std::string name = RelationGetRelationName(relation);
+    pg::call([&] { relation_close(relation, AccessShareLock); });
+    if (must_wake && !wakes_somebody)
+        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing that happens to table \"" + name + "\" wakes anybody",
+                          "Its lifecycle was attached without wake.", "Attach it with wake => true, or look for work from time to time.");
+    return root;
+}
+
+}  // namespace
+
+void note_wake(Oid channel) {
+    for (const Wake* wake = wakes; wake != nullptr; wake = wake->next)
+        if (wake->channel == channel) return;
+    auto* wake = static_cast<Wake*>(MemoryContextAllocZero(TopTransactionContext, sizeof(Wake)));
+    wake->channel = channel;
+    wake->subtransaction = GetCurrentSubTransactionId();
+    wake->next = wakes;
+    wakes = wake;
+}
+
+void note_claimable(const Attachment& attachment, const text* state) {
+    if (state == nullptr || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA) return;
+    const core::StateId id = attachment.machine->machine->find(view(state));
+    if (id != core::no_state && attachment.claimable[id]) note_wake(attachment.root);
+}
+
+void note_prepared_work() {
+    const LockData* locks = GetLockStatusData();
+    for (int i = 0; i < locks->nelements; ++i) {
+        const LOCKTAG& tag = locks->locks[i].locktag;
+        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == asleep) note_wake(tag.locktag_field2);
+    }
+}
+
+void wake_sleepers() {
+    for (const Wake* wake = wakes; wake != nullptr; wake = wake->next)
+        if (!lock_if_free(wake->channel, asleep, RowExclusiveLock) && !somebody_notifies(wake->channel))
+            Async_Notify(channel_name(wake->channel).text, "");
+}
+
+void forget_wakes() noexcept { wakes = nullptr; }
+
+void drop_wakes_of(SubTransactionId subtransaction) noexcept {
+    while (wakes != nullptr && wakes->subtransaction >= subtransaction) wakes = wakes->next;
+}
+
+void reassign_wakes(SubTransactionId from, SubTransactionId to) noexcept {
+    for (Wake* wake = wakes; wake != nullptr && wake->subtransaction == from; wake = wake->next) wake->subtransaction = to;
+}
+
+PAWL_FUNCTION(pawl_channel) {
+    const Oid channel = find_channel(fcinfo, false);
+    return pg::call([&] { return PointerGetDatum(cstring_to_text(channel_name(channel).text)); });
+}
+
+// For what SQL knows to bring work: a queue that is resumed.
+PAWL_FUNCTION(pawl_wake) {
+    pg::require(fcinfo, 0, "relation");
+    const Oid channel = find_channel(fcinfo, false);
+    pg::call([&] { note_wake(channel); });
+    PG_RETURN_VOID();
+}
+
+PAWL_FUNCTION(pawl_sleep) {
+    const Oid channel = find_channel(fcinfo, true);
+    return pg::call([&] {
+        fall_asleep(channel);
+        return PointerGetDatum(cstring_to_text(channel_name(channel).text));
+    });
+}
+
+PAWL_FUNCTION(pawl_awake) {
+    const Oid channel = find_channel(fcinfo, false);
+    const bool slept = holds_asleep(channel);
+    if (slept) pg::call([&] {
+        const LOCKTAG tag = lock_tag(channel, asleep);
+        LockRelease(&tag, ShareLock, true);
+    });
+    return BoolGetDatum(slept);
+}
+
+}  // namespace pawl

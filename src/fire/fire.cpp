@@ -1,0 +1,254 @@
+// May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
+#include "pg/sqlstate.hpp"
+#include "fire/destination.hpp"
+
+namespace pawl {
+
+namespace {
+
+struct Request {
+    Target target;
+    text* event;
+    Jsonb* metadata;
+    text* processor;  // null: as the settings say
+    bool has_token;
+    int64 token;
+};
+
+void require_known_event(const Request& request) {
+    const BoundMachine& machine = *request.target.attachment->machine;
+    if (machine.machine->knows_event(view(request.event))) return;
+    throw pg::Failure(sqlstate::unknown_object,
+                      "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
+                      "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+}
+
+Intent intent_of(const Request& request) {
+    Intent intent = {};
+    intent.root = request.target.attachment->root;
+    intent.column = NameStr(request.target.attachment->column);
+    intent.event = request.event;
+    intent.metadata = request.metadata;
+    intent.with_metadata = request.metadata != nullptr;
+    intent.processor = request.processor;
+    intent.has_token = request.has_token;
+    intent.token = request.token;
+    return intent;
+}
+
+Request read_request(FunctionCallInfo fcinfo) {
+    pg::require(fcinfo, 0, "relation");
+    pg::require(fcinfo, 1, "key");
+    pg::require(fcinfo, 2, "event");
+    Request request;
+    request.target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
+    request.event = pg::call([&] { return PG_GETARG_TEXT_PP(2); });
+    request.metadata = PG_ARGISNULL(3) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(3); });
+    request.processor = PG_NARGS() <= 5 || PG_ARGISNULL(5) ? nullptr : pg::text_argument(fcinfo, 5);
+    request.has_token = false;
+    require_known_event(request);
+    return request;
+}
+
+// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked, before any moves.
+struct Tokens {
+    const Datum* values;  // null: none were given
+    const bool* nulls;
+
+    Intent shown_for(Intent intent, int key) const {
+        if (values == nullptr || nulls[key]) return intent;
+        intent.has_token = true;
+        intent.token = DatumGetInt64(values[key]);
+        return intent;
+    }
+};
+
+Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
+    if (PG_NARGS() <= argument || PG_ARGISNULL(argument)) return {nullptr, nullptr};
+    return pg::call([&] {
+        Datum* values;
+        bool* nulls;
+        int n;
+        deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT8OID, 8, true, TYPALIGN_DOUBLE, &values, &nulls, &n);
+        if (n != nkeys)
+            ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%d keys, but %d tokens", nkeys, n),
+                            errdetail("A token stands for the key at the same place; null for none.")));
+        return Tokens{values, nulls};
+    });
+}
+
+// What became of one key of fire_many.
+struct Outcome {
+    FoundRow row;
+    core::StateId to;
+    const Rejection* rejection;  // null: none
+    bool moved;
+};
+
+// What the row may not do is told in the result; any other error, of a guard or of an output function, ends the call.
+void decide(const Request& request, const Intent& intent, Outcome& outcome) {
+    const Destination destination = look_for_destination(request.target, request.event, outcome.row, &intent, true);
+    outcome.to = destination.to;
+    if (outcome.to != core::no_state) return;
+    auto* rejection = static_cast<Rejection*>(palloc(sizeof(Rejection)));
+    *rejection = rejected_at(request.target, request.event, outcome.row, destination);
+    outcome.rejection = rejection;
+}
+
+// Keys that go to a state, one array a key column, and which of the given keys they are.
+struct Group {
+    Datum* arrays;
+    int* members;
+    int n;
+};
+
+bool goes_to(const Outcome& outcome, core::StateId to) {
+    return outcome.row.tuple != nullptr && outcome.row.same_as < 0 && outcome.rejection == nullptr && outcome.to == to;
+}
+
+Group group_of(const Attachment& attachment, const Datum* key_columns, const Outcome* outcomes, int n, core::StateId to) {
+    Group group = {};
+    group.members = static_cast<int*>(palloc(sizeof(int) * Max(n, 1)));
+    for (int i = 0; i < n; ++i)
+        if (goes_to(outcomes[i], to)) group.members[group.n++] = i;
+    if (group.n == 0) return group;
+    group.arrays = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
+    for (int column = 0; column < attachment.nkeys; ++column) {
+        ArrayType* all = DatumGetArrayTypeP(key_columns[column]);
+        int16 length;
+        bool by_value;
+        char alignment;
+        get_typlenbyvalalign(ARR_ELEMTYPE(all), &length, &by_value, &alignment);
+        Datum* elements;
+        bool* nulls;
+        int count;
+        deconstruct_array(all, ARR_ELEMTYPE(all), length, by_value, alignment, &elements, &nulls, &count);
+        for (int i = 0; i < group.n; ++i) elements[i] = elements[group.members[i]];
+        group.arrays[column] = PointerGetDatum(construct_array(elements, group.n, ARR_ELEMTYPE(all), length, by_value, alignment));
+    }
+    return group;
+}
+
+// One UPDATE for each state that rows go to.
+void move_in_groups(const Request& request, const Datum* key_columns, Outcome* outcomes, int n) {
+    const Attachment& attachment = *request.target.attachment;
+    const auto& states = attachment.machine->machine->states();
+    for (core::StateId to = 0; to < static_cast<core::StateId>(states.size()); ++to) {
+        const Group group = group_of(attachment, key_columns, outcomes, n, to);
+        if (group.n == 0) continue;
+        auto* moved = static_cast<bool*>(palloc0(sizeof(bool) * group.n));
+        move_rows(request.target, group.arrays, attachment.machine->state_text[to], moved);
+        for (int i = 0; i < group.n; ++i) outcomes[group.members[i]].moved = moved[i];
+    }
+}
+
+void return_outcome(ReturnSetInfo* result, const Request& request, const char* key, const Outcome& outcome) {
+    Datum values[6] = {};
+    bool nulls[6] = {false, false, true, true, true, true};
+    const BoundMachine& machine = *request.target.attachment->machine;
+    const bool found = outcome.row.tuple != nullptr;
+    const bool ok = found && outcome.moved;
+    auto set = [&](int column, text* value) {
+        values[column] = PointerGetDatum(value);
+        nulls[column] = value == nullptr;
+    };
+    set(0, cstring_to_text(key));
+    values[1] = BoolGetDatum(ok);
+    if (found) set(2, outcome.row.state_text);
+    if (ok) set(3, machine.state_text[outcome.to]);
+    if (!found) {
+        set(4, cstring_to_text(unpack_sql_state(ERRCODE_NO_DATA_FOUND)));
+        set(5, cstring_to_text(psprintf("%s has no row with key %s", request.target.table, key)));
+    } else if (outcome.rejection != nullptr) {
+        set(4, cstring_to_text(unpack_sql_state(outcome.rejection->sqlstate)));
+        set(5, cstring_to_text(outcome.rejection->message));
+    } else if (!ok) {
+        set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
+        set(5, cstring_to_text(psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
+    }
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+Datum* key_of(const Attachment& attachment, const Datum* key_columns, int n) {
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
+    for (int i = 0; i < attachment.nkeys; ++i) {
+        bool null;
+        const KeyColumn& column = attachment.keys[i];
+        char alignment;
+        int16 length;
+        bool by_value;
+        get_typlenbyvalalign(column.type, &length, &by_value, &alignment);
+        int index = n + 1;
+        key[i] = array_get_element(key_columns[i], 1, &index, -1, length, by_value, alignment, &null);
+    }
+    return key;
+}
+
+}  // namespace
+
+PAWL_FUNCTION(pawl_fire) {
+    Request request = read_request(fcinfo);
+    if (PG_NARGS() > 6 && !PG_ARGISNULL(6)) {
+        request.has_token = true;
+        request.token = PG_GETARG_INT64(6);
+    }
+    const Target& target = request.target;
+    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
+    Intent intent = intent_of(request);
+    const core::StateId to = pg::call([&] {
+        SPI_connect();
+        FoundRow row = find_row(target, key, true);
+        if (row.tuple == nullptr) no_such_row(target, key);
+        intent.at = GetCurrentTimestamp();
+        return find_destination(target, request.event, row, &intent);
+    });
+
+    IntentScope scope(intent);
+    return pg::call([&] {
+        text* state = target.attachment->machine->state_text[to];
+        if (move_row(target, key, state) == 0)
+            ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+                            errmsg("event \"%s\" moved no row of %s", text_to_cstring(request.event), target.table),
+                            errdetail("A trigger of the table or a row security policy suppressed the update.")));
+        SPI_finish();
+        close_target(target);
+        return PointerGetDatum(DatumGetTextPCopy(PointerGetDatum(state)));
+    });
+}
+
+PAWL_FUNCTION(pawl_fire_many) {
+    const Request request = read_request(fcinfo);
+    const Target& target = request.target;
+    int n = 0;
+    Intent intent = intent_of(request);
+    const Datum* key_columns = read_keys(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
+    auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+    const Tokens tokens = read_tokens(fcinfo, 6, n);
+    Outcome* outcomes = pg::call([&] {
+        pg::materialize(fcinfo);
+        auto* made = static_cast<Outcome*>(palloc0(sizeof(Outcome) * Max(n, 1)));
+        auto* found = static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1)));
+        SPI_connect();
+        find_rows(target, key_columns, n, found);
+        intent.at = GetCurrentTimestamp();
+        for (int i = 0; i < n; ++i) {
+            made[i].row = found[i];
+            if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, tokens.shown_for(intent, i), made[i]);
+        }
+        return made;
+    });
+
+    intent.any_token = true;  // every row's has been looked at
+    IntentScope scope(intent);
+    pg::call([&] {
+        move_in_groups(request, key_columns, outcomes, n);
+        for (int i = 0; i < n; ++i)
+            return_outcome(result, request, describe_key(*target.attachment, key_of(*target.attachment, key_columns, i)),
+                           outcomes[outcomes[i].row.same_as < 0 ? i : outcomes[i].row.same_as]);
+        SPI_finish();
+        close_target(target);
+    });
+    return static_cast<Datum>(0);
+}
+
+}  // namespace pawl

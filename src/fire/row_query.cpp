@@ -1,0 +1,191 @@
+// May ereport; owns nothing. See row_query.hpp.
+#include "fire/row_query.hpp"
+
+#include "catalog/generated.hpp"
+#include "fire/lock_order.hpp"
+#include "pg/spi.hpp"
+
+namespace pawl {
+
+namespace {
+
+SPIPlanPtr& plan_of(const Target& target, Plan plan) { return target.attachment->plans[static_cast<int>(plan)]; }
+
+SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
+    SPIPlanPtr plan = pg::prepare(query, nparameters, types);
+    SPI_keepplan(plan);
+    return plan;
+}
+
+Oid* key_types(const Attachment& attachment, bool of_arrays, int skip) {
+    auto* types = static_cast<Oid*>(palloc(sizeof(Oid) * (attachment.nkeys + skip)));
+    for (int i = 0; i < attachment.nkeys; ++i) types[skip + i] = of_arrays ? get_array_type(attachment.keys[i].type) : attachment.keys[i].type;
+    return types;
+}
+
+uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
+    const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
+    if (result != expected)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+    return SPI_processed;
+}
+
+}  // namespace
+
+HeapTuple composite_as_tuple(Datum composite) {
+    HeapTupleHeader header = DatumGetHeapTupleHeader(composite);
+    HeapTupleData tuple;
+    tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+    ItemPointerSetInvalid(&tuple.t_self);
+    tuple.t_tableOid = InvalidOid;
+    tuple.t_data = header;
+    return heap_copytuple(&tuple);
+}
+
+char* unnested_keys(const Attachment& attachment, int first_parameter) {
+    StringInfoData list;
+    initStringInfo(&list);
+    appendStringInfoString(&list, "ROWS FROM (");
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&list, "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", first_parameter + i);
+    appendStringInfoString(&list, ") WITH ORDINALITY AS k(");
+    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
+    appendStringInfoString(&list, "n)");
+    return list.data;
+}
+
+char* key_join(const Attachment& attachment) {
+    StringInfoData condition;
+    initStringInfo(&condition);
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&condition, "%s%s", i > 0 ? " AND " : "",
+                         same_values(attachment.keys[i].type, psprintf("%s.%s", row_alias, quote_identifier(NameStr(attachment.keys[i].name))),
+                                     psprintf("k.k%d", i)));
+    return condition.data;
+}
+
+char* key_order(const Attachment& attachment) {
+    StringInfoData order;
+    initStringInfo(&order);
+    for (int i = 0; i < attachment.nkeys; ++i)
+        appendStringInfo(&order, "%s%s.%s", i > 0 ? ", " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)));
+    return order.data;
+}
+
+FoundRow row_from(const Target& target, HeapTuple tuple) {
+    const Attachment& attachment = *target.attachment;
+    FoundRow row = {};
+    row.same_as = -1;
+    row.tuple = tuple;
+    row.slot = MakeSingleTupleTableSlot(attachment.root_descriptor, &TTSOpsHeapTuple);
+    ExecStoreHeapTuple(row.tuple, row.slot, false);
+    bool null;
+    Datum state = slot_getattr(row.slot, attachment.state, &null);
+    row.state = decode_state(attachment, state, null);
+    row.state_text = state_as_text(attachment, state, null);
+    return row;
+}
+
+FoundRow find_row(const Target& target, const Datum* key, bool lock) {
+    const Attachment& attachment = *target.attachment;
+    Datum* values = const_cast<Datum*>(key);
+    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias, key_condition(attachment, row_alias, 1),
+                           lock ? " FOR NO KEY UPDATE" : "");
+    if (lock) {
+        lock_before_row(target, key);
+        SPIPlanPtr& plan = plan_of(target, Plan::find);
+        if (plan == nullptr) plan = prepare_to_keep(query, attachment.nkeys, key_types(attachment, false, 0));
+        run(plan, values, SPI_OK_SELECT);
+    } else {
+        SPIPlanPtr plan = pg::prepare(query, attachment.nkeys, key_types(attachment, false, 0));
+        if (SPI_execute_plan(plan, values, nullptr, true, 0) != SPI_OK_SELECT)
+            ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read a row")));
+    }
+    if (SPI_processed == 0) return {};
+    bool null;
+    return row_from(target, composite_as_tuple(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null)));
+}
+
+void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* found) {
+    const Attachment& attachment = *target.attachment;
+    memset(found, 0, sizeof(FoundRow) * n);
+    for (int i = 0; i < n; ++i) found[i].same_as = -1;
+    lock_before_keys(target, key_columns);
+    SPIPlanPtr& plan = plan_of(target, Plan::find_many);
+    if (plan == nullptr)
+        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",
+                                row_alias, row_alias, row_alias, unnested_keys(attachment, 1), target.table, row_alias, key_join(attachment),
+                                key_order(attachment), row_alias),
+                       attachment.nkeys, key_types(attachment, true, 0));
+    run(plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
+    Oid last_table = InvalidOid;
+    ItemPointerData last_place;
+    int last = -1;
+    for (uint64 i = 0; i < SPI_processed; ++i) {
+        bool null;
+        HeapTuple tuple = SPI_tuptable->vals[i];
+        TupleDesc columns = SPI_tuptable->tupdesc;
+        const int ordinal = static_cast<int>(DatumGetInt64(SPI_getbinval(tuple, columns, 1, &null))) - 1;
+        found[ordinal] = row_from(target, composite_as_tuple(SPI_getbinval(tuple, columns, 2, &null)));
+        const Oid table = DatumGetObjectId(SPI_getbinval(tuple, columns, 3, &null));
+        auto* place = reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, columns, 4, &null)));
+        if (last >= 0 && table == last_table && ItemPointerEquals(place, &last_place)) {
+            found[ordinal].same_as = last;
+        } else {
+            last = ordinal;
+            last_table = table;
+            last_place = *place;
+        }
+    }
+}
+
+uint64 move_row(const Target& target, const Datum* key, text* state) {
+    const Attachment& attachment = *target.attachment;
+    SPIPlanPtr& plan = plan_of(target, Plan::move);
+    if (plan == nullptr) {
+        Oid* types = key_types(attachment, false, 1);
+        types[0] = state_parameter_type(attachment);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
+                                state_value(target, "$1"), key_condition(attachment, row_alias, 2)),
+                       attachment.nkeys + 1, types);
+    }
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
+    values[0] = state_parameter(attachment, state);
+    memcpy(values + 1, key, sizeof(Datum) * attachment.nkeys);
+    return run(plan, values, SPI_OK_UPDATE);
+}
+
+void move_rows(const Target& target, const Datum* key_columns, text* state, bool* moved) {
+    const Attachment& attachment = *target.attachment;
+    SPIPlanPtr& plan = plan_of(target, Plan::move_many);
+    if (plan == nullptr) {
+        Oid* types = key_types(attachment, true, 1);
+        types[0] = state_parameter_type(attachment);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
+                                quote_identifier(NameStr(attachment.column)), state_value(target, "$1"), unnested_keys(attachment, 2),
+                                key_join(attachment)),
+                       attachment.nkeys + 1, types);
+    }
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
+    values[0] = state_parameter(attachment, state);
+    memcpy(values + 1, key_columns, sizeof(Datum) * attachment.nkeys);
+    run(plan, values, SPI_OK_UPDATE_RETURNING);
+    for (uint64 i = 0; i < SPI_processed; ++i) {
+        bool null;
+        moved[DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null)) - 1] = true;
+    }
+}
+
+HeapTuple with_state(const Target& target, HeapTuple row, text* state) {
+    const Attachment& attachment = *target.attachment;
+    const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(target.relation), attachment.state - 1);
+    Oid input, parameter;
+    getTypeInputInfo(column->atttypid, &input, &parameter);
+    Datum value = OidInputFunctionCall(input, text_to_cstring(state), parameter, column->atttypmod);
+    int attribute = attachment.state;
+    bool null = false;
+    HeapTuple moved = heap_modify_tuple_by_cols(row, attachment.root_descriptor, 1, &attribute, &value, &null);
+    return has_generated_columns(target.relation) ? with_generated_columns(target.relation, moved) : moved;
+}
+
+}  // namespace pawl

@@ -1,0 +1,126 @@
+// May ereport; owns nothing. See functions.hpp.
+#include "guard/functions.hpp"
+
+namespace pawl {
+
+namespace {
+
+// The row as a value of the root table's row type, which is what guards and effects are declared with.
+NullableDatum as_root_row(const Attachment& attachment, const RowVersion& version) {
+    if (version.tuple == nullptr) return {static_cast<Datum>(0), true};
+    HeapTuple tuple = version.to_root == nullptr ? version.tuple : execute_attr_map_tuple(version.tuple, version.to_root);
+    return {heap_copy_tuple_as_datum(tuple, attachment.root_descriptor), false};
+}
+
+// Both versions, made at most once for all the functions of a row.
+struct Arguments {
+    const Attachment& attachment;
+    const RowVersions& row;
+    bool ready = false;
+    NullableDatum before = {};
+    NullableDatum after = {};
+
+    void make() {
+        if (ready) return;
+        before = as_root_row(attachment, row.before);
+        after = as_root_row(attachment, row.after);
+        ready = true;
+    }
+};
+
+Datum invoke(FmgrInfo* function, const Arguments& arguments, bool* null) {
+    LOCAL_FCINFO(fcinfo, 2);
+    InitFunctionCallInfoData(*fcinfo, function, 2, InvalidOid, nullptr, nullptr);
+    fcinfo->args[0] = arguments.before;
+    fcinfo->args[1] = arguments.after;
+    Datum result = FunctionCallInvoke(fcinfo);
+    *null = fcinfo->isnull;
+    return result;
+}
+
+// An effect may move rows that have the same effect. A SQL function would then go on with the outer call's statements.
+Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
+    FmgrInfo function;
+    fmgr_info(call.function.fn_oid, &function);
+    fmgr_info_set_expr(call.function.fn_expr, &function);
+    return invoke(&function, arguments, null);
+}
+
+// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on in the middle
+// when it is called again, if the transaction goes on: what it kept is thrown away then, after the rollback and not during it.
+void make_ready(Call& call) {
+    if (call.memory == nullptr) {
+        MemoryContext member = GetMemoryChunkContext(const_cast<char*>(call.name));
+        call.memory = AllocSetContextCreate(member, "pawl function", ALLOCSET_SMALL_SIZES);
+        call.function.fn_mcxt = call.memory;
+    } else if (call.broken) {
+        call.function.fn_extra = nullptr;
+        MemoryContextReset(call.memory);
+    }
+    call.broken = false;
+}
+
+// Functions run with the caller's rights, as if the caller had called them.
+Datum invoke(Call& call, Arguments& arguments, bool* null) {
+    if (!pg::may_execute(call.function.fn_oid, GetUserId()))
+        aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, call.name);
+    arguments.make();
+    *null = true;
+    if (call.function.fn_strict && (arguments.before.isnull || arguments.after.isnull)) return static_cast<Datum>(0);
+    if (call.running) return invoke_nested(call, arguments, null);
+    make_ready(call);
+    Datum result;
+    call.running = true;
+    PG_TRY();
+    {
+        result = invoke(&call.function, arguments, null);
+    }
+    PG_CATCH();
+    {
+        call.running = false;
+        call.broken = true;
+        PG_RE_THROW();
+    }
+    PG_END_TRY();
+    call.running = false;
+    return result;
+}
+
+bool says_yes(Call& guard, Arguments& arguments) {
+    bool null;
+    Datum allowed = invoke(guard, arguments, &null);
+    return !null && DatumGetBool(allowed);
+}
+
+bool guards_allow(Attachment& attachment, int arrow, Arguments& arguments, const char** refused_by) {
+    ArrowCalls& calls = attachment.calls[arrow];
+    for (int i = 0; i < calls.nguards; ++i) {
+        if (says_yes(calls.guards[i], arguments)) continue;
+        *refused_by = calls.guards[i].name;
+        return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool guards_allow(Attachment& attachment, int arrow, const RowVersions& row, const char** refused_by) {
+    Arguments arguments{attachment, row};
+    return guards_allow(attachment, arrow, arguments, refused_by);
+}
+
+bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersions& row) {
+    Arguments arguments{attachment, row};
+    return says_yes(attachment.calls[arrow].guards[guard], arguments);
+}
+
+void run_effects(Attachment& attachment, int arrow, const RowVersions& row) {
+    ArrowCalls& calls = attachment.calls[arrow];
+    Arguments arguments{attachment, row};
+    for (int i = 0; i < calls.neffects; ++i) {
+        bool null;
+        invoke(calls.effects[i], arguments, &null);
+    }
+}
+
+}  // namespace pawl

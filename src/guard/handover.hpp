@@ -1,0 +1,36 @@
+// May ereport where memory is short; owns nothing. What the BEFORE trigger of a row leaves to its AFTER trigger, by the old version of the row.
+#pragma once
+
+#include "catalog/member_cache.hpp"
+
+namespace pawl {
+
+struct HandoverKey {
+    Oid relation;
+    ItemPointerData version;  // the old version's place
+    uint16 attachment;
+};
+
+HandoverKey handover_key(const Member* member, int attachment, HeapTuple version);
+
+// The arrow that the row takes, whose effects are still to be run. What a rolled-back statement left for this version is dropped.
+void leave_effects(const HandoverKey& key, int arrow);
+void drop_effects(const HandoverKey& key);
+bool take_effects(const HandoverKey& key, int* arrow);
+bool effects_are_pending() noexcept;
+
+// What was decided when the managed columns of a row were kept that only the AFTER trigger can look at whole.
+struct DecidedChange {
+    HandoverKey key;
+    int arrow;  // no_arrow: nothing was decided
+    text* processor;
+    Jsonb* remark;
+    TimestampTz at;
+};
+
+void leave_decision(const HandoverKey& key, int arrow, const text* processor, const Jsonb* remark, TimestampTz at);
+DecidedChange take_decision(const HandoverKey& key);
+
+void forget_handovers() noexcept;  // end of transaction
+
+}  // namespace pawl

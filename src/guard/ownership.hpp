@@ -1,0 +1,66 @@
+// May ereport; owns nothing. Who may move a row that is owned: the rules of leases and fencing tokens.
+#pragma once
+
+#include "guard/intent.hpp"
+#include "catalog/member_cache.hpp"
+
+namespace pawl {
+
+// Who acts on a row, and the fencing token he shows for it.
+struct Actor {
+    const text* name;  // null: nobody was named
+    bool has_token;
+    int64 token;
+    TimestampTz at;  // when he locked the row; 0: now
+    bool takes;      // the statement writes him into the owner column
+};
+
+// Why a row may not take an arrow.
+enum class Bar : std::uint8_t { none, nobody, unowned, stranger, lapsed, old_token, no_attempts };
+
+// A row's managed columns as they are before a move, and who wants to move it.
+struct Standing {
+    const Managed* managed;
+    Actor actor;
+    TimestampTz now;    // the server's clock, read under the lock of all rows of the call: what decides whether a lease has expired
+    TimestampTz moved;  // the same, read for this row: what its new timer counts from
+    Datum owner;
+    bool has_owner;
+    bool has_lease;
+    TimestampTz lease;
+    bool is_due;       // the timer of its state has run down
+    int64 token;  // 0 where the column is null or not there
+    int attempts;
+    int max_attempts;  // 0: no limit
+    bool is_owner;     // the actor, if the lease still runs
+    Bar claim;         // why the actor may not act as the owner; none: he may, or there is no owner
+};
+
+// Who acts: what the function was told, else what the statement itself says (it sets the owner or the token), else the settings
+// pawl.processor and pawl.token.
+Actor acting(const Intent* intent, const Actor& said);
+
+Standing standing_of(const Attachment& attachment, TupleTableSlot* row, const Actor& actor);
+
+// Whether ownership and attempts let the row take this arrow.
+Bar bar_of(const Attachment& attachment, const Standing& standing, int arrow);
+
+// Whether an arrow takes the row from its owner without his doing. A timer that leads from one owned state to another does not.
+bool takes_away(const Attachment& attachment, const Standing& standing, int arrow);
+
+// `what` is what was tried: "the transition from ... to ...".
+struct Rejection;
+Rejection rejected_by(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
+[[noreturn]] void refuse_bar(const Attachment& attachment, TupleTableSlot* row, const Standing& standing, Bar bar, const char* what);
+const char* describe_move(const text* from, const text* to);
+
+int64 managed_number(const ManagedColumn& column, Datum value);  // of an integer column, whatever its size
+
+// The owner column's value as text, and a processor's name as a value of the column: an error where the column cannot hold it.
+text* owner_text(const Managed& managed, Datum owner);
+Datum owner_value(const Managed& managed, const text* name);
+
+// Whether an owner has this name. No error where the column could not hold it: then he has not.
+bool is_named(const Managed& managed, Datum owner, const text* name);
+
+}  // namespace pawl

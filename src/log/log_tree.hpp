@@ -1,0 +1,16 @@
+// May ereport; owns nothing. A log that is being written: one table, or the partitions that its rows go to.
+#pragma once
+
+#include "log/log_writer.hpp"
+
+namespace pawl {
+
+// begin, any number of writer_for with what log_writer.hpp offers, finish. Everything lives in the memory context current at begin.
+struct LogTree;
+
+LogTree* begin_tree(Relation log, const LogLayout& layout, int nkeys);
+LogWriter* writer_for(LogTree* tree, const Hop& hop);  // where the log of this subject is
+void flush_tree(LogTree* tree);
+void finish_tree(LogTree* tree);
+
+}  // namespace pawl

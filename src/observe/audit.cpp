@@ -1,0 +1,301 @@
+// May throw and may ereport: pawl.audit_results(), which writes a row of the audit for every result that enters a log. Below the shell
+// nothing owns anything.
+#include "observe/audit.hpp"
+
+#include "catalog/catalog.hpp"
+#include "session/context.hpp"
+#include "log/journal.hpp"
+#include "log/log_columns.hpp"
+#include "pg/bridge.hpp"
+#include "pg/spi.hpp"
+#include "pg/texts.hpp"
+#include "log/record.hpp"
+
+extern "C" {
+#include "catalog/pg_authid.h"
+#include "utils/tuplestore.h"
+}
+
+namespace pawl {
+
+namespace {
+
+using pg::view;
+
+struct States {
+    Datum* names;
+    int n;
+
+    bool contains(std::string_view name) const {
+        for (int i = 0; i < n; ++i)
+            if (view(DatumGetTextPP(names[i])) == name) return true;
+        return false;
+    }
+};
+
+// The audit of a log, with the statement that writes it. It says the names of tables and columns of its time.
+struct Audit {
+    Audit* next;
+    MemoryContext context;
+    Oid trigger_table;  // the log, or a partition of it that rows were inserted into: its statement is planned for each
+    Oid log;
+    Oid table;
+    Oid relation;  // whose parent columns are copied
+    States successes;
+    States failures;
+    char* statement;
+    SPIPlanPtr plan;  // made when there is first something to write
+    int users;        // triggers may nest
+    bool stale;
+};
+
+Audit* audits = nullptr;
+Audit* dropped = nullptr;  // stale ones that a trigger was using when they were looked for again
+Oid audit_bindings = InvalidOid;
+Oid bindings = InvalidOid;
+
+void relation_changed(Datum, Oid relid) {
+    for (Audit* audit = audits; audit != nullptr; audit = audit->next)
+        if (!OidIsValid(relid) || relid == audit->trigger_table || relid == audit->log || relid == audit->table || relid == audit->relation ||
+            relid == audit_bindings || relid == bindings)
+            audit->stale = true;
+}
+
+// A schema was renamed.
+void schema_changed(Datum, int, uint32) { relation_changed(static_cast<Datum>(0), InvalidOid); }
+
+void drop(Audit** link) {
+    Audit* audit = *link;
+    *link = audit->next;
+    audit->next = dropped;
+    dropped = audit;
+}
+
+// Triggers may be in the midst of writing to one. An error leaves none of them there: see audit_results.
+void free_dropped() {
+    for (Audit** link = &dropped; *link != nullptr;) {
+        Audit* audit = *link;
+        if (audit->users > 0) {
+            link = &audit->next;
+            continue;
+        }
+        *link = audit->next;
+        if (audit->plan != nullptr) SPI_freeplan(audit->plan);
+        MemoryContextDelete(audit->context);
+    }
+}
+
+Datum column(const char* name, bool* null) {
+    return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, SPI_fnumber(SPI_tuptable->tupdesc, name), null);
+}
+
+States states_column(const char* name, MemoryContext memory) {
+    bool null;
+    Datum array = column(name, &null);
+    States states = {};
+    if (null) return states;
+    MemoryContext caller = MemoryContextSwitchTo(memory);
+    deconstruct_array(DatumGetArrayTypePCopy(array), TEXTOID, -1, false, TYPALIGN_INT, &states.names, nullptr, &states.n);
+    MemoryContextSwitchTo(caller);
+    return states;
+}
+
+struct Load {
+    Oid table;  // of the trigger
+    Audit* audit;
+    bool unbound;  // pawl.enforce is taking the log up again, and sees to the audit when it is done
+};
+
+// By what is committed now: the transaction's snapshot may be older than the audit.
+void load(void* argument) {
+    auto* job = static_cast<Load*>(argument);
+    Oid type = OIDOID;
+    Datum log = ObjectIdGetDatum(job->table);
+    PushActiveSnapshot(GetLatestSnapshot());
+    SPI_connect();
+    if (SPI_execute_with_args("SELECT * FROM pawl._audit_plan($1)", 1, &type, &log, nullptr, true, 1) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read pawl.audit_binding")));
+    bool null = true;
+    if (SPI_processed == 1) column("audit", &null);
+    const bool known = !null;
+    if (known) column("statement", &null);
+    job->unbound = known && null;
+    if (known && !null) {
+        MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "pawl audit", ALLOCSET_SMALL_SIZES);
+        auto* audit = static_cast<Audit*>(MemoryContextAllocZero(memory, sizeof(Audit)));
+        audit->context = memory;
+        audit->trigger_table = job->table;
+        audit->log = DatumGetObjectId(column("log", &null));
+        audit->statement = MemoryContextStrdup(memory, TextDatumGetCString(column("statement", &null)));
+        audit->table = DatumGetObjectId(column("audit", &null));
+        audit->relation = DatumGetObjectId(column("relation", &null));
+        audit->successes = states_column("success_states", memory);
+        audit->failures = states_column("failure_states", memory);
+        MemoryContextSetParent(memory, TopMemoryContext);
+        job->audit = audit;
+    }
+    SPI_finish();
+    PopActiveSnapshot();
+}
+
+// Null while the log belongs to no lifecycle.
+Audit* find_audit(Relation log) {
+    for (Audit** link = &audits; *link != nullptr; link = &(*link)->next) {
+        if ((*link)->trigger_table != RelationGetRelid(log)) continue;
+        if (!(*link)->stale) return *link;
+        drop(link);
+        break;
+    }
+    free_dropped();
+    audit_bindings = catalog_table("audit_binding");
+    bindings = catalog_table("binding");
+    Load job = {RelationGetRelid(log), nullptr, false};
+    with_rights_of(BOOTSTRAP_SUPERUSERID, load, &job);
+    if (job.unbound) return nullptr;
+    if (job.audit == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("nothing is known of an audit of \"%s\"", RelationGetRelationName(log)),
+                        errdetail("It has the trigger that pawl.audit makes, and no row in pawl.audit_binding."),
+                        errhint("SELECT * FROM pawl.health();")));
+    job.audit->next = audits;
+    audits = job.audit;
+    return job.audit;
+}
+
+// The value at a path of keys; type jbvNull when there is none.
+JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
+    JsonbValue value = {};
+    JsonbContainer* container = &metadata->root;
+    for (const char* key : path) {
+        JsonbValue found;
+        if (!JsonContainerIsObject(container) || getKeyJsonValueFromContainer(container, key, static_cast<int>(strlen(key)), &found) == nullptr) {
+            value.type = jbvNull;
+            return value;
+        }
+        value = found;
+        static JsonbContainer nothing = {};
+        container = found.type == jbvBinary ? found.val.binary.data : &nothing;
+    }
+    return value;
+}
+
+[[noreturn]] void refuse_time(JsonbValue value) {
+    const char* shown = value.type == jbvNumeric  ? DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)))
+                        : value.type == jbvString ? psprintf("the text \"%s\"", pnstrdup(value.val.string.val, value.val.string.len))
+                                                  : "no number";
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("execution_time_ms of a result must be a number from 0 on"),
+                    errdetail("It is %s.", shown)));
+}
+
+// Looked for where pawl._result_value looks: in the metadata, or in the result that it wraps.
+void check_time(Jsonb* metadata) {
+    for (auto path : {std::initializer_list<const char*>{"execution_time_ms"},
+                      {"metadata", "execution_time_ms"},
+                      {"result", "execution_time_ms"},
+                      {"result", "metadata", "execution_time_ms"}}) {
+        const JsonbValue value = value_at(metadata, path);
+        if (value.type == jbvNull) continue;
+        if (value.type != jbvNumeric) refuse_time(value);
+        const double number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, NumericGetDatum(value.val.numeric)));
+        if (!(number >= 0 && number < 9e18)) refuse_time(value);
+    }
+}
+
+void check_success(Jsonb* metadata, bool success, std::string_view state) {
+    for (auto path : {std::initializer_list<const char*>{"success"}, {"result", "success"}}) {
+        const JsonbValue value = value_at(metadata, path);
+        if (value.type == jbvBool && value.val.boolean != success)
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                            errmsg("a result in state \"%.*s\" is a %s, and its metadata says the opposite", static_cast<int>(state.size()), state.data(),
+                                   success ? "success" : "failure"),
+                            errdetail("\"success\" is %s.", success ? "false" : "true")));
+    }
+}
+
+// Whether the rows that were added have a result among them. One that contradicts itself is refused.
+bool has_results(const Audit& audit, TriggerData* trigger) {
+    Relation log = trigger->tg_relation;
+    const AttrNumber to_state = typed_column(log, "to_state", TEXTOID);
+    const AttrNumber metadata = typed_column(log, "metadata", JSONBOID);
+    TupleTableSlot* slot = MakeSingleTupleTableSlot(RelationGetDescr(log), &TTSOpsMinimalTuple);
+    const int reader = tuplestore_alloc_read_pointer(trigger->tg_newtable, EXEC_FLAG_REWIND);
+    tuplestore_select_read_pointer(trigger->tg_newtable, reader);
+    tuplestore_rescan(trigger->tg_newtable);
+    bool found = false;
+    while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, slot)) {
+        bool null;
+        Datum value = slot_getattr(slot, to_state, &null);
+        if (null) continue;
+        const std::string_view state = view(DatumGetTextPP(value));
+        const bool success = audit.successes.contains(state);
+        if (!success && !audit.failures.contains(state)) continue;
+        found = true;
+        value = slot_getattr(slot, metadata, &null);
+        if (null) continue;
+        check_time(DatumGetJsonbP(value));
+        check_success(DatumGetJsonbP(value), success, state);
+    }
+    tuplestore_select_read_pointer(trigger->tg_newtable, 0);
+    ExecDropSingleTupleTableSlot(slot);
+    return found;
+}
+
+struct Writing {
+    Audit* audit;
+    TriggerData* trigger;
+};
+
+void write_results(void* argument) {
+    auto* writing = static_cast<Writing*>(argument);
+    Audit* audit = writing->audit;
+    SPI_connect();
+    SPI_register_trigger_data(writing->trigger);
+    if (audit->plan == nullptr) {
+        SPIPlanPtr plan = pg::prepare(audit->statement, 0, nullptr);
+        SPI_keepplan(plan);
+        audit->plan = plan;
+    }
+    const int result = SPI_execute_plan(audit->plan, nullptr, nullptr, false, 0);
+    if (result != SPI_OK_INSERT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write an audit: %s", SPI_result_code_string(result))));
+    SPI_finish();
+}
+
+void audit_results(TriggerData* trigger) {
+    // What a publisher sends has its audit there, and comes with it if that is published too.
+    if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !journal_is_writing()) return;
+    Audit* audit = find_audit(trigger->tg_relation);
+    if (audit == nullptr || !has_results(*audit, trigger)) return;
+    Writing writing = {audit, trigger};
+    ++audit->users;
+    PG_TRY();
+    {
+        with_open_records(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
+    }
+    PG_FINALLY();
+    {
+        --audit->users;
+    }
+    PG_END_TRY();
+}
+
+}  // namespace
+
+void register_audit_callbacks() {
+    CacheRegisterRelcacheCallback(relation_changed, static_cast<Datum>(0));
+    CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, static_cast<Datum>(0));
+}
+
+PAWL_FUNCTION(pawl_audit_results) {
+    if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.audit_results() is a trigger function");
+    auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+    if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event) ||
+        !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || trigger->tg_newtable == nullptr)
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          "pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table", {},
+                          "Triggers with it are made by pawl.audit.");
+    if (!is_restoring()) pg::call([&] { audit_results(trigger); });  // a dump has the audit, too
+    return PointerGetDatum(nullptr);
+}
+
+}  // namespace pawl

@@ -1,0 +1,198 @@
+// May ereport; owns nothing (the SQL function may throw). See context.hpp.
+#include <cerrno>
+
+#include "session/context.hpp"
+
+#include "core/trace.hpp"
+#include "pg/arguments.hpp"
+#include "pg/input.hpp"
+
+namespace pawl {
+
+int executor_level = 0;
+int deferring_level = no_level;
+bool restoring = false;
+
+namespace {
+
+char* processor_value = nullptr;
+char* event_value = nullptr;
+char* correlation_value = nullptr;
+char* metadata_value = nullptr;
+char* token_value = nullptr;
+char* delay_value = nullptr;
+char* traceparent_value = nullptr;
+char* tracestate_value = nullptr;
+
+// The attribution handed out last, and what it was made from.
+Attribution* attribution = nullptr;
+Oid attribution_role = InvalidOid;
+
+void setting_changed(const char*, void*) { attribution = nullptr; }
+
+Jsonb* parse_json(const char* value) { return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value))); }
+
+bool check_metadata(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    pg::Unreadable why;
+    if (pg::is_jsonb(*value, &why)) return true;
+    GUC_check_errcode(why.sqlstate);
+    GUC_check_errmsg("pawl.metadata is not valid JSON");
+    if (why.detail != nullptr) GUC_check_errdetail("%s", why.detail);
+    return false;
+}
+
+bool check_token(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    char* end;
+    errno = 0;
+    strtoll(*value, &end, 10);
+    if (errno == 0 && *end == '\0') return true;
+    GUC_check_errmsg("pawl.token is not a whole number");
+    return false;
+}
+
+bool check_traceparent(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0' || core::is_traceparent(*value)) return true;
+    GUC_check_errdetail("A W3C traceparent is 00-<32 hexadecimal digits>-<16>-<2>, in small letters, neither id all zeros.");
+    return false;
+}
+
+bool check_tracestate(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0' || core::is_tracestate(*value)) return true;
+    GUC_check_errdetail("A W3C tracestate is a list of at most 32 key=value.");
+    return false;
+}
+
+void push_text(JsonbParseState** state, JsonbIteratorToken token, std::string_view value) {
+    JsonbValue pushed;
+    pushed.type = jbvString;
+    pushed.val.string.val = const_cast<char*>(value.data());
+    pushed.val.string.len = static_cast<int>(value.size());
+    pushJsonbValue(state, token, &pushed);
+}
+
+// What the log keeps of the trace; null: none.
+Jsonb* trace_setting() {
+    if (traceparent_value == nullptr || *traceparent_value == '\0') return nullptr;
+    return trace_of(traceparent_value, tracestate_value == nullptr ? "" : tracestate_value);
+}
+
+Interval* parse_interval(const char* value) {
+    return DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(value), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+}
+
+bool check_delay(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    if (pg::is_interval(*value)) return true;
+    GUC_check_errcode(ERRCODE_INVALID_DATETIME_FORMAT);
+    GUC_check_errmsg("pawl.delay is not an interval");
+    return false;
+}
+
+text* text_or_null(const char* value) { return value == nullptr || *value == '\0' ? nullptr : cstring_to_text(value); }
+
+void define_text_setting(const char* name, const char* what, const char* more, char** variable, GucStringCheckHook check) {
+    DefineCustomStringVariable(name, what, more, variable, "", PGC_USERSET, 0, check, setting_changed, nullptr);
+}
+
+}  // namespace
+
+text* event_setting() { return text_or_null(event_value); }
+
+text* processor_setting() { return text_or_null(processor_value); }
+
+// What a client shows is meant for his own moves, not for those of triggers and effects further down.
+bool token_setting(int64* token) {
+    if (token_value == nullptr || *token_value == '\0') return false;
+    if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return false;
+    *token = strtoll(token_value, nullptr, 10);
+    return true;
+}
+
+const Interval* delay_setting() { return delay_value == nullptr || *delay_value == '\0' ? nullptr : parse_interval(delay_value); }
+
+Attribution* current_attribution(MemoryContext context) {
+    // The role the session acts as, also inside a SECURITY DEFINER function: who did it, not whose rights it used.
+    const Oid role = GetOuterUserId();
+    if (attribution != nullptr && attribution_role == role) return attribution;
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    auto* made = static_cast<Attribution*>(palloc0(sizeof(Attribution)));
+    made->actor = cstring_to_text(GetUserNameFromId(role, false));
+    made->processor = text_or_null(processor_value);
+    made->correlation_id = text_or_null(correlation_value);
+    if (metadata_value != nullptr && *metadata_value != '\0') made->metadata = parse_json(metadata_value);
+    made->trace = trace_setting();
+    made->metadata = with_trace(made->trace, made->metadata);
+    MemoryContextSwitchTo(caller);
+    attribution = made;
+    attribution_role = role;
+    return made;
+}
+
+Jsonb* with_trace(Jsonb* trace, Jsonb* metadata) {
+    if (trace == nullptr || metadata == nullptr) return metadata == nullptr ? trace : metadata;
+    if (!JB_ROOT_IS_OBJECT(metadata)) return metadata;
+    return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(trace), JsonbPGetDatum(metadata)));
+}
+
+Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate) {
+    if (!core::is_traceparent(traceparent)) return nullptr;
+    JsonbParseState* state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+    push_text(&state, WJB_KEY, "traceparent");
+    push_text(&state, WJB_VALUE, traceparent);
+    if (core::is_tracestate(tracestate)) {
+        push_text(&state, WJB_KEY, "tracestate");
+        push_text(&state, WJB_VALUE, tracestate);
+    }
+    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
+}
+
+void forget_attribution() noexcept { attribution = nullptr; }
+
+void define_settings() {
+    define_text_setting("pawl.processor", "Who does the work: recorded with every transition.",
+                        "Any text, for example a worker's name. Empty: nobody named.", &processor_value, nullptr);
+    define_text_setting("pawl.event", "The event that the next moves are meant as.",
+                        "Must be an event of the row's machine that leads where the row goes; events that the machine does not "
+                        "know are ignored. Empty: any.",
+                        &event_value, nullptr);
+    define_text_setting("pawl.correlation_id", "An id that ties transitions to a request; recorded with every transition.", "Any text.",
+                        &correlation_value, nullptr);
+    define_text_setting("pawl.metadata", "A JSON value recorded with every transition.", "Empty: none.", &metadata_value, check_metadata);
+    define_text_setting("pawl.token", "The fencing token of the work that the next moves belong to.",
+                        "A whole number: a row with another token is not moved (PW005). Empty: none is shown.", &token_value, check_token);
+    define_text_setting("pawl.delay", "How long to wait before the next retry.",
+                        "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
+                        "the same cap. Empty: the backoff of the binding.",
+                        &delay_value, check_delay);
+    define_text_setting("pawl.traceparent", "The W3C trace context that moves belong to: recorded in the metadata of every transition.",
+                        "00-<trace id>-<parent id>-<flags>. Empty: none.", &traceparent_value, check_traceparent);
+    define_text_setting("pawl.tracestate", "The W3C tracestate that goes with pawl.traceparent.", "A list of key=value. Empty: none.",
+                        &tracestate_value, check_tracestate);
+    DefineCustomBoolVariable("pawl.restoring", "Lets a dump be loaded into tables that extensions have enforced already.",
+                             "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
+                             "pawl.verify tells afterwards whether what came in is sound.",
+                             &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+    MarkGUCPrefixReserved("pawl");
+}
+
+// Whether a client's headers are a trace context; a wrong tracestate is dropped, the rest holds. Null where there is none.
+PAWL_FUNCTION(pawl_trace_of) {
+    const std::string_view parent = pg::view(pg::text_argument(fcinfo, 0));
+    const std::size_t blank = parent.find(' ');
+    const std::string_view id = parent.substr(0, blank);
+    const std::string_view state = blank == std::string_view::npos ? std::string_view() : parent.substr(blank + 1);
+    if (!core::is_traceparent(id)) {
+        fcinfo->isnull = true;
+        return static_cast<Datum>(0);
+    }
+    const bool whole = core::is_tracestate(state);
+    return pg::call([&] {
+        Datum values[] = {PointerGetDatum(pg::make_text(id)), PointerGetDatum(pg::make_text(whole ? state : std::string_view()))};
+        return PointerGetDatum(construct_array(values, 2, TEXTOID, -1, false, TYPALIGN_INT));
+    });
+}
+
+}  // namespace pawl

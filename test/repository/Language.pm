@@ -1,0 +1,420 @@
+# Reads the files of the repository as language: comments, messages, Markdown and identifiers, never keywords or quoted data.
+# language.t compares what it finds with the list language_debt. Run on its own it counts:
+#   perl test/repository/Language.pm --count            hits by word and folder, and by kind and folder
+#   perl test/repository/Language.pm --show NAME ...    each hit in the files whose path contains NAME
+#   perl test/repository/Language.pm --list             what language_debt would say of the files as they are
+#   perl test/repository/Language.pm --renamed          after files got other names: their lines of language_debt follow, by git's history
+#   perl test/repository/Language.pm --shrink           takes out of language_debt what has become clean; adds nothing
+package Language;
+use strict;
+use warnings;
+use utf8;
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+
+our $debt_file = 'test/repository/language_debt';
+our $width     = 120;
+
+# Words that have one meaning here, in prose. The term that replaces them is printed with a hit.
+my @unambiguous = (
+	[ 'he, him, his' => qr/\b(?:he|him|his|himself)\b/i, 'it, or its name' ],
+	[ 'whoever' => qr/\bwhoever|whomever\b/i, 'the caller, the user, any session' ],
+	[ 'nobody' => qr/\bnobody\b/i, 'no session, no role; or "only the owner"' ],
+	[ 'somebody' => qr/\bsomebody\b/i, 'a session, a processor, a user' ],
+	[ 'anybody' => qr/\banybody\b/i, 'any session, any role' ],
+	[ 'hop' => qr/\bhop(?:s|ped|ping)?\b/i, 'state change' ],
+	[ 'arrow' => qr/\barrows?\b/i, 'transition' ],
+	[ 'drawing' => qr/\bdrawings?\b/i, 'machine, diagram' ],
+	[ 'door' => qr/\bdoors?\b/i, 'log, or the statement: UPDATE, INSERT into the log, fire' ],
+	[ 'remark' => qr/\bremarks?\b/i, 'log entry, note' ],
+	[ 'journal' => qr/\bjournal(?:s|ed)?\b/i, 'entry buffer, pending entries' ],
+	[ 'refuse, refusal' => qr/\brefus(?:e|es|ed|ing|als?)\b/i, 'reject, rejection' ],
+	[ 'objection' => qr/\bobjections?\b/i, 'rejection' ],
+	[ 'lapse' => qr/\blapse[sd]?\b/i, 'expire, lease expiry' ],
+	[ 'era' => qr/\beras?\b/i, 'position' ],
+	[ 'bookmark' => qr/\bbookmarks?\b/i, 'scan position' ],
+	[ 'sleeper' => qr/\bsleepers?\b/i, 'waiter' ],
+	[ 'who sleeps' => qr/\bwho sleeps?\b/i, 'waiter' ],
+	[ 'in hand' => qr/\bin hand\b/i, 'in flight' ],
+	[ 'heart' => qr/\bhearts?\b/i, 'heartbeat' ],
+	[ 'fence' => qr/\bfence[sd]?\b/i, 'fencing token' ],
+	[ 'judge' => qr/\bjudg(?:e|es|ed|ing|ement|ment)s?\b/i, 'validate' ],
+	[ 'settle' => qr/\bsettl(?:e|es|ed|ing)\b/i, 'record, complete' ],
+);
+
+# Words that have a good meaning too. What is listed under %allowed is not a hit.
+my @ambiguous = (
+	[ 'who' => qr/\b(?:who|whom)\b/i, 'the processor, the worker, the session that' ],
+	[ 'record' => qr/\b(?:on (?:the )?record|(?:the|a|no|its|this) record)\b/i, 'log, log entry' ],
+	[ 'move' => qr/\b(?:an?|the|each|every|one|no|such|this|that|any|legal|illegal|many|of|these|those|more|first|last|next|newest|its) moves?\b/i, 'state change' ],
+	[ 'edge' => qr/\bedges?\b/i, 'transition' ],
+	[ 'tail' => qr/\btails?\b/i, 'newest entry' ],
+	[ 'hand' => qr/\bhands?\b/i, 'claim, in-flight work' ],
+	[ 'holder' => qr/\bholders?\b/i, 'owner of the lease' ],
+	[ 'take' => qr/\btak(?:e|es|en|ing) (?:(?:the|a|an|next|its|their|more|new|these|those|many) )*(?:rows?|steps?|tasks?|jobs?|work|atoms?)\b(?! (?:\w+ ){0,4}through)/i, 'claim' ],
+	[ 'attachment' => qr/\battachments?\b/i, 'binding' ],
+);
+
+# The reviewed allowlist: word, what may stand (matched around the hit), and why. A fourth value keeps it to some files.
+my @allowed = (
+	[ 'who', qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i, 'people are who' ],
+	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
+	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i, 'the SQL type; the glossary\'s own definition of the log' ],
+	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
+	[ 'record', qr/\b(?:DNS|service|CSV) record\b/i, 'the field\'s own term' ],
+	[ 'record', qr/./, 'a bulk operation has records, its documents call them so', qr/bulk/i ],
+	[ 'move', qr/\bmoves? (?:constructor|assignment|semantics)\b/i, 'C++' ],
+	[ 'move', qr/\bmoves? (?:\w+ ){0,3}(?:partitions?|folders?|files?)\b/i, 'a row that PostgreSQL moves between partitions; a file that goes elsewhere' ],
+	[ 'edge', qr/\bedge cases?\b/i, 'English' ],
+	[ 'edge', qr/./, 'a workflow is a graph of steps, and edges are what graphs have', qr/dag|saga|graph|flow|workflow|layout|compiler_test/i ],
+	[ 'tail', qr/\btail -|\btail \+|exec tail|tail call/i, 'the program tail' ],
+	[ 'hand', qr/\bby hand\b|\b(?:other|one|left|right|second)[- ]hand\b|\bhands? (?:over|out|on|back|it|them|to|down)\b|hand-(?:written|made)/i, 'English: by hand; the verb' ],
+	[ 'holder', qr/\bplace-?holders?\b|\block holders?\b|holders? of (?:the|a|its|that|this) locks?/i, 'locks have holders in the server\'s manual' ],
+	[ 'refuse, refusal', qr/\bconnections? (?:is |was |are |were )?refused\b|\bECONNREFUSED\b|refused connections?/i, 'what the operating system calls it' ],
+	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
+	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
+	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
+	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
+);
+
+# Parts of identifiers (split at _ and at capitals).
+my %identifier = map { $_ => 1 } qw(hop hops arrow arrows whoever nobody somebody anybody bookmark bookmarks door doors era eras lapse lapsed
+	sleeper sleepers journal journals refuse refused refuses refusal refusals drawing drawings judge judged judges settle settled settles objection
+	objections remark remarks heart hearts fence fences tail tails attachment attachments holder holders who whom hand hands edge edges he him his);
+# Identifiers that are the platform's or a seed's: name, and why.
+my %given = (
+	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
+);
+my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
+
+# Files whose words are data, or frozen, or this list of words.
+my $skipped = qr{^(?:sql/upgrades/|test/fuzz/corpus/|test/expected/|test/isolation/expected/|test/diagrams/|bench/results/|test/repository/language|test/repository/Language\.pm|LICENSE)
+	|\.(?:out|json|csv|mmd|svg|css|html|ico|png|lock|txt|dict)$}x;
+
+sub slurp
+{
+	my ($path) = @_;
+	open(my $in, '<:encoding(UTF-8)', $path) or die "$path: $!";
+	local $/;
+	return scalar <$in>;
+}
+
+sub language_of
+{
+	my ($path, $text) = @_;
+	return 'markdown' if $path =~ /\.md$/;
+	return 'c' if $path =~ /\.(?:cpp|hpp|c|h|def)$/;
+	return 'sql' if $path =~ /\.(?:sql|psql)$/;
+	return 'script' if $path =~ /\.(?:ts|tsx|mjs|js)$/;
+	return 'hash' if $path =~ /\.(?:py|pl|pm|t|sh|spec|toml|ya?ml|awk|control)$|(?:^|\/)(?:Makefile|CMakeLists\.txt|privileges|load_order)$/ || $text =~ /^#!/;
+	return;
+}
+
+# A file in pieces: [kind, line, text], kind one of comment, string, code, prose.
+sub pieces
+{
+	my ($path, $text, $language) = @_;
+	my @pieces;
+	my $line = 1;
+	my $add  = sub { my ($kind, $piece) = @_; push @pieces, [ $kind, $line, $piece ] if $piece =~ /\w/; $line += ($piece =~ tr/\n//); };
+	if ($language eq 'markdown')
+	{
+		$text =~ s{^(```|~~~).*?^\1[^\n]*$}{"\n" x ($& =~ tr/\n//)}gmse;    # what is quoted in blocks is run or compared elsewhere
+		$text =~ s{`[^`\n]*`}{`-`}g;
+		$text =~ s{\]\([^)\s]*\)}{](-)}g;
+		$add->('prose', "$_\n") for split /\n/, $text, -1;
+		return @pieces;
+	}
+	if ($language eq 'hash')
+	{
+		for my $row (split /\n/, $text, -1)
+		{
+			my $comment = '';
+			$comment = $1 if $row =~ s/(?:^|(?<=\s))#+(?![\{\w(\[])(.*)$// && ($comment = $1, 1);
+			push @pieces, [ 'comment', $line, $comment ] if $comment =~ /\w/ && $comment !~ /^!/;
+			push @pieces, [ 'string', $line, $1 // $2 ] while $row =~ /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/g;
+			push @pieces, [ 'code', $line, $1 ] while $row =~ /\b(?:sub|my|our|def|local|function)\s+[\$\@%(]*(\w+)/g;
+			push @pieces, [ 'code', $line, $1 ] if $row =~ /^(\w+)\(\)/;
+			$line++;
+		}
+		return @pieces;
+	}
+	pos($text) = 0;
+	while (pos($text) < length $text)
+	{
+		if ($language eq 'sql')
+		{
+			if ($text =~ /\G--(?!>)([^\n]*)/gc) { $add->('comment', $1) }
+			elsif ($text =~ m{\G/\*(.*?)\*/}gcs) { $add->('comment', $1) }
+			elsif ($text =~ /\G\$(?:[a-zA-Z_]\w*)?\$/gc) { }
+			elsif ($text =~ /\G'((?:[^']|'')*)'/gcs) { $add->('string', $1) }
+			elsif ($text =~ /\G((?:(?!--(?!>)|\/\*|\$(?:[a-zA-Z_]\w*)?\$)[^'])+)/gcs) { $add->('code', $1) }
+			else { $text =~ /\G./gcs }
+		}
+		else
+		{
+			if ($text =~ m{\G//([^\n]*)}gc) { $add->('comment', $1) }
+			elsif ($text =~ m{\G/\*(.*?)\*/}gcs) { $add->('comment', $1) }
+			elsif ($language eq 'c' && $text =~ /\GR"([^(\s]*)\((.*?)\)\1"/gcs) { $add->('string', $2) }
+			elsif ($text =~ /\G"((?:[^"\\\n]|\\.)*)"/gcs) { $add->('string', $1) }
+			elsif ($text =~ /\G'((?:[^'\\\n]|\\.)*)'/gc) { $add->('string', $1) }
+			elsif ($language eq 'script' && $text =~ /\G`((?:[^`\\]|\\.)*)`/gcs) { $add->('string', $1) }
+			elsif ($text =~ m{\G((?:(?!//|/\*|R"[^(\s"]*\()[^"'`])+)}gcs) { $add->('code', $1) }
+			elsif ($text =~ /\G(.)/gcs) { $line++ if $1 eq "\n" }
+		}
+	}
+	return @pieces;
+}
+
+# Is this literal a message, and not data? One word is a name or a value. In tests also SQL and JSON are data.
+sub is_message
+{
+	my ($path, $string) = @_;
+	return 0 if $string !~ /\w\s+\w/;
+	return 1 if $path !~ m{^(?:test|bench|examples)/};
+	return 0 if ($string =~ tr/ //) < 3;
+	return $string !~ /\b(?:select|insert|update|delete|create|alter|drop|grant|revoke|set|copy|begin|call|truncate|merge|table|from|values)\b|[{}]|-->|<[a-z]|(?:select|pawl\w*\.)\w*\(/i;
+}
+
+sub is_allowed
+{
+	my ($path, $word, $around) = @_;
+	for my $entry (@allowed)
+	{
+		return 1 if $entry->[0] eq $word && $around =~ $entry->[1] && (!$entry->[3] || $path =~ $entry->[3]);
+	}
+	return 0;
+}
+
+sub word_hits
+{
+	my ($path, $text, $language) = @_;
+	my @hits;
+	for my $piece (pieces($path, $text, $language))
+	{
+		my ($kind, $line, $content) = @$piece;
+		next if $kind eq 'string' && !is_message($path, $content);
+		if ($kind eq 'code')
+		{
+			next if $path =~ m{^test/} && $language ne 'c' && $language ne 'hash';
+			while ($content =~ /([A-Za-z_]\w*)/g)
+			{
+				my ($name, $before) = ($1, substr($content, 0, $-[0]));
+				next if $given{$name};
+				my $seen = 0;
+				for my $part (map { lc } map { split /(?<=[a-z0-9])(?=[A-Z])/ } split /_/, $name)
+				{
+					next if !$identifier{$part} || $seen++ || ($part =~ /^edges?$/ && $path =~ $graph);
+					push @hits, [ words => $line + ($before =~ tr/\n//), "name $part", "$name" ];
+				}
+			}
+			next;
+		}
+		for my $rule (@unambiguous, @ambiguous)
+		{
+			my ($word, $pattern, $term) = @$rule;
+			while ($content =~ /$pattern/g)
+			{
+				my ($start, $end) = ($-[0], $+[0]);
+				my $from   = $start > 30 ? $start - 30 : 0;
+				my $around = substr($content, $from, $end - $from + 30) =~ s/\s+/ /gr;
+				next if is_allowed($path, $word, $around);
+				push @hits, [ words => $line + (substr($content, 0, $start) =~ tr/\n//), $word, "$around (write: $term)" ];
+			}
+		}
+	}
+	return @hits;
+}
+
+# One rule for Markdown: a sentence a line. A line of prose ends with its sentence, and holds one.
+sub wrap_hits
+{
+	my ($text) = @_;
+	my (@hits, $before);
+	my $line = 0;
+	$text =~ s{^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$}{"\n" x ($& =~ tr/\n//)}gmse;
+	$text =~ s{`([^`\n]*(?:\n[^`\n]+)*)`}{"x" . "\n" x ($1 =~ tr/\n//)}gme;
+	for my $row (split /\n/, $text)
+	{
+		$line++;
+		next if $row =~ /^x,?(?: a view)?$/;    # the signature of a function
+		my $prose = $row =~ s/\]\([^)]*\)/]/gr =~ s/^\s*(?:[-*]|\d+\.)\s+//r;
+		next if $prose !~ /\w/ || $row =~ /^(?:#|\||    )/ && $row !~ /^\s*[-*\d]/;
+		push @hits, [ wrap => $line, 'two sentences', substr($row, 0, 60) ] if $prose =~ /(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[a-z)\]x"]\. +[A-Z`*\[]/;
+		push @hits, [ wrap => $line, 'half a sentence', substr($row, -60) ] if $prose =~ /(?:\w|,)$/ && $prose !~ /^(?:\*\*|\[)/ && $row !~ /^\s*(?:[-*]|\d+\.)\s/;
+	}
+	return @hits;
+}
+
+sub length_hits
+{
+	my ($text) = @_;
+	my @hits;
+	my $line = 0;
+	for my $row (split /\n/, $text)
+	{
+		$line++;
+		1 while $row =~ s/^(\t*)\t/$1    /;
+		push @hits, [ length => $line, 'line length', length($row) . ' columns' ] if length $row > $width;
+	}
+	return @hits;
+}
+
+# Public functions of an extension explain themselves. Triggers are not called, so they need no example.
+sub comment_hits
+{
+	my ($path, $text, $comments) = @_;
+	my @hits;
+	return if $path !~ m{^sql/(pawl\w*)/};
+	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (pawl\w*\.[a-z]\w*)\s*\((.*?)\)\s*(?:RETURNS (.*?))?\s*(?:LANGUAGE|AS)\b/gmsi)
+	{
+		my ($name, $arguments, $returns, $line) = ($1, $2, $3 // '', 1 + (substr($text, 0, $-[0]) =~ tr/\n//));
+		next if $returns =~ /^(?:event_)?trigger/i;
+		my @comments = @{ $comments->{$name} // [] };
+		if (!@comments) { push @hits, [ docs => $line, 'no COMMENT', $name ]; next }
+		my $comment = join ' ', @comments;
+		my @missing = grep { $comment !~ /\Q$_\E/ } qw(Errors: Privileges: Example:);
+		my $depth = 0;
+		my @parts = ('');
+		for my $one (split //, $arguments) { $depth += $one =~ /[(\[]/ ? 1 : $one =~ /[)\]]/ ? -1 : 0; if ($one eq ',' && !$depth) { push @parts, '' } else { $parts[-1] .= $one } }
+		push @parts, split /,(?![^(]*\))/, $1 if $returns =~ /^TABLE\s*\((.*)\)/is;
+		for my $part (@parts)
+		{
+			my ($first) = $part =~ /^\s*(?:VARIADIC |INOUT |IN |OUT )?"?(\w+)"?\s+\S/ or next;
+			push @missing, $first if $comment !~ /\b\Q$first\E\b/;
+		}
+		my ($call) = $comment =~ /Example:(.*)/s;
+		push @missing, 'a call of itself' if defined $call && $call !~ /\Q$name\E\s*\(/;
+		push @hits, [ docs => $line, 'COMMENT incomplete', "$name lacks " . join(', ', @missing) ] if @missing;
+	}
+	return @hits;
+}
+
+sub files { return grep { -f && !-l && $_ !~ $skipped } split /\n/, `git ls-files --cached --others --exclude-standard`; }
+
+# Every hit: file => list of [kind, line, word, text].
+sub hits
+{
+	my @files = @_ ? @_ : files();
+	my (%comments, %found);
+	for my $path (grep { m{^sql/.*\.sql$} && $_ !~ $skipped } files())
+	{
+		my $text = slurp($path);
+		push @{ $comments{$1} }, $2 while $text =~ /^COMMENT ON (?:FUNCTION|PROCEDURE) (pawl\w*\.\w+)\s*\([^;']*?\)\s+IS\s+E?'((?:[^']|'')*)'/gmsi;
+	}
+	for my $path (@files)
+	{
+		my $text = slurp($path);
+		my $language = language_of($path, $text) or next;
+		my @hits = word_hits($path, $text, $language);
+		push @hits, length_hits($text) if $language ne 'markdown';
+		push @hits, wrap_hits($text) if $language eq 'markdown';
+		push @hits, comment_hits($path, $text, \%comments) if $language eq 'sql';
+		push @hits, [ ordinal => 0, 'ordinal', $path ] if $path =~ m{^sql/.*/\d+_\w+\.sql$};
+		my ($base) = $path =~ m{([^/]*)\.\w+$};
+		if (defined $base && $path =~ m{^(?:src|sql|client|console)/})
+		{
+			push @hits, [ words => 0, "name $_", "file $path" ] for grep { $identifier{$_} && !(/^edges?$/ && $path =~ $graph) } map { lc } split /[_.-]/, $base;
+		}
+		$found{$path} = \@hits if @hits;
+	}
+	return \%found;
+}
+
+# How the list names a file: the ordinal is no part of the name, so that a list outlives moves.
+sub base_of { my ($path) = @_; return $path =~ s{.*/}{}r =~ s/^\d+_//r; }
+
+# file => kind => 1, as language_debt has it
+sub debt
+{
+	my %debt;
+	for my $row (split /\n/, -e $debt_file ? slurp($debt_file) : '')
+	{
+		next if $row =~ /^\s*(?:#|$)/;
+		my ($base, $kind) = $row =~ /^(\S+)\s+(words|length|docs|wrap|ordinal)$/ or die "$debt_file: $row";
+		$debt{$base}{$kind} = 1;
+	}
+	return \%debt;
+}
+
+sub dirty
+{
+	my ($hits) = @_;
+	my %dirty;
+	for my $path (keys %$hits) { $dirty{ base_of($path) }{ $_->[0] } = 1 for @{ $hits->{$path} } }
+	return \%dirty;
+}
+
+sub main
+{
+	my ($mode, @names) = @_;
+	if ($mode eq '--show')
+	{
+		my $found = hits(grep { my $path = $_; !@names || grep { index($path, $_) >= 0 } @names } files());
+		for my $path (sort keys %$found) { printf "%s:%d: %s %s: %s\n", $path, @{$_}[ 1, 0, 2, 3 ] for @{ $found->{$path} } }
+		return 0;
+	}
+	my $found = hits();
+	if ($mode eq '--list')
+	{
+		my $dirty = dirty($found);
+		for my $base (sort keys %$dirty) { print "$base $_\n" for sort keys %{ $dirty->{$base} } }
+	}
+	elsif ($mode eq '--renamed')
+	{
+		my ($debt, @new) = (debt());
+		for my $path (sort keys %$found)
+		{
+			my %kinds = map { $_->[0] => 1 } @{ $found->{$path} };
+			my @missing = grep { !$debt->{ base_of($path) }{$_} } sort keys %kinds or next;
+			my %before = map { base_of($_) => 1 } map { (split /\t/)[1] } grep { /^R/ } split /\n/, `git log --follow -M40% --format= --name-status -- '$path'`;
+			for my $kind (@missing)
+			{
+				my @owed = grep { $debt->{$_}{$kind} } keys %before;
+				if (@owed) { push @new, base_of($path) . " $kind" } else { print "no line to follow: $path $kind\n" }
+			}
+		}
+		open(my $out, '>>:encoding(UTF-8)', $debt_file) or die $!;
+		print $out "$_\n" for @new;
+		close $out;
+	}
+	elsif ($mode eq '--shrink')
+	{
+		my $dirty = dirty($found);
+		my @rows = grep { !/^(\S+)\s+(\w+)$/ || /^#/ || $dirty->{$1}{$2} } split /\n/, slurp($debt_file);
+		open(my $out, '>:encoding(UTF-8)', $debt_file) or die $!;
+		print $out "$_\n" for @rows;
+		close $out;
+	}
+	elsif ($mode eq '--count')
+	{
+		my (%words, %folders, %total);
+		for my $path (keys %$found)
+		{
+			my $folder = $path =~ m{/} ? $path =~ s{/[^/]*$}{}r : '.';
+			$folder = join '/', (split m{/}, $folder)[ 0 .. ($folder =~ m{/} ? 1 : 0) ];
+			for my $hit (@{ $found->{$path} })
+			{
+				my $word = $hit->[2] =~ s/^(\w+), /$1, /r;
+				$words{"$hit->[0]: $word"}++;
+				$folders{$folder}{ $hit->[0] }++;
+				$total{ $hit->[0] }++;
+			}
+		}
+		printf "%6d  %s\n", $words{$_}, $_ for sort { $words{$b} <=> $words{$a} || $a cmp $b } keys %words;
+		my @kinds = qw(words length docs wrap ordinal);
+		printf "\n%-28s" . '%9s' x @kinds . "\n", 'folder', @kinds;
+		for my $folder (sort keys %folders) { printf "%-28s" . '%9d' x @kinds . "\n", $folder, map { $folders{$folder}{$_} // 0 } @kinds }
+		printf "%-28s" . '%9d' x @kinds . "\n", 'all', map { $total{$_} // 0 } @kinds;
+	}
+	else { die "usage: Language.pm --count | --show NAME ... | --list | --renamed | --shrink\n" }
+	return 0;
+}
+
+unless (caller)
+{
+	binmode STDOUT, ':encoding(UTF-8)';
+	chdir dirname(abs_path(__FILE__)) . '/../..' or die $!;
+	exit main(@ARGV ? @ARGV : '--count');
+}
+1;

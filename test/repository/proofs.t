@@ -1,0 +1,45 @@
+#!/usr/bin/env perl
+# A test asserts the thing itself. No test passes whatever happened, skips for want of a file that belongs here, counts the examples of a
+# page instead of comparing what they give, or refers to a document outside the repository.
+use strict;
+use warnings;
+use File::Find;
+use FindBin;
+use Test::More;
+
+chdir "$FindBin::Bin/../.." or die $!;
+
+# What a line must not have, and what to write instead. Each comes with a line that has it, to show that it is found.
+my @faults = (
+	[ qr/(?<![\w.])(?<!# )pass\s*\(/, 'passes whatever happened: assert the value (after a wait: becomes)', q{pass('it came');} ],
+	[ qr/\bok\s*\(\s*(?:1|true|'t')\s*[,)]/i, 'passes whatever happened', q{select ok(true, 'it came');} ],
+	[ qr/\bSUCCEED\s*\(|\b(?:EXPECT|ASSERT)_TRUE\s*\(\s*true\b|\bassert True\b/, 'passes whatever happened', q{    SUCCEED();} ],
+	[ qr/\bGTEST_SKIP\b/, 'a unit test needs nothing that could be absent', q{    GTEST_SKIP() << "no cases";} ],
+	[ qr/\bcmp_ok\s*\(\s*(?:scalar\s*\(?\s*)?\@\w*blocks\b/, 'counts examples: compare what they give (Page.pm)', q{cmp_ok(scalar @blocks, '>', 3, 'examples');} ],
+	[ qr{\.\./shared\b(?!/\w+\.psql)|\bPAWL_SHARED\b|\bDESIGN(?:\.md)?\s+\d|\bSTYLE\.md\b|(?<![\w/.])reference/\w|\bseed-\w+\.txt}, 'refers to a document outside the repository', q{-- every path of DESIGN 3.2} ],
+);
+for my $fault (@faults)
+{
+	my ($pattern, $why, $example) = @$fault;
+	like($example, $pattern, "found: $why");
+}
+
+my @files;
+find({ no_chdir => 1, wanted => sub { push @files, $File::Find::name if -f && /\.(?:pl|pm|t|sql|psql|spec|cpp|hpp|py|md)$/ } }, 'test');
+my @found;
+for my $file (sort grep { $_ ne 'test/repository/proofs.t' } @files)
+{
+	open(my $in, '<', $file) or die "$file: $!";
+	while (my $line = <$in>)
+	{
+		for my $fault (@faults) { push @found, "$file:$.: $fault->[1]: $line" if $line =~ $fault->[0] }
+	}
+}
+cmp_ok(scalar @files, '>', 300, 'the tests are read');
+is(join('', @found), '', 'every test proves something of its own');
+
+# What test/slowest names is there.
+open(my $in, '<', 'test/slowest') or die $!;
+my @slow = grep { /^[^#]/ } map { s/\s+\z//r } <$in>;
+is(join(' ', grep { !-e } @slow), '', 'test/slowest names files');
+done_testing();
