@@ -131,30 +131,27 @@ void tell(const std::optional<Publisher>& publisher, Exposition& out) {
     one("pawld_broker_connected", "gauge", "1 while the publisher has its broker.", counts.connected ? 1 : 0);
 }
 
-// What no waiting mends is said before anything begins. A database that is not there yet is waited for.
-void check_ways(const Settings& settings) {
-    const auto way = [&](const std::string& target, const std::string& role, auto&& check) {
+// Ends pawld at its start where a pooler does not let it work. A database that cannot be reached yet is waited for.
+void check_poolers(const Settings& settings) {
+    const auto tried = [](auto&& check) {
         try {
-            const auto connection = pawl::connect({.target = target,
-                                                   .application_name = "pawld",
-                                                   .role = role,
-                                                   .session_pooler = settings.session_pooler});
-            check(*connection);
+            check();
         } catch (const pawl::PoolerBetween&) {
             throw;
         } catch (const pawl::Error&) {
         }
     };
-    if (!settings.role.empty()) way(settings.database, settings.role, [](pqxx::connection&) {});
-    if (!settings.api.empty() && !settings.session_pooler)
-        way(api_settings(settings).database.target, "", [](pqxx::connection& connection) {
-            if (pawl::is_pooled(connection))
+    if (!settings.role.empty()) tried([&] { pawl::connect(connection_settings(settings, "pawld")); });
+    if (!settings.api.empty())
+        tried([&] {
+            const pawl::ConnectionSettings api = api_settings(settings).database;
+            if (!pawl::keeps_session(*pawl::connect(api), api))
                 throw pawl::PoolerBetween(pawl::api::needs_session, pawl::api::session_hint);
         });
 }
 
 void run(const Settings& settings, const Log& log) {
-    check_ways(settings);
+    check_poolers(settings);
     Metrics metrics;
     std::vector<std::unique_ptr<Lane>> lanes;
     lanes.push_back(std::make_unique<Lane>("scheduling", Kind::scheduling, settings, log, metrics));

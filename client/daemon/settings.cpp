@@ -6,6 +6,8 @@
 
 #include <toml++/toml.h>
 
+#include <pawl/connection.hpp>
+
 namespace pawl::daemon {
 namespace {
 
@@ -104,8 +106,8 @@ const std::map<std::string, std::string>& setting_names() {
         {"sql_workers", "sessions that run steps which are SQL functions, 0 to 64"},
         {"shortest_poll_ms", "the wait after a look for work that found some; without any it doubles"},
         {"longest_poll_ms", "the longest wait between two looks for work"},
-        {"wake", "listen for notifications; false behind a pooler of transactions"},
-        {"session_pooler", "a pooler in between keeps a session for each connection; else it is taken for one of transactions"},
+        {"wake", "wait for notifications; false: poll only, and look for no pooler"},
+        {"session_pooler", "a pooler in between is known to be in session mode: none is looked for"},
         {"http", "host:port of /healthz and /metrics; port 0: any free one"},
         {"api", "host:port of the HTTP API; port 0: any free one"},
         {"api_database", "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; empty: that of the duties"},
@@ -251,6 +253,13 @@ void read_environment(Settings& settings, const std::function<const char*(const 
             }
         }
     }
+}
+
+ConnectionSettings connection_settings(const Settings& settings, const std::string& name) {
+    return {.target = settings.database,
+            .application_name = name,
+            .role = settings.role,
+            .session_pooler = settings.session_pooler};
 }
 
 }  // namespace pawl::daemon

@@ -229,11 +229,11 @@ bool Conductor::Impl::claim_one() {
 bool Conductor::Impl::turn() {
     if (!connection) {
         connection = connect(settings.connection);
-        sleeper = Sleeper(settings.connection.session_pooler);
+        sleeper = Sleeper(settings.connection);
         // the lock that ties them would stay with a session of the pool, and no job would ever come back
-        if (settings.tied && !settings.connection.session_pooler && is_pooled(*connection))
-            throw PoolerBetween("the setting tied", "Own the jobs by lease (tied = false), connect to the server itself, "
-                                                    "or set session_pooler where the pooler keeps sessions.");
+        if (settings.tied && !keeps_session(*connection, settings.connection))
+            throw PoolerBetween("the setting tied",
+                                "Own the jobs by lease (tied = false), or connect to the server itself.");
         if (settings.tied) tie_again();
         say("conducts board " + settings.board);
     }

@@ -2,6 +2,7 @@
 #include <pawl/connection.hpp>
 
 #include "libpq.hpp"
+#include "pooler.hpp"
 #include "secrets.hpp"
 #include "sql.hpp"
 
@@ -22,8 +23,10 @@ std::string libpq_string(const ConnectionSettings& settings) {
     return words + " " + settings.target;
 }
 
-bool is_pooled(pqxx::connection& connection) {
-    return sql::run_alone(connection, "SELECT pg_catalog.pg_backend_pid()")[0][0].as<int>() != connection.backendpid();
+bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings) {
+    return keeps_session(settings, connection.backendpid(), [&connection] {
+        return sql::run_alone(connection, session_statement)[0][0].as<std::string>();
+    });
 }
 
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
@@ -31,8 +34,8 @@ std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
         auto connection = std::make_unique<pqxx::connection>(libpq_string(settings));
         sql::never_reconnect(*connection);
         if (settings.role.empty()) return connection;
-        // a role that stays behind in a shared session would be somebody else's
-        if (!settings.session_pooler && is_pooled(*connection)) throw PoolerBetween(role_setting, role_hint);
+        // the role would stay with a session that other clients use
+        if (!keeps_session(*connection, settings)) throw PoolerBetween(role_setting, role_hint);
         sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
         return connection;
     });

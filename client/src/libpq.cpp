@@ -3,6 +3,7 @@
 
 #include <pawl/errors.hpp>
 
+#include "pooler.hpp"
 #include "secrets.hpp"
 
 namespace pawl {
@@ -18,13 +19,10 @@ LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQc
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
     PQsetClientEncoding(connection_.get(), "UTF8");
     if (settings.role.empty()) return;
-    if (!settings.session_pooler && is_pooled()) throw PoolerBetween(role_setting, role_hint);
+    const auto session = [this] { return std::string(value_of(run(session_statement).get(), 0, 0)); };
+    if (!keeps_session(settings, PQbackendPID(connection_.get()), session))
+        throw PoolerBetween(role_setting, role_hint);
     run("SELECT set_config('role', $1, false)", {settings.role});
-}
-
-bool LibpqSession::is_pooled() {
-    const Result answered = run("SELECT pg_catalog.pg_backend_pid()");
-    return std::to_string(PQbackendPID(connection_.get())) != value_of(answered.get(), 0, 0);
 }
 
 void LibpqSession::lost() { throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get()))); }

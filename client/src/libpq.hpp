@@ -14,12 +14,6 @@
 
 namespace pawl {
 
-// What PoolerBetween says of a role.
-inline constexpr const char* role_setting = "the setting role";
-inline constexpr const char* role_hint =
-    "Log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...), connect to the server itself, or set "
-    "session_pooler where the pooler keeps sessions.";
-
 // The settings as a libpq string.
 std::string libpq_string(const ConnectionSettings& settings);
 
@@ -35,9 +29,6 @@ public:
 
     // Throws the type that belongs to the SQLSTATE.
     Result run(const std::string& statement, const std::vector<Parameter>& parameters = {});
-
-    // As pawl::is_pooled.
-    bool is_pooled();
 
     std::string server_encoding() const;
 

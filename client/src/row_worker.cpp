@@ -183,7 +183,7 @@ void RowWorker::Impl::work(const SignalEvent& woken) {
         try {
             if (!connection) {
                 connection = connect(settings.connection);
-                sleeper = Sleeper(settings.connection.session_pooler);
+                sleeper = Sleeper(settings.connection);
                 name = random_name();
                 const std::lock_guard lock(mutex);
                 alive.insert(name);

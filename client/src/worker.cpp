@@ -130,7 +130,7 @@ void Worker::Impl::run_handlers(std::stop_token stop) {
 bool Worker::Impl::connect_again() {
     if (connection) return true;
     connection = connect(settings.connection);
-    sleeper = Sleeper(settings.connection.session_pooler);
+    sleeper = Sleeper(settings.connection);
     source->prepare(*connection);
     if (settings.messages.any() && !inbox && !stopping)
         inbox = std::make_unique<Inbox>(settings.messages, settings.connection, source->channel(), settings.batch, wake_up,

@@ -36,13 +36,13 @@ public:
     using Error::Error;
 };
 
-// What was asked for needs a session of the server, and a pooler that may give each transaction to another one is in
-// between. SQLSTATE 0A000. Connect to the server itself, or set ConnectionSettings::session_pooler if it keeps sessions.
+// What was asked for needs a session of the server, and a pooler in transaction mode is in between. SQLSTATE 0A000.
 class PoolerBetween : public Error {
 public:
     explicit PoolerBetween(const std::string& what, const std::string& hint)
-        : Error("0A000", what + " cannot be used through a pooler of transactions\n"
-                                "DETAIL:  Another session answers than the one that the login named.\nHINT:  " + hint) {}
+        : Error("0A000", what + " cannot be used through a pooler in transaction mode\n"
+                                "DETAIL:  Transactions of one connection run in different sessions of the server.\n"
+                                "HINT:  " + hint) {}
 };
 
 // The server's answer is not what was asked for: a column that is missing, a null, a value of another type, JSON that is none or too deep.
