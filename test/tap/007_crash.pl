@@ -24,10 +24,10 @@ create table plain (id int primary key, state text not null default 'new');
 select pawl.enforce('stored', 'state', 'm', history => true, hash_chain => true);
 select pawl.enforce('derived', 'state', 'm', history => true, most_recent => 'derived');
 select pawl.enforce('parted', 'state', 'm', history => true);
-insert into stored select g from generate_series(1, 60000) g;
-insert into derived select g from generate_series(1, 60000) g;
-insert into parted select g from generate_series(1, 40000) g;
-insert into plain select g from generate_series(1, 60000) g;
+insert into stored select g from generate_series(1, 20000) g;
+insert into derived select g from generate_series(1, 20000) g;
+insert into parted select g from generate_series(1, 20000) g;
+insert into plain select g from generate_series(1, 20000) g;
 SQL
 
 sub killed
