@@ -148,12 +148,15 @@ subtest 'pools of every kind' => sub {
 
 subtest 'the API beside the pooler' => sub {
 	my $token = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
-	local $PawlPrograms::as = 'keeper';
-	local $PawlPrograms::through = $pooler->through;
-	my $api = begin_api($node, '--api-database', 'user=pawl_authenticator host=' . $node->host);
-	is(ask('GET', '/api/session', token => $token)->{status}, 200,
-		'answers over connections of its own, while the duties are pooled');
-	is(end_program($api->{run}, 'TERM'), 0, 'pawld ends');
+	my @api = ('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator host=' . $node->host);
+	my $daemon = begin_as('keeper', $pooler, 'pawld', @api);
+	says($daemon, qr/serving the API port=\d+/, 'pawld serves the API');
+	my ($port) = $daemon->{err} =~ /serving the API port=(\d+)/;
+	says($daemon, qr/polling only/, 'and its duties are pooled');
+	my %how = (headers => { Authorization => "Bearer $token" });
+	my $got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how);
+	is($got->{status}, 200, 'requests are answered over connections of its own') or diag($got->{content});
+	is(end_program($daemon, 'TERM'), 0, 'pawld ends');
 };
 
 subtest 'a pooler that comes later' => sub {
@@ -168,7 +171,7 @@ subtest 'a pooler that comes later' => sub {
 	my $token = make_token($node, 'pawl_operator', 'oskar', '{read,operate}');
 	my %how = (headers => { Authorization => "Bearer $token" });
 	my $got;
-	wait_until(sub { ($got = HTTP::Tiny->new->get("http://127.0.0.1:$port/api/session", \%how))->{content} =~ /0A000/ },
+	wait_until(sub { ($got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how))->{content} =~ /0A000/ },
 		'the API meets the pooler');
 	is($got->{status}, 503, 'requests are answered 503') or diag($got->{content});
 	like($got->{content}, qr/the database is behind a pooler in transaction mode/, 'with the reason');
@@ -188,7 +191,7 @@ subtest 'session mode' => sub {
 		local $PawlPrograms::as = 'keeper';
 		local $PawlPrograms::through = $way->through;
 		my $api = begin_api($node, '--role', 'pawl_operator', @setting);
-		is(ask('GET', '/api/session', token => $token)->{status}, 200,
+		is(ask('GET', '/v1/session', token => $token)->{status}, 200,
 			"pool of $sessions @setting: the API is served");
 		ok($node->poll_query_until('postgres', "select count(distinct pid) = 2 from ($waiting_locks) l"),
 			'both lanes wait for notifications');
