@@ -59,9 +59,25 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
             idle_.pop_back();
         }
         if (session->is_alive()) return session;
+        const std::lock_guard lock(mutex_);
+        sessions_kept_ = false;
     }
     try {
-        return std::make_unique<Session>(settings_, timeout_);
+        ConnectionSettings settings = settings_;
+        {
+            const std::lock_guard lock(mutex_);
+            settings.session_pooler |= sessions_kept_;
+        }
+        auto session = std::make_unique<Session>(settings, timeout_);
+        const std::lock_guard lock(mutex_);
+        sessions_kept_ = true;
+        return session;
+    } catch (const PoolerBetween& between) {
+        problem = {.status = 503,
+                   .detail = "the database is behind a pooler in transaction mode",
+                   .sqlstate = between.sqlstate()};
+        give_back(nullptr);
+        return nullptr;
     } catch (const pawl::Error&) {
         problem = problem_of(nullptr);
         give_back(nullptr);
@@ -71,7 +87,10 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
 
 void Pool::give_back(std::unique_ptr<Session> session) {
     const std::lock_guard lock(mutex_);
-    if (session) idle_.push_back(std::move(session));
+    if (session)
+        idle_.push_back(std::move(session));
+    else
+        sessions_kept_ = false;
     const auto next = std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
     if (next == waiting_.end() || (taken_ > few_ && Clock::now() - next->since < short_wait)) {
         --taken_;

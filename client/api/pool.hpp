@@ -47,6 +47,11 @@ struct Outcome {
     bool silent = false;  // it is lost because the server said nothing
 };
 
+// What PoolerBetween says of the API.
+inline constexpr const char* needs_session = "the HTTP API";
+inline constexpr const char* session_hint =
+    "Set api_database to the server itself, or to a pooler in session mode.";
+
 using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
 
 // What PostgreSQL says of an error, as the API tells it.
@@ -54,8 +59,8 @@ Problem problem_of(const PGresult* result);
 
 class Session {
 public:
-    // Throws ConnectionLost. timeout: of a statement, by the server. A server that sends nothing for twice that time and 5 s is given up,
-    // whatever the network says of the connection.
+    // Throws ConnectionLost, or PoolerBetween. timeout: of a statement, by the server. A server that sends nothing for
+    // twice that time and 5 s is given up, whatever the network says of the connection.
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
     Outcome call(const Caller& caller, const Call& call);
@@ -113,6 +118,7 @@ private:
     void give_back(std::unique_ptr<Session> session);
 
     ConnectionSettings settings_;
+    bool sessions_kept_ = false;  // the newest connection was examined for a pooler, and none has broken since
     std::size_t most_;
     std::size_t few_;  // are enough while nobody waits long
     std::chrono::milliseconds timeout_;

@@ -8,6 +8,7 @@
 #include <pawl/errors.hpp>
 
 #include "libpq.hpp"
+#include "pooler.hpp"
 
 namespace pawl::api {
 namespace {
@@ -34,6 +35,14 @@ Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds t
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
     PQsetNoticeProcessor(connection_.get(), [](void*, const char*) {}, nullptr);
     PQsetnonblocking(connection_.get(), 1);
+    const auto session = [this] {
+        const Result said = run(session_statement);
+        if (PQresultStatus(said.get()) != PGRES_TUPLES_OK)
+            throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
+        return std::string(value_of(said.get(), 0, 0));
+    };
+    if (!keeps_session(settings, PQbackendPID(connection_.get()), session))
+        throw PoolerBetween(needs_session, session_hint);
     const std::string begin = "SET client_encoding = 'UTF8'; SET statement_timeout = " + std::to_string(timeout.count()) +
                               "; SET idle_in_transaction_session_timeout = '5min'; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'";
     const Result set = PQsendQuery(connection_.get(), begin.c_str()) == 1 ? last() : Result(nullptr, PQclear);

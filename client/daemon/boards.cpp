@@ -11,7 +11,7 @@ Board::Board(const std::string& name, const Settings& settings, const Log& log, 
       metrics_(metrics),
       reconnect_(std::chrono::milliseconds(100), std::chrono::seconds(5)),
       conductor_({
-          .connection = {.target = settings.database, .application_name = "pawld board " + name, .role = settings.role},
+          .connection = connection_settings(settings, "pawld board " + name),
           .board = name,
           .jobs = settings.batch,
           .lease = settings.board_lease,

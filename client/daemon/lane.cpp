@@ -33,8 +33,9 @@ void Lane::stop() noexcept {
 // Also what is installed or attached while pawld runs is found.
 void Lane::connect_and_look() {
     if (!connection_) {
-        connection_ = connect({.target = settings_.database, .application_name = "pawld " + name_, .role = settings_.role});
-        sleeper_ = Sleeper();
+        const ConnectionSettings settings = connection_settings(settings_, "pawld " + name_);
+        connection_ = connect(settings);
+        sleeper_ = Sleeper(settings);
         look_again_ = {};
         metrics_.connected(name_);
         log_.info("connected", {{"lane", name_}});
@@ -156,7 +157,9 @@ void Lane::wait() {
     if (time.count() <= 0) return;
     // going to sleep is a transaction too: not for the first nap; what came while it was announced is looked for once more
     const bool tired = settings_.wake && time > settings_.shortest_poll;
-    if (tired && sleeper_.doze(*connection_, relations()))
+    const bool dozes = tired && sleeper_.doze(*connection_, relations());
+    if (sleeper_.found_pooler()) log_.warn("polling only", {{"lane", name_}, {"problem", polls_behind_pooler}});
+    if (dozes)
         look_at_all();
     else if (wake_up_.wait(connection_->sock(), time) && sleeper_.woken(*connection_)) {
         for (Entry& entry : entries_)

@@ -18,6 +18,7 @@
 #include "http.hpp"
 #include "lane.hpp"
 #include "notify.hpp"
+#include "pool.hpp"
 #include "publisher.hpp"
 #include "secrets.hpp"
 
@@ -92,6 +93,7 @@ pawl::api::Settings api_settings(const Settings& settings) {
     pawl::api::Settings api{.address = settings.api, .database = {}, .limits = {}, .tls = {settings.api_certificate, settings.api_key, settings.api_client_ca}};
     api.database.target = settings.api_database.empty() ? settings.database : settings.api_database;
     api.database.application_name = "pawld api";
+    api.database.session_pooler = settings.session_pooler;
     api.connections = static_cast<std::size_t>(settings.api_connections);
     api.timeout = settings.api_timeout;
     api.limits.clients = static_cast<std::size_t>(settings.api_clients);
@@ -129,7 +131,27 @@ void tell(const std::optional<Publisher>& publisher, Exposition& out) {
     one("pawld_broker_connected", "gauge", "1 while the publisher has its broker.", counts.connected ? 1 : 0);
 }
 
+// Ends pawld at its start where a pooler does not let it work. A database that cannot be reached yet is waited for.
+void check_poolers(const Settings& settings) {
+    const auto tried = [](auto&& check) {
+        try {
+            check();
+        } catch (const pawl::PoolerBetween&) {
+            throw;
+        } catch (const pawl::Error&) {
+        }
+    };
+    if (!settings.role.empty()) tried([&] { pawl::connect(connection_settings(settings, "pawld")); });
+    if (!settings.api.empty())
+        tried([&] {
+            const pawl::ConnectionSettings api = api_settings(settings).database;
+            if (!pawl::keeps_session(*pawl::connect(api), api))
+                throw pawl::PoolerBetween(pawl::api::needs_session, pawl::api::session_hint);
+        });
+}
+
 void run(const Settings& settings, const Log& log) {
+    check_poolers(settings);
     Metrics metrics;
     std::vector<std::unique_ptr<Lane>> lanes;
     lanes.push_back(std::make_unique<Lane>("scheduling", Kind::scheduling, settings, log, metrics));

@@ -72,8 +72,9 @@ void Publisher::find_consumer() {
 
 void Publisher::connect_again() {
     if (!connection_) {
-        connection_ = connect({.target = settings_.database, .application_name = "pawld publisher", .role = settings_.role});
-        sleeper_ = Sleeper();
+        const ConnectionSettings settings = connection_settings(settings_, "pawld publisher");
+        connection_ = connect(settings);
+        sleeper_ = Sleeper(settings);
         find_consumer();
         metrics_.connected(lane);
         log_.info("connected", {{"lane", lane}});
@@ -107,6 +108,7 @@ bool Publisher::publish() {
 void Publisher::rest() {
     outlet_->tend();
     if (settings_.wake && pace_.next() > settings_.shortest_poll && sleeper_.doze(*connection_, "")) return;
+    if (sleeper_.found_pooler()) log_.warn("polling only", {{"lane", lane}, {"problem", polls_behind_pooler}});
     // a broker wants to hear of us now and then
     const auto nap = std::min(pace_.idle(), std::chrono::milliseconds(5'000));
     if (wake_up_.wait(connection_->sock(), nap) && sleeper_.woken(*connection_)) pace_.found();

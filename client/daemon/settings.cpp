@@ -6,6 +6,8 @@
 
 #include <toml++/toml.h>
 
+#include <pawl/connection.hpp>
+
 namespace pawl::daemon {
 namespace {
 
@@ -104,7 +106,8 @@ const std::map<std::string, std::string>& setting_names() {
         {"sql_workers", "sessions that run steps which are SQL functions, 0 to 64"},
         {"shortest_poll_ms", "the wait after a look for work that found some; without any it doubles"},
         {"longest_poll_ms", "the longest wait between two looks for work"},
-        {"wake", "listen for notifications; false behind a pooler of transactions"},
+        {"wake", "wait for notifications; false: poll only, and look for no pooler"},
+        {"session_pooler", "a pooler in between is known to be in session mode: none is looked for"},
         {"http", "host:port of /healthz and /metrics; port 0: any free one"},
         {"api", "host:port of the HTTP API; port 0: any free one"},
         {"api_database", "libpq connection string or URI of the HTTP API, which logs in as pawl_authenticator; empty: that of the duties"},
@@ -135,7 +138,7 @@ const std::map<std::string, std::string>& setting_names() {
 }
 
 SettingType type_of(const std::string& name) {
-    static const std::set<std::string> lists{"api_hosts", "api_proxies", "boards", "publish", "skip"}, flags{"wake"},
+    static const std::set<std::string> lists{"api_hosts", "api_proxies", "boards", "publish", "skip"}, flags{"session_pooler", "wake"},
         numbers{"api_clients", "api_connections", "api_failed_logins", "api_timeout_ms", "api_upload_mb", "batch", "board_lease_ms", "gauges_ms", "longest_poll_ms", "shortest_poll_ms", "sql_workers",
                 "stuck_after_ms"};
     return lists.contains(name) ? SettingType::list : flags.contains(name) ? SettingType::flag : numbers.contains(name) ? SettingType::number : SettingType::text;
@@ -156,6 +159,8 @@ void set(Settings& settings, const std::string& name, const std::string& value) 
         settings.longest_poll = std::chrono::milliseconds(whole_number(name, value, 1, 3'600'000));
     else if (name == "wake")
         settings.wake = yes_or_no(name, value);
+    else if (name == "session_pooler")
+        settings.session_pooler = yes_or_no(name, value);
     else if (name == "http")
         settings.http = address(name, value);
     else if (name == "api")
@@ -248,6 +253,13 @@ void read_environment(Settings& settings, const std::function<const char*(const 
             }
         }
     }
+}
+
+ConnectionSettings connection_settings(const Settings& settings, const std::string& name) {
+    return {.target = settings.database,
+            .application_name = name,
+            .role = settings.role,
+            .session_pooler = settings.session_pooler};
 }
 
 }  // namespace pawl::daemon

@@ -11,6 +11,10 @@
 
 #include <pawl/messages.hpp>
 
+namespace pawl {
+struct ConnectionSettings;
+}
+
 namespace pawl::daemon {
 
 class SettingsError : public std::runtime_error {
@@ -32,7 +36,8 @@ struct Settings {
     int sql_workers = 1;                         // sessions that run steps which are SQL functions; 0: none
     std::chrono::milliseconds shortest_poll{10};
     std::chrono::milliseconds longest_poll{1'000};
-    bool wake = true;                            // listen for notifications; off behind a pooler of transactions
+    bool wake = true;                            // wait for notifications; behind a pooler in transaction mode pawld polls
+    bool session_pooler = false;                 // a pooler in between is known to be in session mode: none is looked for
     std::string http;                            // host:port for /healthz and /metrics; port 0: any free one; empty: off
     std::string api;                             // host:port of the HTTP API; port 0: any free one; empty: off
     std::string api_database;                    // how it logs in: as pawl_authenticator; empty: as the duties do
@@ -72,5 +77,8 @@ void read_toml(Settings& settings, const std::string& text, const std::string& f
 
 // PAWLD_<NAME>, for every setting; `get` returns null where there is none.
 void read_environment(Settings& settings, const std::function<const char*(const char*)>& get);
+
+// How a part of pawld that has this name connects.
+ConnectionSettings connection_settings(const Settings& settings, const std::string& name);
 
 }  // namespace pawl::daemon

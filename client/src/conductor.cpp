@@ -229,7 +229,11 @@ bool Conductor::Impl::claim_one() {
 bool Conductor::Impl::turn() {
     if (!connection) {
         connection = connect(settings.connection);
-        sleeper = Sleeper();
+        sleeper = Sleeper(settings.connection);
+        // the lock that ties them would stay with a session of the pool, and no job would ever come back
+        if (settings.tied && !keeps_session(*connection, settings.connection))
+            throw PoolerBetween("the setting tied",
+                                "Own the jobs by lease (tied = false), or connect to the server itself.");
         if (settings.tied) tie_again();
         say("conducts board " + settings.board);
     }
@@ -280,6 +284,7 @@ void Conductor::run() {
             }
             // woken by jobs alone: while there are flows to wait for, it is looked again soon in any case
             if (my.settings.wake && my.room() && my.pace.next() > my.sleeper.patience(my.settings.shortest_poll) && my.sleeper.doze(*my.connection, relation)) continue;
+            if (my.sleeper.found_pooler()) my.say(polls_behind_pooler);
             if (my.wake_up.wait(my.connection->sock(), my.pace.idle()) && my.sleeper.woken(*my.connection)) my.pace.found();
         } catch (const Error& problem) {
             const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;

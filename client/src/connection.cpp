@@ -2,6 +2,7 @@
 #include <pawl/connection.hpp>
 
 #include "libpq.hpp"
+#include "pooler.hpp"
 #include "secrets.hpp"
 #include "sql.hpp"
 
@@ -22,11 +23,20 @@ std::string libpq_string(const ConnectionSettings& settings) {
     return words + " " + settings.target;
 }
 
+bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings) {
+    return keeps_session(settings, connection.backendpid(), [&connection] {
+        return sql::run_alone(connection, session_statement)[0][0].as<std::string>();
+    });
+}
+
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
     return sql::translated([&] {
         auto connection = std::make_unique<pqxx::connection>(libpq_string(settings));
         sql::never_reconnect(*connection);
-        if (!settings.role.empty()) sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
+        if (settings.role.empty()) return connection;
+        // the role would stay with a session that other clients use
+        if (!keeps_session(*connection, settings)) throw PoolerBetween(role_setting, role_hint);
+        sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
         return connection;
     });
 }

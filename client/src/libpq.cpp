@@ -3,6 +3,7 @@
 
 #include <pawl/errors.hpp>
 
+#include "pooler.hpp"
 #include "secrets.hpp"
 
 namespace pawl {
@@ -17,7 +18,11 @@ const char* value_of(const PGresult* result, int row, int column) {
 LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
     PQsetClientEncoding(connection_.get(), "UTF8");
-    if (!settings.role.empty()) run("SELECT set_config('role', $1, false)", {settings.role});
+    if (settings.role.empty()) return;
+    const auto session = [this] { return std::string(value_of(run(session_statement).get(), 0, 0)); };
+    if (!keeps_session(settings, PQbackendPID(connection_.get()), session))
+        throw PoolerBetween(role_setting, role_hint);
+    run("SELECT set_config('role', $1, false)", {settings.role});
 }
 
 void LibpqSession::lost() { throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get()))); }

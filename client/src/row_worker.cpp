@@ -68,7 +68,7 @@ struct RowWorker::Impl {
     void report(pqxx::connection& connection, const std::string& name, const std::vector<Row>& rows);
     void beat(std::stop_token stop);
     void wait(std::chrono::milliseconds time);
-    void rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken) const;
+    void rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken);
     void stop() noexcept;
     void say(const std::string& message);
 
@@ -163,9 +163,10 @@ bool RowWorker::Impl::turn(pqxx::connection& connection, const std::string& name
 }
 
 // Until there may be work, or the time has come to look.
-void RowWorker::Impl::rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken) const {
+void RowWorker::Impl::rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken) {
     // going to sleep is a transaction too: not for the first nap
     if (settings.wake && pace.next() > sleeper.patience(settings.shortest_poll) && sleeper.doze(connection, "pawl_bulk.work")) return;
+    if (sleeper.found_pooler()) say(polls_behind_pooler);
     if (woken.wait(connection.sock(), pace.idle()) && sleeper.woken(connection)) pace.found();
 }
 
@@ -182,7 +183,7 @@ void RowWorker::Impl::work(const SignalEvent& woken) {
         try {
             if (!connection) {
                 connection = connect(settings.connection);
-                sleeper = Sleeper();
+                sleeper = Sleeper(settings.connection);
                 name = random_name();
                 const std::lock_guard lock(mutex);
                 alive.insert(name);

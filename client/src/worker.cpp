@@ -130,6 +130,7 @@ void Worker::Impl::run_handlers(std::stop_token stop) {
 bool Worker::Impl::connect_again() {
     if (connection) return true;
     connection = connect(settings.connection);
+    sleeper = Sleeper(settings.connection);
     source->prepare(*connection);
     if (settings.messages.any() && !inbox && !stopping)
         inbox = std::make_unique<Inbox>(settings.messages, settings.connection, source->channel(), settings.batch, wake_up,
@@ -343,6 +344,7 @@ void Worker::Impl::rest() {
     } else {
         // going to sleep is a transaction too: not for the first nap
         if (settings.wake && nap > sleeper.patience(settings.shortest_poll) && sleeper.doze(*connection, source->relation())) return;
+        if (sleeper.found_pooler()) say(polls_behind_pooler);
         pace.idle();
     }
     if (wake_up.wait(connection->sock(), nap) && sleeper.woken(*connection)) pace.found();
@@ -364,10 +366,7 @@ void Worker::Impl::run() {
         } catch (const Error& problem) {
             const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;
             if (!lost && !passes(problem)) throw;
-            if (lost) {
-                connection.reset();
-                sleeper = Sleeper();
-            }
+            if (lost) connection.reset();
             say(std::string(lost ? "connection lost: " : "will try again: ") + problem.what());
             wake_up.wait(-1, std::max(pace.idle(), std::chrono::milliseconds(50)));
         }

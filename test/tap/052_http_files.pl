@@ -57,7 +57,11 @@ subtest 'an upload' => sub {
 	is(ask('GET', "/api/bulks/$id/export?mode=nothing", token => $operator)->{status}, 400, 'an unknown mode is refused before the first byte');
 	is(ask('GET', "/api/bulks/$id/retry/eligibility", token => $operator)->{json}{eligible}, JSON::PP::true, 'it can be retried');
 	is(ask('POST', "/api/bulks/$id/retry/rows", token => $operator, body => { rowNumbers => [ 1, 2, 3, 9 ] })->{json}{submitted}, 1, 'the row that failed is retried');
-	is(join(' ', map { $_->{type} } grep { $_->{type} =~ /Created|Retry/ } @{ ask('GET', "/api/bulks/$id/events", token => $operator)->{json}{items} }), 'Created RetrySubmitted', 'events tell it');
+	# an event is listed when nothing that began before it is still under way: a duty that is being run hides it for that moment
+	my $told = '';
+	wait_until(sub { $told = join(' ', map { $_->{type} } grep { $_->{type} =~ /Created|Retry/ } @{ ask('GET', "/api/bulks/$id/events", token => $operator)->{json}{items} }); $told =~ /Retry/ },
+		'the event of the retry');
+	is($told, 'Created RetrySubmitted', 'events tell it');
 };
 
 subtest 'an upload that is none' => sub {

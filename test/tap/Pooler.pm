@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # node, mode (transaction or session), size: sessions of the server for each role, roles: who may log in (all, and become the one who
-# runs the test, where none are named). Ends with the test.
+# runs the test, where none are named), settings: more lines. Ends with the test.
 sub new
 {
 	my ($class, $node, %how) = @_;
@@ -31,6 +31,7 @@ pool_mode = $how{mode}
 default_pool_size = $how{size}
 max_client_conn = 50
 ignore_startup_parameters = extra_float_digits
+@{[ $how{settings} // '' ]}
 pidfile = $folder/pid
 logfile = $folder/log
 INI

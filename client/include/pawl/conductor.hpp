@@ -43,10 +43,11 @@ struct ConductorSettings {
     int jobs = 100;                                  // in hand at once
     std::optional<std::uint64_t> most = std::nullopt;  // ends when it has seen so many to their end; default: never
     std::chrono::milliseconds lease{60'000};         // extended at every third of it
-    bool tied = false;                               // jobs belong to the session instead (pawl_saga.tie_job); never behind a pooler of transactions
+    // jobs belong to the session instead (pawl_saga.tie_job); PoolerBetween behind a pooler in transaction mode
+    bool tied = false;
     std::chrono::milliseconds shortest_poll{5};      // the wait between two looks grows from this ...
     std::chrono::milliseconds longest_poll{500};     // ... to this
-    bool wake = true;                                // be notified of jobs; off behind a pooler of transactions
+    bool wake = true;                                // be notified of jobs; behind a pooler in transaction mode it polls
 
     // Makes the flow of a job in the transaction that takes the job, and returns its id. Default: the newest version of the flow that the job names.
     std::function<std::string(pqxx::transaction_base&, const SagaJob&)> begin = {};

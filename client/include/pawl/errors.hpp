@@ -36,6 +36,15 @@ public:
     using Error::Error;
 };
 
+// What was asked for needs a session of the server, and a pooler in transaction mode is in between. SQLSTATE 0A000.
+class PoolerBetween : public Error {
+public:
+    explicit PoolerBetween(const std::string& what, const std::string& hint)
+        : Error("0A000", what + " cannot be used through a pooler in transaction mode\n"
+                                "DETAIL:  Transactions of one connection run in different sessions of the server.\n"
+                                "HINT:  " + hint) {}
+};
+
 // The server's answer is not what was asked for: a column that is missing, a null, a value of another type, JSON that is none or too deep.
 // Its SQLSTATE is empty.
 class UnexpectedAnswer : public Error {

@@ -62,7 +62,7 @@ struct RowWorkerSettings {
     std::chrono::milliseconds lease{60'000};         // extended at every third of it while a batch is being worked on
     std::chrono::milliseconds shortest_poll{5};
     std::chrono::milliseconds longest_poll{500};
-    bool wake = true;                                // sleep, and be woken by rows that can be claimed; a pooler of transactions needs false
+    bool wake = true;                                // be notified of work; behind a pooler in transaction mode it polls
 
     // Told what a log would want to know, one line each; on any thread, one at a time.
     std::function<void(const std::string&)> on_message = {};

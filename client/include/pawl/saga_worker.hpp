@@ -81,7 +81,7 @@ struct SagaWorkerSettings {
     std::chrono::milliseconds shortest_poll{5};
     std::chrono::milliseconds longest_poll{1'000};
     std::chrono::milliseconds progress_interval{200};  // progress is sent no more often
-    bool wake = true;                               // be notified of work; off behind a pooler of transactions
+    bool wake = true;                               // be notified of work; behind a pooler in transaction mode it polls
     MessageSettings messages = {};                  // who says that there is work: by default the database
 
     std::function<void(const SagaTask&)> on_dropped = {};            // of each result that came too late; on the worker's own thread

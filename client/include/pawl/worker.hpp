@@ -108,7 +108,7 @@ struct WorkerSettings {
     std::chrono::milliseconds grace{30'000};          // how long stop() waits for handlers before it asks them to stop
     std::chrono::milliseconds shortest_poll{5};       // the wait between two looks for work grows from this (from a fifth of it after work) ...
     std::chrono::milliseconds longest_poll{1'000};    // ... to this
-    bool wake = true;                                 // be notified of work; off behind a pooler of transactions
+    bool wake = true;                                 // be notified of work; behind a pooler in transaction mode it polls
     bool orchestrate = true;                          // move tasks on after reporting, without waiting for pawld
 
     // Who says that there is work: by default the database, by waking or being asked.

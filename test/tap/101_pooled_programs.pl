@@ -1,0 +1,205 @@
+# pawld and workers through pgbouncer. In transaction mode they poll, and leave nothing in a session that others use;
+# what needs a session (a role to act as, the HTTP API, jobs tied to a session) is rejected at start. In session mode
+# everything works, without a setting.
+use strict;
+use warnings;
+use FindBin;
+use HTTP::Tiny;
+use IPC::Run;
+use lib $FindBin::Bin;
+use PawlApi;
+use PawlPrograms;
+use PawlTest;
+use Pooler;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = api_cluster('pooled', qw(pawl_dag pawl_bulk pawl_saga));
+my $size = 3;
+$node->safe_psql('postgres', <<'SQL');
+create role keeper login in role pawl_operator, pawl_worker;
+create role hand login in role pawl_worker;
+create function twice(context jsonb, inputs jsonb) returns jsonb language sql
+    as $$ select jsonb_build_object('twice', 2 * (context ->> 'n')::int) $$;
+select pawl.define('job', 'stateDiagram-v2
+    [*] --> ready
+    ready --> running : start
+    running --> done : finish
+    running --> ready : lapse
+    ready --> late : wait after 10 ms
+    late --> [*]
+    done --> [*]
+    class running owned');
+create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz,
+    token bigint not null default 0, due timestamptz);
+alter table job owner to keeper;
+select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token',
+    due => 'due', claim => '{start}', lapse => 'lapse');
+SQL
+define_template($node, '{"name": "pair", "steps": [{"name": "a", "handler": "sleep"},
+    {"name": "b", "handler": "sql:public.twice", "dependencies": ["a"]}]}');
+my $pooler = Pooler->new($node, mode => 'transaction', size => $size, roles => [qw(keeper hand pawl_authenticator)]);
+
+sub begin_as
+{
+	my ($role, $way, @program) = @_;
+	local $PawlPrograms::as = $role;
+	local $PawlPrograms::through = $way->through;
+	return begin_program($node, @program);
+}
+
+# What a program says before it ends by itself: its exit status, its words.
+sub said
+{
+	my $run = begin_as(@_);
+	my $status = end_program($run);
+	return ($status, $run->{err});
+}
+
+sub says
+{
+	my ($run, $pattern, $what) = @_;
+	return wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ $pattern }, "$what: $run->{err}");
+}
+
+# Sessions that wait for notifications: they hold these locks, in share mode.
+my $waiting_locks = "select * from pg_locks where locktype = 'advisory' and objsubid = 7101 and mode = 'ShareLock'";
+
+# pawld with a role to act as ends, and leaves the role to no session of the pool.
+sub is_rejected
+{
+	my ($way, $what, @more) = @_;
+	my ($status, $words) = said('keeper', $way, 'pawld', '--role', 'pawl_operator', @more);
+	is($status, 1, "$what: a role to act as is rejected");
+	like($words, qr/the setting role cannot be used through a pooler in transaction mode/, 'the message says why');
+	like($words, qr/HINT:.*ALTER ROLE/, 'and the hint what to do');
+	is($way->ask('select current_user', '-U', 'keeper'), 'keeper', 'no session of the pool has become another role')
+		for 1 .. 2 * $size;
+	return;
+}
+
+subtest 'once, for cron' => sub {
+	$node->safe_psql('postgres', 'insert into job (id) select generate_series(1, 20)');
+	$node->poll_query_until('postgres', 'select bool_and(due <= clock_timestamp()) from job') or die;
+	my ($status, $words) = said('keeper', $pooler, 'pawld', '--once');
+	is($status, 0, 'ends well') or diag($words);
+	is(one($node, "select count(*) from job where state = 'late'"), 20, 'and has done what was due');
+};
+
+subtest 'duties and workers' => sub {
+	my $daemon = begin_as('keeper', $pooler, 'pawld', '--longest-poll-ms', '200');
+	says($daemon, qr/polling only.*lane="?scheduling.*transaction mode/, 'pawld says that it polls');
+	says($daemon, qr/polling only.*lane="?sql 1/, 'in every lane');
+	my @workers = map { begin_as('hand', $pooler, 'example_worker', 'default', 4, 0.001, 20_000) } 1 .. 2;
+	says($_, qr/a pooler in transaction mode is between/, 'a worker says that it polls') for @workers;
+	start_tasks($node, 'pair', 50);
+	ok(all_ended($node, 'pair'), 'every task ends')
+		or diag(one($node, "select string_agg(concat_ws(' ', name, state, owner, last_error), '; ')
+			from (select * from pawl_dag.steps where state <> 'complete' limit 5) s"));
+	is(one($node, "select string_agg(distinct state, ',') from pawl_dag.tasks"), 'complete', 'all complete');
+	is(one($node, "select count(*) from (select from pawl_dag.step_transitions where to_state = 'complete'
+		group by task_uuid, step_uuid having count(*) <> 1) x"), 0, 'no result is counted twice');
+	$node->safe_psql('postgres', "delete from job; insert into job (id) select generate_series(101, 120);
+		select count(*) from pawl.claim(null::job, 'start', 'lost', '1 ms', 20)");
+	ok($node->poll_query_until('postgres', "select bool_and(state = 'late') from job"),
+		'leases expire and timers fire');
+	is(one($node, "select count(*) from ($waiting_locks) l"), 0,
+		'no session of the pool holds the lock of a waiting session');
+	is(one($node, "select count(*) <= 2 * $size from pg_stat_activity
+		where usename in ('keeper', 'hand') and backend_type = 'client backend'"), 't', 'they share the pools');
+	is(end_program($_, 'TERM'), 0, 'a worker drains') for @workers;
+	is(end_program($daemon, 'TERM'), 0, 'and pawld');
+	my @again = $daemon->{err} =~ /polling only/g;
+	is(scalar @again, 2, 'it is said once a lane');
+};
+
+subtest 'what needs a session' => sub {
+	is_rejected($pooler, 'an idle pool');
+	is_rejected($pooler, 'once', '--once');
+	my @api = ('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
+	my ($status, $words) = said('keeper', $pooler, 'pawld', @api);
+	is($status, 1, 'the HTTP API is rejected');
+	like($words, qr/^pawld: the HTTP API cannot be used through a pooler in transaction mode$/m,
+		'the message says why');
+	like($words, qr/^HINT:.*api_database/m, 'and the hint what to do');
+	($status, $words) = said('hand', $pooler, 'example_conductor', 0);
+	isnt($status, 0, 'a conductor whose jobs are tied to its session is rejected');
+	like($words, qr/the setting tied cannot be used through a pooler in transaction mode/, 'the message says why');
+	is(one($node, "select count(*) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'"), 0,
+		'and no session of the pool holds a lock of it');
+};
+
+# The proof must not depend on which session an idle pool gives next.
+subtest 'pools of every kind' => sub {
+	my $turns = Pooler->new($node, mode => 'transaction', size => $size, roles => ['keeper'],
+		settings => 'server_round_robin = 1');
+	is_rejected($turns, 'sessions in turn');
+	my $file = $pooler->folder . '/busy.sql';
+	append_to_file($file, "select pg_sleep(0.002);\n" x 500_000);
+	my @psql = ('psql', '-XAtq', '-h', $pooler->folder, '-p', $pooler->port, '-U', 'keeper', '-d', 'postgres');
+	my @quiet = ('<', '/dev/null', '>', '/dev/null', '2>', '/dev/null');
+	my @busy = map { IPC::Run::start([ @psql, '-f', $file ], @quiet) } 1 .. 2 * $size;
+	ok($node->poll_query_until('postgres',
+		"select count(*) = $size from pg_stat_activity where usename = 'keeper' and query ~ '^select pg_sleep'"),
+		'others use all sessions');
+	is_rejected($pooler, "a busy pool, time $_") for 1 .. 3;
+	$_->kill_kill for @busy;
+};
+
+subtest 'the API beside the pooler' => sub {
+	my $token = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
+	my @api = ('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator host=' . $node->host);
+	my $daemon = begin_as('keeper', $pooler, 'pawld', @api);
+	says($daemon, qr/serving the API port=\d+/, 'pawld serves the API');
+	my ($port) = $daemon->{err} =~ /serving the API port=(\d+)/;
+	says($daemon, qr/polling only/, 'and its duties are pooled');
+	my %how = (headers => { Authorization => "Bearer $token" });
+	my $got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how);
+	is($got->{status}, 200, 'requests are answered over connections of its own') or diag($got->{content});
+	is(end_program($daemon, 'TERM'), 0, 'pawld ends');
+};
+
+subtest 'a pooler that comes later' => sub {
+	my $late = Pooler->new($node, mode => 'transaction', size => $size, roles => ['pawl_authenticator']);
+	my $way = $late->through;
+	$late->end;
+	my @api = ('--api', '127.0.0.1:0', '--api-database', "user=pawl_authenticator host=$way->[0]");
+	my $daemon = begin_program($node, 'pawld', @api);
+	says($daemon, qr/serving the API port=\d+/, 'the API begins without its database');
+	my ($port) = $daemon->{err} =~ /serving the API port=(\d+)/;
+	$late->begin;
+	my $token = make_token($node, 'pawl_operator', 'oskar', '{read,operate}');
+	my %how = (headers => { Authorization => "Bearer $token" });
+	my $got;
+	wait_until(sub { ($got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how))->{content} =~ /0A000/ },
+		'the API meets the pooler');
+	is($got->{status}, 503, 'requests are answered 503') or diag($got->{content});
+	like($got->{content}, qr/the database is behind a pooler in transaction mode/, 'with the reason');
+	is((http_get($port, '/readyz'))[0], 503, 'and pawld is not ready');
+	is($late->ask("select count(*) from pg_prepared_statements", '-U', 'pawl_authenticator'), 0,
+		'no session of the pool has statements of the API');
+	is(end_program($daemon, 'TERM'), 0, 'pawld ends');
+};
+
+subtest 'session mode' => sub {
+	my $token = make_token($node, 'pawl_operator', 'olga', '{read,operate}');
+	# of two sessions pawld's lanes need both, and none is left to compare them with
+	for my $case ([ 20 ], [ 2 ], [ 2, '--session-pooler', 'true' ])
+	{
+		my ($sessions, @setting) = @$case;
+		my $way = Pooler->new($node, mode => 'session', size => $sessions, roles => [qw(keeper pawl_authenticator)]);
+		local $PawlPrograms::as = 'keeper';
+		local $PawlPrograms::through = $way->through;
+		my $api = begin_api($node, '--role', 'pawl_operator', @setting);
+		is(ask('GET', '/v1/session', token => $token)->{status}, 200,
+			"pool of $sessions @setting: the API is served");
+		ok($node->poll_query_until('postgres', "select count(distinct pid) = 2 from ($waiting_locks) l"),
+			'both lanes wait for notifications');
+		is(end_program($api->{run}, 'TERM'), 0, 'pawld ends');
+		unlike($api->{run}{err}, qr/polling only/, 'and never found itself behind a pooler in transaction mode');
+	}
+};
+
+sound($node, 'through poolers');
+no_crash($node);
+done_testing();
