@@ -14,6 +14,7 @@ ALTER TABLE pawl.binding DROP CONSTRAINT binding_machine_version_fkey;
 
 -- work that is owned
 ALTER TABLE pawl.binding
+    ALTER COLUMN most_recent SET DEFAULT 'derived',
     ADD COLUMN owner_column name,
     ADD COLUMN lease_column name,
     ADD COLUMN token_column name,
@@ -25,8 +26,8 @@ ALTER TABLE pawl.binding
     ADD COLUMN claim_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN claim_descending boolean[] NOT NULL DEFAULT '{}',
     ADD COLUMN lease_time interval NOT NULL DEFAULT '60 s',
-    ADD COLUMN lapse_event text,
-    ADD COLUMN lapse_else text,
+    ADD COLUMN on_expiry text,
+    ADD COLUMN on_expiry_else text,
     ADD COLUMN retry_events text[] NOT NULL DEFAULT '{}',
     ADD COLUMN backoff jsonb,
     ADD COLUMN backoff_column name,

@@ -253,7 +253,7 @@ void Linter::check_events(const Machine& machine) {
                                       quote(machine.states()[static_cast<std::size_t>(targets.front())].name) + " and to " +
                                       quote(machine.states()[static_cast<std::size_t>(arrow.to)].name);
             if (retry)
-                add(Severity::info, "retry_event", arrow.where, leads + ": the attempts decide, where pawl.enforce names it in retry");
+                add(Severity::info, "retry_event", arrow.where, leads + ": the attempts decide, where pawl.set_claiming names it in retry");
             else
                 add(Severity::warning, "duplicate_event", arrow.where, leads + ", and no guard decides");
         }

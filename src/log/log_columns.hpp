@@ -14,7 +14,7 @@ struct LogColumns {
 // The column of this name. 42703 where there is none, XX001 where it is of another type.
 AttrNumber typed_column(Relation log, const char* name, Oid type);
 
-// 42703, XX001: the log is not the one that pawl.enforce made, or the binding names another table.
+// 42703, XX001: the log is not the one that pawl.enable_log made, or the binding names another table.
 LogColumns find_columns(Relation log, const LogLayout& layout);
 
 // That the primary key of what is kept of subjects begins with columns of the types of the table's key, `more` columns before its

@@ -103,7 +103,7 @@ States states_column(const char* name, MemoryContext memory) {
 struct Load {
     Oid table;  // of the trigger
     Audit* audit;
-    bool unbound;  // pawl.enforce is taking the log up again, and sees to the audit when it is done
+    bool unbound;  // pawl.enable_log is taking the log up again, and sees to the audit when it is done
 };
 
 // By what is committed now: the transaction's snapshot may be older than the audit.

@@ -10,7 +10,7 @@ namespace pawl {
 namespace {
 
 void require_leases(const Target& target) {
-    if (!target.attachment->managed->lease.kept()) no_such_work(target, "no leases", "lease");
+    if (!target.attachment->managed->lease.kept()) no_such_work(target, "no leases", "pawl.enable_queue", "lease");
 }
 
 void add_owner(const Managed& managed, Parameters& parameters, Datum owner) { parameters.add(managed.owner.type, owner); }
@@ -60,7 +60,7 @@ text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
         throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.attachment->machine->name) + "\" has no event \"" + std::string(view(event)) + "\"");
     }
     text* event = target.attachment->managed->lapse_event;
-    if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
+    if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
     return event;
 }
 
@@ -211,7 +211,7 @@ Tally reap(Oid relation, const char* column, int most) {
     const Target target = open_work(relation, column);
     require_leases(target);
     const text* event = target.attachment->managed->lapse_event;
-    if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
+    if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {
@@ -243,7 +243,7 @@ Tally reap(Oid relation, const char* column, int most) {
 }  // namespace
 
 PAWL_FUNCTION(pawl_reap) {
-    return run_duty(fcinfo, reap, "b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
+    return run_duty(fcinfo, reap, "b.on_expiry IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
 }
 
 }  // namespace pawl

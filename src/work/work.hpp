@@ -35,6 +35,6 @@ using Duty = Tally (*)(Oid relation, const char* column, int most);
 // of all whose binding fulfils the condition and that the caller may write, one after the other in the order of their names.
 Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition);
 
-[[noreturn]] void no_such_work(const Target& target, const char* what, const char* argument);
+[[noreturn]] void no_such_work(const Target& target, const char* what, const char* function, const char* argument);
 
 }  // namespace pawl

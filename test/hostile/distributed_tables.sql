@@ -11,7 +11,7 @@ create table spread (id int primary key, state text not null default 'a');
 create table later (id int primary key, state text not null default 'a');
 create table parts (id int primary key, state text not null default 'a') partition by range (id);
 create table parts_1 partition of parts for values from (0) to (100);
-select lives_ok($$select pawl.enforce('later', 'state', 'm', history => true)$$, 'without Citus every table is taken');
+select lives_ok($$select pawl.enforce('later', 'state', 'm'), pawl.enable_log('later', 'state')$$, 'without Citus every table is taken');
 set allow_system_table_mods = on;
 create table pg_catalog.pg_dist_partition (logicalrelid regclass not null, partmethod "char" not null);
 insert into pg_catalog.pg_dist_partition values ('spread', 'h'), ('parts_1', 'h');
@@ -22,7 +22,7 @@ select lives_ok($$select pawl.enforce('plain', 'state', 'm')$$, 'a local table i
 create function rejection(relation regclass) returns text language plpgsql as $$
 declare detail text; hint text;
 begin
-    perform pawl.enforce(relation, 'state', 'm', history => true);
+    perform pawl.enforce(relation, 'state', 'm'), pawl.enable_log(relation, 'state');
     return 'ok';
 exception when others then
     get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;

@@ -17,14 +17,14 @@ create function made(name text, columns text, arguments text) returns void langu
 begin
     execute format('create table s.%I (%s)', name, columns);
     execute format('alter table s.%I owner to owns', name);
-    execute format('set role owns; select pawl.enforce(''s.%I'', ''state'', ''m'', history => true, %s); reset role', name, arguments);
+    execute format('set role owns; select pawl.enforce(''s.%1$I'', ''state'', ''m''), pawl.enable_log(''s.%1$I''%2$s); reset role', name, arguments);
 end $$;
-select made('chained', 'id int primary key, state text not null', 'hash_chain => true, events => true'),
-       made('derived', 'id text, part int, state text not null, primary key (id, part)', 'hash_chain => true, log_partition => ''range (part)'''),
-       made('plain', 'id int primary key, state text not null', 'events => true') \g /dev/null
+select made('chained', 'id int primary key, state text not null', ', hash_chain => true), pawl.enable_events(''s.chained'''),
+       made('derived', 'id text, part int, state text not null, primary key (id, part)', ', hash_chain => true, log_partition => ''range (part)'''),
+       made('plain', 'id int primary key, state text not null', '), pawl.enable_events(''s.plain''') \g /dev/null
 set role owns;
 select pawl.audit('s.chained', '{"b": true}'), pawl.audit('s.plain', '{"b": true}') \g /dev/null
-create table if not exists s.derived_part partition of s.derived_transitions for values from (0) to (10);
+create table if not exists s.derived_part partition of s.derived_transitions_log for values from (0) to (10);
 reset role;
 
 create view outbox as select * from pawl.outbox_1 union all select * from pawl.outbox_2 union all select * from pawl.outbox_3;
@@ -98,9 +98,9 @@ create function forged(change text) returns bigint language plpgsql as $$
 declare
     problems bigint;
 begin
-    alter table s.chained_transitions disable trigger user;
+    alter table s.chained_transitions_log disable trigger user;
     execute 'update s.chained_transitions set ' || change;
-    alter table s.chained_transitions enable trigger user;
+    alter table s.chained_transitions_log enable trigger user;
     problems := (select count(*) from pawl.verify('s.chained') where problem = 'hash_mismatch');
     raise exception using errcode = 'P0042', message = problems;
 exception when sqlstate 'P0042' then return sqlerrm;

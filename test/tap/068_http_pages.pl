@@ -19,7 +19,7 @@ $node->safe_psql('postgres', q{
 	select pawl_bulk.define('{"name": "devices", "metadata": {"required": ["carrier"]}, "steps": [{"name": "load", "handler": "nobody"}]}');
 	select pawl.define('ticket', E'stateDiagram-v2\n[*] --> open\nopen --> answered : answer\nanswered --> [*]');
 	create table shop.tickets (id integer primary key, state text not null default 'open');
-	select pawl.enforce('shop.tickets', 'state', 'ticket', history => true, events => true);
+	select pawl.enforce('shop.tickets', 'state', 'ticket'), pawl.enable_log('shop.tickets', 'state'), pawl.enable_events('shop.tickets', 'state');
 	insert into shop.tickets values (1), (2);
 });
 my ($sql) = $page =~ /^```sql\n(.*?)^```/ms;

@@ -51,7 +51,8 @@ select pawl_saga.start(name, jsonb_build_object('trip', 'Oslo')) from (values ('
 
 select pawl.define('ticket', E'stateDiagram-v2\n[*] --> open\nopen --> answered : answer\nanswered --> open : ask again\nanswered --> closed : close\nopen --> closed : close\nclosed --> [*]\nclass open waiting');
 create table shop.tickets (id integer primary key, title text, state text not null default 'open');
-select pawl.enforce('shop.tickets', 'state', 'ticket', history => true, events => true);
+select pawl.enforce('shop.tickets', 'state', 'ticket'), pawl.enable_log('shop.tickets', 'state'),
+    pawl.enable_events('shop.tickets', 'state');
 insert into shop.tickets select g, 'ticket ' || g from generate_series(1, 12) g;
 update shop.tickets set state = 'answered' where id % 2 = 0;
 update shop.tickets set state = 'closed' where id % 4 = 0;
