@@ -20,8 +20,9 @@ select pawl.define('job', 'stateDiagram-v2
     failed --> [*]
     class running owned');
 select pawl.enforce('jobs', 'state', 'job');
-select pawl.enable_log('jobs', 'state');
-select pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts');
-select pawl.enable_timers('jobs', 'state', due => 'due');
-select pawl.set_claiming('jobs', 'state', claim => array['start'], claim_order => 'id', on_expiry => 'fail', on_expiry_else => 'give_up', retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}');
-select pawl.enable_events('jobs', 'state', events => false, wake => true);
+select pawl.enable_log('jobs');
+select pawl.enable_queue('jobs', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts');
+select pawl.enable_timers('jobs', due => 'due');
+select pawl.set_claiming('jobs', claim => array['start'], claim_order => 'id', on_expiry => 'fail', on_expiry_else => 'give_up',
+    retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}');
+select pawl.enable_events('jobs', events => false, wake => true);

@@ -36,7 +36,7 @@ select is_empty($$select * from pawl.health() where status <> 'ok'$$, 'health ha
 insert into pg_catalog.pg_dist_partition values ('later', 'h');
 select results_eq($$select relation::text, check_name, status, hint from pawl.health() where status <> 'ok'$$,
                   $$values ('later', 'distributed', 'error', 'select undistribute_table(''public.later'')')$$, 'but of one that became distributed');
-update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions' where logicalrelid = 'later'::regclass;
+update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions_log' where logicalrelid = 'later'::regclass;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'or whose log did');
 create role pawl_distributed_reader in role pawl_reader;
 set role pawl_distributed_reader;

@@ -42,7 +42,7 @@ end $$;
 -- Partitions to come: what is constant in a CHECK is computed when they are attached.
 create table villain.timed (id uuid primary key default pawl.uuid_v7(), state text not null);
 select pawl.enforce('villain.timed', 'state', 'owners_code'),
-    pawl.enable_log('villain.timed', 'state', log_partition => 'range (id)') \g /dev/null
+    pawl.enable_log('villain.timed', 'state', most_recent => 'stored', log_partition => 'range (id)') \g /dev/null
 alter table villain.timed_transitions add check (villain.constant('a constant check'));
 insert into pawl.log_upkeep (log, period, ahead) values ('villain.timed_transitions', 'day', 3);
 reset role;
@@ -59,7 +59,8 @@ reset role;
 -- Pruning deletes entries: their triggers are the owner's.
 set role code_villain;
 create table villain.pruned (id int primary key, state text not null);
-select pawl.enforce('villain.pruned', 'state', 'owners_code'), pawl.enable_log('villain.pruned', 'state') \g /dev/null
+select pawl.enforce('villain.pruned', 'state', 'owners_code'),
+    pawl.enable_log('villain.pruned', 'state', most_recent => 'stored') \g /dev/null
 insert into villain.pruned values (1, 'a');
 update villain.pruned set state = 'b';
 update villain.pruned set state = 'c';

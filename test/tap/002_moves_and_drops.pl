@@ -133,10 +133,15 @@ $session->query("update there.duties set condition = 'open' where duty_id = 50")
 
 $node->safe_psql('postgres', "create extension pawl; $machines");
 $node->safe_psql('postgres', <<'SQL');
-select pawl.enforce('there.duties', 'condition', 'task'), pawl.enable_log('there.duties', 'condition', hash_chain => true, log_name => 'duty_log');
-select pawl.enforce('app.vehicles', 'state', 'parcel'), pawl.enable_log('app.vehicles', 'state', hash_chain => true, log_name => 'fresh_book');
+select pawl.enforce('there.duties', 'condition', 'task'),
+    pawl.enable_log('there.duties', 'condition', hash_chain => true, log_name => 'duty_log');
+select pawl.enforce('app.vehicles', 'state', 'parcel'),
+    pawl.enable_log('app.vehicles', 'state', hash_chain => true, log_name => 'fresh_book');
 select pawl.enforce('there.parcels', 'state', 'parcel'), pawl.enable_log('there.parcels', 'state');
-select pawl.enforce('there.works', 'state', 'job'), pawl.enable_queue('there.works', 'state', owner => 'owner', lease => 'until'), pawl.enable_timers('there.works', 'state', due => 'due'), pawl.set_claiming('there.works', 'state', claim => '{start}', claim_order => 'rank', on_expiry => 'lapse');
+select pawl.enforce('there.works', 'state', 'job'),
+    pawl.enable_queue('there.works', 'state', owner => 'owner', lease => 'until'),
+    pawl.enable_timers('there.works', 'state', due => 'due'),
+    pawl.set_claiming('there.works', 'state', claim => '{start}', claim_order => 'rank', on_expiry => 'lapse');
 SQL
 is(one($node, "select count(*), count(*) filter (where most_recent) from pawl.history('there.duties', 1)"), '6|1', 'the log is taken up again, not begun anew');
 $session->query("update there.duties set condition = 'dropped' where duty_id = 1");

@@ -39,7 +39,7 @@ $_->safe_psql('postgres', q(select pawl.audit('mirrored', '{"used": true}'))) fo
 my $source = $publisher->connstr . ' dbname=postgres';
 for my $table (@tables)
 {
-	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions, mirrored_result_audit' : $table;
+	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions_log, mirrored_result_audit' : $table;
 	$publisher->safe_psql('postgres', "create publication $table for table $with");
 	$subscriber->safe_psql('postgres', "create subscription $table connection '$source' publication $table");
 }

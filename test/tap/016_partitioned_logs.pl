@@ -20,11 +20,13 @@ select pawl.define('job', 'stateDiagram-v2
     done --> [*]');
 create table ranges (part int, id int, state text not null default 'ready', primary key (part, id));
 create table hashes (id int primary key, state text not null default 'ready');
-select pawl.enforce('ranges', 'state', 'job'), pawl.enable_log('ranges', 'state', hash_chain => true, log_partition => 'range (part)');
-select pawl.enforce('hashes', 'state', 'job'), pawl.enable_log('hashes', 'state', log_partition => 'hash (id) partitions 3');
-create table ranges_1 partition of ranges_transitions_log for values from (1) to (2);
-create table ranges_2 partition of ranges_transitions_log for values from (2) to (3);
-create table ranges_3 partition of ranges_transitions_log for values from (3) to (4);
+select pawl.enforce('ranges', 'state', 'job'),
+    pawl.enable_log('ranges', 'state', most_recent => 'stored', hash_chain => true, log_partition => 'range (part)');
+select pawl.enforce('hashes', 'state', 'job'),
+    pawl.enable_log('hashes', 'state', log_partition => 'hash (id) partitions 3');
+create table ranges_1 partition of ranges_transitions for values from (1) to (2);
+create table ranges_2 partition of ranges_transitions for values from (2) to (3);
+create table ranges_3 partition of ranges_transitions for values from (3) to (4);
 select pawl.audit('ranges', '{"done": true}');
 insert into ranges select p, i from generate_series(0, 3) p, generate_series(1, 20) i;
 insert into hashes select generate_series(1, 50);
@@ -56,7 +58,7 @@ update ranges set state = 'ready' where part in (1, 2);
 insert into ranges_transitions (part, subject_id, event) values (1, 1, 'start');
 insert into ranges_3 (part, subject_id, event) values (3, 15, 'complete');
 update hashes set state = 'done';
-create table ranges_4 partition of ranges_transitions_log for values from (4) to (5);
+create table ranges_4 partition of ranges_transitions for values from (4) to (5);
 insert into ranges values (4, 1);
 SQL
 	is(one($node, "select string_agg(concat_ws(' ', sort_key, from_state, to_state), ', ' order by sort_key) from pawl.history('ranges', row(1, 1))", $database),

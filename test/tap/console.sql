@@ -57,6 +57,6 @@ insert into shop.tickets select g, 'ticket ' || g from generate_series(1, 12) g;
 update shop.tickets set state = 'answered' where id % 2 = 0;
 update shop.tickets set state = 'closed' where id % 4 = 0;
 grant usage on schema shop to pawl_reader, pawl_operator;
-grant select on shop.tickets, shop.tickets_transitions to pawl_reader;
+grant select on shop.tickets, shop.tickets_transitions, shop.tickets_transitions_log to pawl_reader;
 grant select, update on shop.tickets to pawl_operator;
-grant select on shop.tickets_transitions to pawl_operator;
+grant select on shop.tickets_transitions, shop.tickets_transitions_log to pawl_operator;

@@ -21,7 +21,8 @@ select pawl.define('phase', $$stateDiagram-v2
     todo --> doing : begin
     doing --> done : finish
     done --> [*]$$);
-select pawl.enforce('app.tasks', 'state', 'task'), pawl.enable_log('app.tasks', 'state', hash_chain => true);
+select pawl.enforce('app.tasks', 'state', 'task'),
+    pawl.enable_log('app.tasks', 'state', most_recent => 'stored', hash_chain => true);
 select pawl.enforce('app.tasks', 'phase', 'phase'), pawl.enable_log('app.tasks', 'phase');
 grant select, update on app.tasks to app_user;
 
@@ -36,7 +37,7 @@ create table app.parcels (region text, no int, state text not null default 'pack
 create table app.parcels_live partition of app.parcels for values in ('packed', 'sent');
 create table app.parcels_done partition of app.parcels for values in ('delivered', 'lost');
 select pawl.enforce('app.parcels', 'state', 'parcel', on_delete => 'terminal'),
-    pawl.enable_log('app.parcels', 'state');
+    pawl.enable_log('app.parcels', 'state', most_recent => 'stored');
 
 create table app.vehicles (id int primary key, state text not null default 'packed');
 create table app.lorries (load int) inherits (app.vehicles);
@@ -46,13 +47,14 @@ select pawl.enforce('app.vehicles', 'state', 'parcel', always => true),
 -- names that are other ones by the time of the dump
 create schema old_home;
 create table old_home.jobs (key1 int, key2 text, status varchar(20) not null default 'packed', primary key (key1, key2));
-select pawl.enforce('old_home.jobs', 'status', 'parcel'), pawl.enable_log('old_home.jobs', 'status');
+select pawl.enforce('old_home.jobs', 'status', 'parcel'),
+    pawl.enable_log('old_home.jobs', 'status', most_recent => 'stored');
 insert into old_home.jobs values (1, 'a'), (1, 'b');
 update old_home.jobs set status = 'sent' where key2 = 'a';
 alter table old_home.jobs rename column status to state_now;
 alter table old_home.jobs rename column key2 to name;
 alter table old_home.jobs rename to works;
-alter table old_home.jobs_transitions_log rename to works_moves;
+alter table old_home.jobs_transitions rename to works_moves;
 alter schema old_home rename to new_home;
 update new_home.works set state_now = 'sent' where name = 'b';
 
