@@ -32,6 +32,7 @@ override CPPFLAGS := -I$(TOP)/src $(SYSTEM_INCLUDES:%=-isystem %) $(filter-out -
 ifeq ($(shell test '$(MAJORVERSION)' -lt 16 && echo old),old)
 override CPPFLAGS += '-DPGDLLEXPORT=__attribute__((visibility("default")))'
 endif
+override CPPFLAGS += -DPAWL_VERSION='"$(call version,pawl)"'
 override CXXFLAGS += -std=c++20 -O2 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Werror -Wno-register
 # Enough for a debugger's backtrace; DEBUG_INFO=-g for the values of variables, at a third more of compiling.
 DEBUG_INFO ?= -g1

@@ -1,21 +1,22 @@
-// May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and transactions.
-#include "observe/audit.hpp"
-#include "work/bookmark.hpp"
-#include "session/context.hpp"
+// May ereport; owns nothing. Where the kernel hooks into the server: executor levels, the end of statements and
+// transactions.
+#include "catalog/member_cache.hpp"
+#include "events/outbox.hpp"
+#include "events/wake.hpp"
 #include "fire/index_choice.hpp"
 #include "fire/plans.hpp"
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
-#include "log/log_columns.hpp"
-#include "session/observer.hpp"
-#include "log/journal.hpp"
-#include "catalog/member_cache.hpp"
-#include "guard/moves.hpp"
-#include "events/outbox.hpp"
+#include "guard/partition_moves.hpp"
+#include "log/columns.hpp"
+#include "log/entry_buffer.hpp"
+#include "log/newest_entry_cache.hpp"
+#include "observe/audit.hpp"
+#include "observe/transaction_counts.hpp"
 #include "pg/bridge.hpp"
-#include "log/tail_memory.hpp"
-#include "observe/tally.hpp"
-#include "events/wake.hpp"
+#include "session/context.hpp"
+#include "session/observer.hpp"
+#include "work/scan_position.hpp"
 
 extern "C" {
 PG_MODULE_MAGIC;
@@ -37,7 +38,7 @@ ProcessUtility_hook_type next_utility = nullptr;
 void executor_start(QueryDesc* query, int flags) {
     if (executor_level == 0) {
         deferring_level = no_level;
-        if (!journal_is_empty()) write_journal(false);
+        if (!entry_buffer_is_empty()) write_pending_entries(false);
     }
     if (next_executor_start != nullptr)
         next_executor_start(query, flags);
@@ -61,13 +62,12 @@ void executor_run(QueryDesc* query, ScanDirection direction, uint64 count, bool 
             standard_ExecutorRun(PAWL_RUN_ARGUMENTS);
     }
     PG_FINALLY();
-    {
-        --executor_level;
-    }
+    { --executor_level; }
     PG_END_TRY();
 }
 
-// Only a query that writes can have filled the journal; a SELECT inside another statement leaves it to the statement.
+// Only a query that writes can have filled the entry buffer; a SELECT inside another statement leaves it to the
+// statement.
 bool ends_a_statement(const QueryDesc* query) {
     return executor_level == 0 || query->operation != CMD_SELECT || query->plannedstmt->hasModifyingCTE;
 }
@@ -82,15 +82,14 @@ void executor_finish(QueryDesc* query) {
             standard_ExecutorFinish(query);
     }
     PG_FINALLY();
-    {
-        --executor_level;
-    }
+    { --executor_level; }
     PG_END_TRY();
     // The queries of foreign keys leave their AFTER triggers to the statement around them.
     const bool triggers_fired = (query->estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) == 0;
-    if (triggers_fired) settle_vanished_rows();
-    if (deferring_level != no_level && deferring_level > executor_level) deferring_level = triggers_fired ? no_level : executor_level;
-    if (!journal_is_empty() && ends_a_statement(query)) write_journal(false);
+    if (triggers_fired) delete_vanished_rows();
+    if (deferring_level != no_level && deferring_level > executor_level)
+        deferring_level = triggers_fired ? no_level : executor_level;
+    if (!entry_buffer_is_empty() && ends_a_statement(query)) write_pending_entries(false);
 }
 
 // What a statement does with a prepared transaction, if anything.
@@ -108,8 +107,9 @@ void settle_counts_of(const TransactionStmt* transaction) {
     if (transaction->kind == TRANS_STMT_ROLLBACK_PREPARED) settle_prepared(transaction->gid, false);
 }
 
-void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-                     QueryEnvironment* environment, DestReceiver* destination, QueryCompletion* completion) {
+void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context,
+                     ParamListInfo params, QueryEnvironment* environment, DestReceiver* destination,
+                     QueryCompletion* completion) {
     if (next_utility != nullptr)
         next_utility(statement, query, read_only, context, params, environment, destination, completion);
     else
@@ -119,17 +119,17 @@ void process_utility(PlannedStmt* statement, const char* query, bool read_only, 
         settle_counts_of(transaction);
         if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) note_prepared_work();
     }
-    if (!journal_is_empty() && IsTransactionState()) write_journal(false);
+    if (!entry_buffer_is_empty() && IsTransactionState()) write_pending_entries(false);
 }
 
 void forget_everything() {
-    forget_journal();
+    clear_entry_buffer();
     forget_outbox();
     forget_counts();
     forget_wakes();
     forget_handovers();
     forget_state_texts();
-    forget_moves();
+    forget_partition_moves();
     forget_deferral();
     clear_intents();
     executor_level = 0;
@@ -142,10 +142,10 @@ void transaction_event(XactEvent event, void*) {
     switch (event) {
         case XACT_EVENT_PRE_COMMIT:
         case XACT_EVENT_PRE_PREPARE:
-            settle_vanished_rows();
-            write_journal(true);
+            delete_vanished_rows();
+            write_pending_entries(true);
             if (seal_outbox()) note_wake(events_channel);
-            if (event == XACT_EVENT_PRE_COMMIT) wake_sleepers();
+            if (event == XACT_EVENT_PRE_COMMIT) wake_waiters();
             break;
         case XACT_EVENT_COMMIT:
         case XACT_EVENT_ABORT:
@@ -153,8 +153,8 @@ void transaction_event(XactEvent event, void*) {
             if (event == XACT_EVENT_COMMIT) commit_counts();
             if (event == XACT_EVENT_PREPARE) prepare_counts();
             if (event == XACT_EVENT_ABORT) {
-                distrust_bookmarks();
-                forget_tails();
+                distrust_scan_positions();
+                forget_newest_entries();
             }
             forget_everything();
             break;
@@ -165,19 +165,19 @@ void transaction_event(XactEvent event, void*) {
 
 void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
     if (event == SUBXACT_EVENT_COMMIT_SUB) {
-        reassign_moves(mine, parent);
-        reassign_hops(mine, parent);
+        reassign_partition_moves(mine, parent);
+        reassign_changes(mine, parent);
         reassign_events(mine, parent);
         reassign_wakes(mine, parent);
         reassign_counts(mine, parent);
     } else if (event == SUBXACT_EVENT_ABORT_SUB) {
-        drop_hops_of(mine);
+        drop_changes_of(mine);
         drop_events_of(mine);
         drop_wakes_of(mine);
         drop_counts_of(mine);
-        drop_moves_of(mine);
-        distrust_bookmarks();
-        if (!rows_are_unjudged()) deferring_level = no_level;
+        drop_partition_moves_of(mine);
+        distrust_scan_positions();
+        if (!rows_are_deferred()) deferring_level = no_level;
     }
 }
 
@@ -188,10 +188,11 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
 void _PG_init(void) {
     using namespace pawl;
     define_settings();
-    cache_listener = {forget_tails, free_plans, check_log};
+    cache_listener = {forget_newest_entries, free_plans, check_log};
     if (process_shared_preload_libraries_in_progress) {
         request_counters();
-        observer = {[](int sqlstate, const char* machine) noexcept { refused(sqlstate, machine); }, count_move, count_time};
+        observer = {[](int sqlstate, const char* machine) noexcept { refused(sqlstate, machine); }, count_move,
+                    count_time};
     }
     pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };
     register_cache_callbacks();

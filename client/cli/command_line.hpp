@@ -1,5 +1,5 @@
-// May throw. How a command line is declared: what `pawl` needs of CLI11. Its templates are slow to compile, so only main.cpp and
-// command_line.cpp include them.
+// May throw. How a command line is declared: what `pawl` needs of CLI11. Its templates are slow to compile, so no other
+// files than main.cpp and command_line.cpp include them.
 #pragma once
 
 #include <cstddef>

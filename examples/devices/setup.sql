@@ -22,11 +22,11 @@ returns table (row_number bigint, message text) language sql as $$
     select null::bigint, null::text where false
 $$;
 
--- The carrier answers for at most so many rows that wait, of even or of odd numbers; block addresses that end with 7F it refuses, unless it is asked again.
+-- The carrier answers for at most so many rows that wait, of even or of odd numbers; it rejects block addresses that end with 7F, unless it is asked again.
 create function public.carrier(most integer, part integer) returns bigint language sql as $$
     select count(*) from (
         select pawl_bulk.signal(w.operation, 'carrier-' || w.row_number, case when v.row_id like '%7F' and r.retry_attempt = 0 then 'fail' else 'complete' end,
-                                case when v.row_id like '%7F' then 'the carrier refuses ' || v.row_id end)
+                                case when v.row_id like '%7F' then 'the carrier rejects ' || v.row_id end)
         from (select * from pawl_bulk.work where kind = 'signal' and row_number % 2 = part order by row_number limit most) w
         join pawl_bulk.validations v using (operation, row_number) join pawl_bulk.records r using (operation, row_number, step_index)) s
 $$;

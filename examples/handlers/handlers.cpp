@@ -34,7 +34,7 @@ nlohmann::json print_label(const pawl::Job& job) {
 nlohmann::json hand_over(const pawl::Job& job) {
     if (!job.context.value("far", false)) return {{"price", job.inputs.at("weigh").at("price")}};
     {
-        const auto connection = pawl::connect({.application_name = "somebody at a desk"});
+        const auto connection = pawl::connect({.application_name = "a clerk's desk"});
         pqxx::work desk(*connection);
         desk.exec("select pawl_dag.cancel_task(" + desk.quote(job.task) + ", 'the customer came by')");
         desk.commit();
@@ -43,10 +43,10 @@ nlohmann::json hand_over(const pawl::Job& job) {
     std::condition_variable_any stopped;
     std::unique_lock lock(mutex);
     stopped.wait(lock, job.stop, [] { return false; });
-    throw std::runtime_error("called off");  // said to nobody: what is cancelled has no result
+    throw std::runtime_error("called off");  // not reported: a cancelled step has no result
 }
 
-std::string settled(const pawl::ConnectionSettings& settings, const std::string& task) {
+std::string outcome(const pawl::ConnectionSettings& settings, const std::string& task) {
     const auto connection = pawl::connect(settings);
     for (;;) {
         pqxx::work look(*connection);
@@ -78,7 +78,7 @@ int main() try {
     pawl::Worker worker({.connection = settings, .name_space = "parcels", .lease = std::chrono::milliseconds(600)});
     worker.on("weigh", weigh).on("label", print_label).on("hand_over", hand_over);
     std::jthread runs([&worker] { worker.run(); });
-    for (const std::string& task : tasks) std::printf("%s\n", settled(settings, task).c_str());
+    for (const std::string& task : tasks) std::printf("%s\n", outcome(settings, task).c_str());
     worker.stop();
     return 0;
 } catch (const std::exception& error) {

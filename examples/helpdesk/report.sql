@@ -22,7 +22,7 @@ from counted full join expected using (key) order by ord nulls last, got desc, k
 \endif
 
 \if :refused
--- One refusal of each kind, the most frequent first; new tickets that began in a state that is none, last.
+-- One rejection of each kind, the most frequent first; new tickets that began in a state that is none, last.
 select format(E'%s|%s|%s|%s|%s|%s|%s', e.ticket, coalesce(was, '(new)'), wanted, code, message, coalesce(nullif(detail, ''), '-'), coalesce(nullif(hint, ''), '-'))
 from (select *, count(*) over kind as often, row_number() over (kind order by line) as nth from replay.refusal
       window kind as (partition by code, was, wanted)) r
@@ -39,7 +39,7 @@ from moved order by times desc, 1 limit 12;
 \endif
 
 \if :arrows
--- The drawing as rows, with how often each arrow was taken: state|initial|terminal|event|to|times, one line an arrow.
+-- The machine as rows, with how often each transition was taken: state|initial|terminal|event|to|times, one line for each transition.
 with taken as (
     select from_state, to_state, count(*) as times from ticket_transitions group by 1, 2
 )

@@ -8,7 +8,7 @@ create table ticket (
     updated  timestamptz not null
 );
 
--- Whoever works at the help desk: may read and write tickets, and knows nothing of pawl.
+-- The role of the help desk's staff: can read and write tickets, and needs to know nothing of pawl.
 create role clerk login;
 grant select, insert, update on ticket to clerk;
 

@@ -43,7 +43,7 @@ union all select 'done, with the right result', count(*), 4875 from job
     where state = 'done' and n % result = 0 and not exists (select from generate_series(2, least(result - 1, sqrt(n)::integer)) d where n % d = 0)
 union all select 'completions in the log', count(*), 4875 from job_transitions where event = 'complete'
 union all select 'jobs completed, each exactly once', count(distinct subject_id), 4875 from job_transitions where event = 'complete'
-union all select 'completed by somebody else than who had claimed it', count(*), 0 from claimed
+union all select 'completed by another worker than its owner', count(*), 0 from claimed
     where event = 'complete' and (last_event <> 'start' or last_processor is distinct from processor)
 union all select 'taken from the worker that was killed', count(distinct subject_id), :killed_held from job_transitions
     where event = 'lapse' and metadata ->> 'lost_owner' = :'killed' and subject_id = any (:'killed_ids')
@@ -57,7 +57,7 @@ union all select 'findings of pawl.health()', count(*), 0 from pawl.health() whe
 \endif
 
 \if :life
--- A job that changed hands: lost by the late worker, finished by another one.
+-- A job that changed its owner: lost by the late worker, finished by another one.
 select subject_id as job from job_transitions where event = 'complete' and processor <> :'late' and subject_id = any (:'late_ids')
 order by (select count(*) from job_transitions l where l.subject_id = job_transitions.subject_id) desc, 1 limit 1 \gset
 \pset footer off
@@ -66,7 +66,7 @@ order by (select count(*) from job_transitions l where l.subject_id = job_transi
 \pset linestyle unicode
 \pset tuples_only off
 \pset null ''
-select :job as job, sort_key as "#", from_state as "from", to_state as "to", event, coalesce(processor, actor) as who,
-       coalesce('lost by ' || (metadata ->> 'lost_owner'), metadata ->> 'error') as remark, to_char(created_at, 'HH24:MI:SS.MS') as "when"
+select :job as job, sort_key as "#", from_state as "from", to_state as "to", event, coalesce(processor, actor) as processor,
+       coalesce('lost by ' || (metadata ->> 'lost_owner'), metadata ->> 'error') as note, to_char(created_at, 'HH24:MI:SS.MS') as "when"
 from pawl.history('job', :job) order by sort_key;
 \endif

@@ -1,4 +1,4 @@
--- The whole set-up of a queue: a table with the columns of your choice, a drawing, one call that says what the columns are for.
+-- The whole set-up of a queue: a table with the columns of your choice, a diagram, one call that says what the columns are for.
 create extension pawl;
 
 create table job (
@@ -8,7 +8,7 @@ create table job (
     n            bigint not null,                 -- the work: find the smallest factor of n
     breaks       integer not null default 0,      -- at how many attempts the work breaks, so that there is something to try again
     result       bigint,
-    owner        text,                            -- from here on kept by pawl: who works on it,
+    owner        text,                            -- from here on maintained by pawl: the worker,
     lease        timestamptz,                     -- until when,
     token        bigint not null default 0,       -- for how many owners before: the fencing token,
     attempts     integer not null default 0,      -- how often it was started,
@@ -23,10 +23,10 @@ select pawl.enable_timers('job', due => 'due');
 select pawl.set_claiming('job', claim => array['start'], claim_order => 'priority desc', lease_time => '2 s', on_expiry => 'lapse',
     retry => array['fail', 'lapse'], backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
 
--- Beside the log, a row for every result: who, when, with what success, how long it took.
+-- Beside the log, a row for every result: worker, time, success, duration.
 select pawl.audit('job', '{"done": true, "dead": false}');
 
--- Whoever works may read jobs, finish them and show a token; the caretaker moves what is late and winds timers. Nothing else is needed.
+-- A worker can read jobs, complete them and name a token; the caretaker reaps and fires timers. Nothing else is needed.
 create role worker login;
 grant select, update (state, token, result) on job to worker;
 create role caretaker login;

@@ -1,4 +1,4 @@
--- One round of a worker: take jobs, do them, hand them in. For ever:
+-- One round of a worker: claim jobs, do them, report them. Forever:
 --     yes '\i worker.sql' | psql -q -v worker=anna
 -- Nothing is locked and no transaction is open between the steps. A worker that dies has its jobs until their lease ends, not longer.
 set pawl.processor = :'worker';
@@ -14,7 +14,7 @@ select coalesce(jsonb_agg(work) filter (where not broken), '[]') as done, coales
                (select coalesce(min(d), n) from generate_series(2, sqrt(n)::integer) d where n % d = 0) as factor
           from unnest(:'my_ids'::bigint[], :'my_tokens'::bigint[]) mine(id, token) join job using (id)) work \gset my_
 
--- 3. Hand in, by an ordinary UPDATE. It names the tokens: if a job has gone to somebody else, nothing is written (PW005).
+-- 3. Report, by an ordinary UPDATE. It names the tokens: if a job has another owner now, nothing is written (PW005).
 update job set state = 'done', result = my.factor, token = my.token
   from jsonb_to_recordset(:'my_done') my(id bigint, token bigint, factor bigint) where job.id = my.id;
 

@@ -1,4 +1,4 @@
-// A conductor for the board of trips: takes jobs, begins their flows, consumes the jobs when the flows have ended.
+// A conductor for the board of trips: claims jobs, starts their flows, consumes the jobs when the flows have ended.
 //
 //     conductor [lease in ms; 0: jobs are its session's] [jobs at once] [board]        the database is libpq's: PGHOST, PGDATABASE, ...
 #include <cstdio>

@@ -17,7 +17,7 @@ where f.state = 'RUNNING' and t.name = 'flight' and t.state in ('PENDING', 'RUNN
 \endif
 
 \if :handed_over
--- The life of a job that changed hands.
+-- The log of a job that changed its owner.
 \pset footer off
 \pset format aligned
 \pset border 2
@@ -26,8 +26,8 @@ where f.state = 'RUNNING' and t.name = 'flight' and t.state in ('PENDING', 'RUNN
 select j.job_uuid, j.name from pawl_saga.job_transitions l join pawl_saga.jobs j using (job_uuid) where l.metadata ->> 'lost_owner' = :'killed' order by l.created_at limit 1 \gset
 \pset title :name
 select sort_key as "#", from_state as "from", to_state as "to", event,
-       case processor when :'killed' then 'cora' when :'other' then 'carl' else coalesce(processor, actor) end as who,
-       case event when 'lost' then 'cora''s lease has run out' end as remark, to_char(created_at, 'HH24:MI:SS.MS') as "when"
+       case processor when :'killed' then 'cora' when :'other' then 'carl' else coalesce(processor, actor) end as processor,
+       case event when 'lost' then 'cora''s lease has expired' end as note, to_char(created_at, 'HH24:MI:SS.MS') as "when"
 from pawl.history('pawl_saga.jobs', :'job_uuid'::uuid) order by sort_key;
 \endif
 
@@ -59,8 +59,8 @@ union all select 'made trips with a flight, a room and a car', (select count(*) 
 union all select 'bookings that stand for an undone trip', (select coalesce(sum(standing), 0)::integer from trips join booked using (trip) where state = 'REVERTED'), 0
 union all select 'bookings that stand for one that could not be undone', (select sum(standing) from trips join booked using (trip) where state = 'FAILURE'), (select count(*) from wanted where desk_shut >= 2)
 union all select 'codes on the tickets are those of the bookings that stand', (select count(*) from tickets t, jsonb_each(t.codes) c join bookings b on b.code = c.value ->> 'code' and b.cancelled_at is null), 3 * (select count(*) from wanted where not undone)
-union all select 'refusals of the services, each as recorded', (select count(*) from calls join fates using (trip, service, verb, call, answer)), (select count(*) from fates)
-union all select 'refusals that were not recorded', (select count(*) from calls c where answer <> 'yes' and not exists (select from fates f where (f.trip, f.service, f.verb, f.call) = (c.trip, c.service, c.verb, c.call))), 0
+union all select 'rejections by the services, each as stored', (select count(*) from calls join fates using (trip, service, verb, call, answer)), (select count(*) from fates)
+union all select 'rejections that were not stored', (select count(*) from calls c where answer <> 'yes' and not exists (select from fates f where (f.trip, f.service, f.verb, f.call) = (c.trip, c.service, c.verb, c.call))), 0
 union all select 'attempts: one a scope that was entered, one more a retry',
        (select count(*) from pawl_saga.attempts), (select count(*) from pawl_saga.retry_transitions where to_state = 'SUCCESS')
 union all select 'flights cancelled before room and car were', (

@@ -11,7 +11,7 @@ create table bookings (
 );
 create unique index one_at_a_time on bookings (service, trip) where cancelled_at is null;
 
--- What all three have in common: each call is noted, so a refusal is an answer and no error.
+-- What all three have in common: each call is noted, so a rejection is an answer and no error.
 create function answer(service text, verb text, trip integer) returns text language plpgsql as $$
 declare
     nth integer := (select count(*) + 1 from calls c where (c.trip, c.service, c.verb) = (answer.trip, answer.service, answer.verb));
@@ -22,7 +22,7 @@ begin
 end
 $$;
 
-create function refusal(service text, said text) returns text language sql as $$
+create function rejection(service text, said text) returns text language sql as $$
     select case said when 'FULL0' then 'is full for now' when 'SOLD0' then 'is sold out for the season' when 'SHUT0' then 'has shut its desk' else 'said ' || said end
 $$;
 

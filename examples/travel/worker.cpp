@@ -1,4 +1,4 @@
-// A worker for the trips of the demo: it calls the three services (flight, hotel, car) as anybody would, over a connection of its own.
+// A worker for the trips of the demo: it calls the three services (flight, hotel, car) like any client, over a connection of its own.
 //
 //     worker [milliseconds a call] [lease in ms] [threads]        the database is libpq's: PGHOST, PGDATABASE, ...
 //
@@ -22,16 +22,16 @@ void from_json(const nlohmann::json& json, Booking& booking) {
     json.at("code").get_to(booking.code);
 }
 
-// A service's answer; what is no code of a booking is a refusal, which becomes an error with the service's own SQLSTATE.
+// A service's answer; an answer that is no booking code is a rejection, which becomes an error with the service's own SQLSTATE.
 std::string ask(pqxx::connection& connection, const std::string& service, const std::string& verb, int trip) {
     pqxx::nontransaction transaction(connection);
-    const auto said = transaction.exec("select a, public.refusal(" + transaction.quote(service) + ", a) from " + transaction.quote_name(service) + "." +
+    const auto said = transaction.exec("select a, public.rejection(" + transaction.quote(service) + ", a) from " + transaction.quote_name(service) + "." +
                                        transaction.quote_name(verb) + "(" + std::to_string(trip) + ") a")[0];
     if (said[0].size() == 5) throw pawl::Error(said[0].as<std::string>(), service + " " + said[1].as<std::string>());
     return said[0].as<std::string>();
 }
 
-// A service that cannot be reached has not refused: it is asked again for as long as the task is ours. It answers the same question the same way.
+// A service that cannot be reached has not rejected: it is asked again for as long as the worker owns the task. It answers the same question the same way.
 std::string call(const pawl::SagaTask& task, const std::string& service, const std::string& verb, std::chrono::milliseconds takes) {
     thread_local std::unique_ptr<pqxx::connection> connection;
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(100))) {

@@ -3,7 +3,7 @@ select :'part' = 'progress' as progress, :'part' = 'measures' as measures, :'par
        :'part' = 'checks' as checks, :'part' = 'totals' as totals \gset
 
 \if :progress
--- name|state|settled|steps|running, in the order of start.
+-- name|state|ended|steps|running, in the order of start.
 select t.name, t.state, t.steps_satisfied, t.steps_total,
        (select count(*) from pawl_dag.steps s where s.task_uuid = t.task_uuid and s.state = 'in_progress')
 from pawl_dag.tasks t order by t.task_uuid;
@@ -34,13 +34,13 @@ from run r join worked w using (task_uuid) order by r.task_uuid;
 \endif
 
 \if :lost
--- task|step: one that changed hands.
+-- task|step: one that changed its owner.
 select l.task_uuid, s.name from pawl_dag.step_transitions l join pawl_dag.steps s using (task_uuid, step_uuid)
 where l.metadata ->> 'lost_owner' = :'killed' order by l.created_at, l.step_uuid limit 1;
 \endif
 
 \if :life
--- A step that changed hands.
+-- A step that changed its owner.
 select s.step_uuid from pawl_dag.steps s where s.task_uuid = :'task_uuid' and s.name = :'step' \gset
 \pset footer off
 \pset format aligned
@@ -49,8 +49,8 @@ select s.step_uuid from pawl_dag.steps s where s.task_uuid = :'task_uuid' and s.
 \pset tuples_only off
 \pset title :step
 select sort_key as "#", from_state as "from", to_state as "to", event,
-       case processor when pawl_dag.engine()::text then 'engine' else coalesce(left(processor, 8), actor) end as who,
-       'lost by ' || left(metadata ->> 'lost_owner', 8) as remark, to_char(created_at, 'HH24:MI:SS.MS') as "when"
+       case processor when pawl_dag.engine()::text then 'engine' else coalesce(left(processor, 8), actor) end as processor,
+       'lost by ' || left(metadata ->> 'lost_owner', 8) as note, to_char(created_at, 'HH24:MI:SS.MS') as "when"
 from pawl.history('pawl_dag.steps', row(:'task_uuid'::uuid, :'step_uuid'::uuid)) order by sort_key;
 \endif
 
@@ -72,7 +72,7 @@ union all select 'results in the rows', count(*) filter (where result ? 'slept')
 union all select 'results in the audit, all of them good', count(*) filter (where success), (select count(*) from steps) from pawl_dag.step_result_audit
 union all select 'edges respected: no step began before its parent was done', count(*) filter (where p.done < c.begun), count(*)
     from pawl_dag.edges e join steps p on (p.task_uuid, p.step_uuid) = (e.task_uuid, e.parent_uuid) join steps c on (c.task_uuid, c.step_uuid) = (e.task_uuid, e.child_uuid)
-union all select 'results by somebody else than who had the step', count(*), 0 from moves
+union all select 'results by another worker than the owner of the step', count(*), 0 from moves
     where event = 'EnqueueForOrchestration' and (last_event <> 'Start' or last_processor is distinct from processor)
 union all select 'steps taken back from the worker that was killed', count(distinct (task_uuid, step_uuid)), :killed_held from moves join held using (task_uuid, step_uuid) where metadata ->> 'lost_owner' = :'killed'
 union all select 'results of the dead worker after its end', count(*), 0 from moves where processor = :'killed' and event = 'EnqueueForOrchestration' and created_at > :'killed_at'

@@ -18,9 +18,10 @@ GRANT SELECT ON pawl.audit_binding TO pawl_admin;
 -- what a dump has; a trigger lets bindings be loaded by the owner of the table only
 GRANT USAGE ON SCHEMA pawl TO pawl_restore;
 GRANT INSERT ON pawl.machine, pawl.machine_state, pawl.machine_transition, pawl.binding, pawl.audit_binding, pawl.pruned_audit, pawl.pruned_log,
-    pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_era, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3,
+    pawl.redaction, pawl.paused, pawl.log_upkeep, pawl.consumer, pawl.outbox_epoch, pawl.outbox_1, pawl.outbox_2, pawl.outbox_3,
     pawl.outbox_commit_1, pawl.outbox_commit_2, pawl.outbox_commit_3 TO pawl_restore;
 GRANT SELECT ON pawl.redaction TO pawl_admin, pawl_operator, pawl_reader;
+GRANT SELECT ON pawl._redactions TO PUBLIC;
 GRANT USAGE ON SCHEMA pawl TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 
 GRANT SELECT ON pawl.consumers TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;

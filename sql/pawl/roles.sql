@@ -1,6 +1,11 @@
 CREATE SCHEMA pawl;
 COMMENT ON SCHEMA pawl IS 'state machines that tables cannot break: machines, their attachment to tables, and the functions that move rows';
 
+CREATE FUNCTION pawl._check_library(version text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_library';
+COMMENT ON FUNCTION pawl._check_library(text) IS 'internal: 55000 if the library is older than the SQL objects';
+SELECT pawl._check_library(e.extversion) FROM pg_catalog.pg_extension e WHERE e.extname = 'pawl';
+
 -- Roles belong to the cluster, not to the database, so they may be here already; they are never dropped with the extension.
 DO $roles$
 DECLARE

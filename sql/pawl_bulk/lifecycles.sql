@@ -33,7 +33,8 @@ SELECT pawl.enable_queue('pawl_bulk.notices', owner => 'worker', lease => 'lease
     attempts => 'tries', max_attempts => 'max_tries', queue => 'channel');
 SELECT pawl.enable_timers('pawl_bulk.notices', due => 'due');
 SELECT pawl.set_claiming('pawl_bulk.notices', claim => ARRAY['Take'], claim_order => 'notice', lease_time => '60 s',
-    on_expiry => 'WorkerLost', on_expiry_else => 'GiveUp', retry => ARRAY['TryAgain', 'WorkerLost'], backoff => '{"strategy": "exponential", "base": "1 s", "cap": "10 min", "jitter": 0.5}');
+    on_expiry => 'WorkerLost', on_expiry_else => 'GiveUp', retry => ARRAY['TryAgain', 'WorkerLost'],
+    backoff => '{"strategy": "exponential", "base": "1 s", "cap": "10 min", "jitter": 0.5}');
 SELECT pawl.enable_events('pawl_bulk.notices', events => false, wake => true);
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.operation_transitions_log', '');

@@ -122,3 +122,28 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._enqueued_by_hand() IS 'internal: rejects steps that are enqueued while their task is not at work; PW003';
 CREATE TRIGGER enqueued_by_hand BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating()) EXECUTE FUNCTION pawl_dag._enqueued_by_hand();
+
+-- A dead letter says what its task is, not what its writer says of it.
+CREATE FUNCTION pawl_dag._dead_letter_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.dlq');
+BEGIN
+    IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        RETURN NEW;
+    END IF;
+    SELECT t.state, pawl_dag._task_snapshot(t.task_uuid) INTO NEW.original_state, NEW.task_snapshot
+      FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        PERFORM pawl._raise('P0002', format('there is no task %s', NEW.task_uuid));
+    ELSIF NEW.original_state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN
+        PERFORM pawl._raise('55000', 'a task that has ended is no dead letter',
+                            format('Task %s is in state "%s".', NEW.task_uuid, NEW.original_state));
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._dead_letter_by_hand() IS 'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
+CREATE TRIGGER by_hand BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_hand();

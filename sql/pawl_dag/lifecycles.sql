@@ -16,7 +16,9 @@ SELECT pawl.enable_queue('pawl_dag.steps', owner => 'worker_uuid', lease => 'lea
     attempts => 'attempts', max_attempts => 'max_attempts', queue => 'namespace');
 SELECT pawl.enable_timers('pawl_dag.steps', due => 'next_retry_at');
 SELECT pawl.set_claiming('pawl_dag.steps', claim => ARRAY['Start'], claim_order => 'rank desc, task_uuid',
-    lease_time => '60 s', on_expiry => 'WaitForRetry', on_expiry_else => 'Fail', retry => ARRAY['WaitForRetry'], backoff => '{"strategy": "exponential", "base": "1 s", "multiplier": 2, "cap": "60 s", "jitter": 0.1}', backoff_column => 'backoff', operator_events => ARRAY['Cancel', 'ResolveManually', 'CompleteManually', 'ResetForRetry']);
+    lease_time => '60 s', on_expiry => 'WaitForRetry', on_expiry_else => 'Fail', retry => ARRAY['WaitForRetry'],
+    backoff => '{"strategy": "exponential", "base": "1 s", "multiplier": 2, "cap": "60 s", "jitter": 0.1}', backoff_column => 'backoff',
+    operator_events => ARRAY['Cancel', 'ResolveManually', 'CompleteManually', 'ResetForRetry']);
 SELECT pawl.enable_events('pawl_dag.steps', events => false, wake => true);
 
 SELECT pawl.set_trace('pawl_dag.tasks', 'traceparent', 'tracestate');

@@ -83,7 +83,9 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._settle(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
 
 -- Nodes are done: those behind them wait for less. Wave by wave, for any number of flows.
-CREATE FUNCTION pawl_saga._pass_on(flows uuid[], nodes integer[]) RETURNS uuid[]
+-- Only counts: what begins can fail, and then its flow is counted anew from states that later waves would count twice.
+CREATE FUNCTION pawl_saga._pass_on(flows uuid[], nodes integer[],
+    OUT began uuid[], OUT ready_flows uuid[], OUT ready_nodes integer[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -96,10 +98,11 @@ DECLARE
     task_flows uuid[]; task_nodes integer[]; task_counts integer[]; task_go boolean[];
     other_flows uuid[]; other_nodes integer[]; other_counts integer[];
     retry_flows uuid[]; retry_nodes integer[]; retry_counts integer[];
-    examined record;
-    began uuid[] := '{}';
     more uuid[];
 BEGIN
+    began := '{}';
+    ready_flows := '{}';
+    ready_nodes := '{}';
     WHILE cardinality(flows) > 0 LOOP
         SELECT array_agg(s.flow) FILTER (WHERE s.kind = 'task'), array_agg(s.node) FILTER (WHERE s.kind = 'task'),
                array_agg(s.n) FILTER (WHERE s.kind = 'task'), array_agg(s.go) FILTER (WHERE s.kind = 'task'),
@@ -143,19 +146,17 @@ BEGIN
               FROM unnest(retry_flows, retry_nodes) d(flow, node)
               JOIN pawl_saga.retries r ON r.flow_uuid = d.flow AND r.node = d.node WHERE r.state IN ('SUCCESS', 'IGNORE') AND r.intention IN ('EXECUTE', 'IGNORE') AND r.blockers = 0;
         END IF;
-        IF task_flows IS NOT NULL OR retry_flows IS NOT NULL THEN
-            FOR examined IN SELECT d.flow, d.node FROM unnest(task_flows || retry_flows, task_nodes || retry_nodes) d(flow, node) LOOP
-                PERFORM pawl_saga._examine(examined.flow, examined.node);
-            END LOOP;
-        END IF;
+        ready_flows := ready_flows || task_flows || retry_flows;
+        ready_nodes := ready_nodes || task_nodes || retry_nodes;
     END LOOP;
-    RETURN began;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._pass_on(uuid[], integer[]) IS 'internal: what follows when nodes are done; flows in which something can be claimed now';
+COMMENT ON FUNCTION pawl_saga._pass_on(uuid[], integer[]) IS
+'internal: counts nodes as done; returns flows in which something can be claimed now, and nodes to be examined';
 
--- Nodes are undone: those before them wait for less.
-CREATE FUNCTION pawl_saga._pass_back(flows uuid[], nodes integer[]) RETURNS uuid[]
+-- Nodes are undone: those before them wait for less. Only counts, as pawl_saga._pass_on does.
+CREATE FUNCTION pawl_saga._pass_back(flows uuid[], nodes integer[],
+    OUT began uuid[], OUT ready_flows uuid[], OUT ready_nodes integer[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -168,10 +169,11 @@ DECLARE
     task_flows uuid[]; task_nodes integer[]; task_counts integer[]; task_go boolean[];
     other_flows uuid[]; other_nodes integer[]; other_counts integer[];
     retry_flows uuid[]; retry_nodes integer[]; retry_counts integer[];
-    examined record;
-    began uuid[] := '{}';
     more uuid[];
 BEGIN
+    began := '{}';
+    ready_flows := '{}';
+    ready_nodes := '{}';
     WHILE cardinality(flows) > 0 LOOP
         SELECT array_agg(s.flow) FILTER (WHERE s.kind = 'task'), array_agg(s.node) FILTER (WHERE s.kind = 'task'),
                array_agg(s.n) FILTER (WHERE s.kind = 'task'), array_agg(s.go) FILTER (WHERE s.kind = 'task'),
@@ -212,12 +214,11 @@ BEGIN
             SELECT flows || coalesce(array_agg(r.flow_uuid), '{}'), nodes || coalesce(array_agg(r.node), '{}') INTO flows, nodes
               FROM unnest(retry_flows, retry_nodes) d(flow, node)
               JOIN pawl_saga.retries r ON r.flow_uuid = d.flow AND r.node = d.node WHERE r.state IN ('PENDING', 'REVERTED', 'IGNORE') AND r.intention = 'REVERT' AND r.blockers = 0;
-            FOR examined IN SELECT d.flow, d.node FROM unnest(retry_flows, retry_nodes) d(flow, node) LOOP
-                PERFORM pawl_saga._examine(examined.flow, examined.node);
-            END LOOP;
+            ready_flows := ready_flows || retry_flows;
+            ready_nodes := ready_nodes || retry_nodes;
         END IF;
     END LOOP;
-    RETURN began;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._pass_back(uuid[], integer[]) IS 'internal: what follows when nodes are undone; flows in which something can be claimed now';
+COMMENT ON FUNCTION pawl_saga._pass_back(uuid[], integer[]) IS
+'internal: counts nodes as undone; returns flows in which something can be claimed now, and nodes to be examined';

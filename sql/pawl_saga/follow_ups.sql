@@ -132,8 +132,10 @@ DECLARE
     moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[]; moved_failures jsonb[];
     passed_flows uuid[]; passed_nodes integer[];
     undone_flows uuid[]; undone_nodes integer[];
+    ready_flows uuid[] := '{}'; ready_nodes integer[] := '{}';
+    ready record;
     failed record;
-    began uuid[] := '{}';  -- flows that go on for sure
+    began uuid[] := '{}';  -- flows in which something can be claimed for sure
     outermost boolean;
 BEGIN
     -- planned for the rows of the first statement and kept: a nested loop would compare every old row with every new one of a large decision
@@ -157,11 +159,20 @@ BEGIN
       FROM unnest(moved_flows, moved_nodes, moved_states, moved_blockers, moved_intentions) m(flow, node, state, blockers, intention)
       JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state IN ('RUNNING', 'SUSPENDING')
      WHERE m.blockers = 0;
+    -- All is counted before a node is examined, which can count its flow anew, or hold it.
     IF passed_flows IS NOT NULL THEN
-        began := pawl_saga._pass_on(passed_flows, passed_nodes);
+        SELECT p.due, p.flows, p.nodes INTO began, ready_flows, ready_nodes
+          FROM pawl_saga._pass_on(passed_flows, passed_nodes) p(due, flows, nodes);
     END IF;
     IF undone_flows IS NOT NULL THEN
-        began := began || pawl_saga._pass_back(undone_flows, undone_nodes);
+        SELECT began || p.due, ready_flows || p.flows, ready_nodes || p.nodes INTO began, ready_flows, ready_nodes
+          FROM pawl_saga._pass_back(undone_flows, undone_nodes) p(due, flows, nodes);
+    END IF;
+    FOR ready IN SELECT r.flow, r.node FROM unnest(ready_flows, ready_nodes) r(flow, node) LOOP
+        PERFORM pawl_saga._examine(ready.flow, ready.node);
+    END LOOP;
+    IF ready_flows <> '{}' THEN
+        began := ARRAY(SELECT b FROM unnest(began) b WHERE b <> ALL (ready_flows));
     END IF;
     IF moved_states && '{FAILURE,REVERT_FAILURE}' THEN
         began := '{}';
@@ -183,6 +194,7 @@ BEGIN
          WHERE t.flow_uuid = m.flow AND t.node = m.node AND t.state IN ('SUCCESS', 'FAILURE') AND t.intention = 'REVERT' AND t.blockers = 0 AND t.due_at IS NOT NULL;
     END IF;
     IF TG_TABLE_NAME = 'retries' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
+        began := '{}';
         PERFORM pawl_saga._examine(m.flow, m.node) FROM unnest(moved_flows, moved_nodes, moved_states) m(flow, node, state) WHERE m.state IN ('SUCCESS', 'FAILURE');
     END IF;
     IF outermost THEN

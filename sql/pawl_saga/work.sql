@@ -129,39 +129,55 @@ SET plan_cache_mode = force_generic_plan
 AS $function$
 #variable_conflict use_column
 DECLARE
+    part jsonb;
     seen record;
 BEGIN
     -- flows first, then tasks: everybody who decides something locks in this order
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
-    FOR seen IN
-        SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target, v.verdict
-          FROM (SELECT r.flow, r.node, r.said, r.n, CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
-                            ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
-                       CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
-                            WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
-                            -- its answer was lost: what is on record under this fence is the same outcome, and stays as it is
-                            WHEN t.state IN ('SUCCESS', 'REVERTED') AND NOT r.said ? 'failure' OR t.state IN ('FAILURE', 'REVERT_FAILURE') AND r.said ? 'failure' THEN 'again'
-                            WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN 'PW005 the task has another outcome already'
-                            WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
-                            WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
-                  FROM (SELECT DISTINCT ON (1, 2) (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
-                          FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n) ORDER BY 1, 2, e.n) r
-                  LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
-         GROUP BY v.target, v.verdict, CASE WHEN v.target IN ('FAILURE', 'REVERT_FAILURE') AND v.verdict IS NULL THEN v.n END
-         ORDER BY min(v.n)
+    -- of several elements for one task each is judged by what the one before it left
+    FOR part IN
+        SELECT jsonb_agg(d.said ORDER BY d.n)
+          FROM (SELECT e.said, e.n, row_number() OVER (PARTITION BY (e.said ->> 'flow_uuid')::uuid, (e.said ->> 'node')::integer ORDER BY e.n) AS turn
+                  FROM jsonb_array_elements(results) WITH ORDINALITY e(said, n)) d
+         GROUP BY d.turn ORDER BY d.turn
     LOOP
-        IF seen.verdict IS NULL THEN
-            UPDATE pawl_saga.tasks t
-               SET state = seen.target,
-                   result = CASE seen.target WHEN 'SUCCESS' THEN coalesce(r.said -> 'result', 'null') ELSE t.result END,
-                   failure = CASE seen.target WHEN 'FAILURE' THEN r.said -> 'failure' ELSE t.failure END,
-                   revert_result = CASE seen.target WHEN 'REVERTED' THEN r.said -> 'result' ELSE t.revert_result END,
-                   revert_failure = CASE seen.target WHEN 'REVERT_FAILURE' THEN r.said -> 'failure' ELSE t.revert_failure END
-              FROM unnest(seen.flows, seen.nodes, seen.said) r(flow, node, said)
-             WHERE t.flow_uuid = r.flow AND t.node = r.node;
-        END IF;
-        RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
-          FROM unnest(seen.flows, seen.nodes) r(flow, node) LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
+        FOR seen IN
+            SELECT array_agg(v.flow) AS flows, array_agg(v.node) AS nodes, array_agg(v.said) AS said, v.target, v.verdict
+              FROM (SELECT r.flow, r.node, r.said, r.n,
+                           CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
+                                ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
+                           CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
+                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
+                                WHEN t.state NOT IN ('RUNNING', 'REVERTING') THEN CASE
+                                    -- its answer was lost: this very result of this processor is the recorded one
+                                    WHEN t.state = ANY (CASE WHEN r.said ? 'failure' THEN '{FAILURE,REVERT_FAILURE}' ELSE '{SUCCESS,REVERTED}' END::text[])
+                                     AND coalesce(r.said -> CASE WHEN r.said ? 'failure' THEN 'failure' ELSE 'result' END, 'null')
+                                         = coalesce(CASE t.state WHEN 'SUCCESS' THEN t.result WHEN 'REVERTED' THEN t.revert_result
+                                                                 WHEN 'FAILURE' THEN t.failure ELSE t.revert_failure END, 'null')
+                                     AND _report.worker = (SELECT l.processor FROM pawl_saga.task_transitions_log l
+                                                            WHERE l.flow_uuid = t.flow_uuid AND l.node = t.node ORDER BY l.sort_key DESC LIMIT 1)
+                                    THEN 'again' ELSE 'PW005 the task has another outcome already' END
+                                WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
+                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
+                      FROM (SELECT (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
+                              FROM jsonb_array_elements(part) WITH ORDINALITY e(said, n) ORDER BY 1, 2) r
+                      LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
+             GROUP BY v.target, v.verdict, CASE WHEN v.target IN ('FAILURE', 'REVERT_FAILURE') AND v.verdict IS NULL THEN v.n END
+             ORDER BY min(v.n)
+        LOOP
+            IF seen.verdict IS NULL THEN
+                UPDATE pawl_saga.tasks t
+                   SET state = seen.target,
+                       result = CASE seen.target WHEN 'SUCCESS' THEN coalesce(r.said -> 'result', 'null') ELSE t.result END,
+                       failure = CASE seen.target WHEN 'FAILURE' THEN r.said -> 'failure' ELSE t.failure END,
+                       revert_result = CASE seen.target WHEN 'REVERTED' THEN r.said -> 'result' ELSE t.revert_result END,
+                       revert_failure = CASE seen.target WHEN 'REVERT_FAILURE' THEN r.said -> 'failure' ELSE t.revert_failure END
+                  FROM unnest(seen.flows, seen.nodes, seen.said) r(flow, node, said)
+                 WHERE t.flow_uuid = r.flow AND t.node = r.node;
+            END IF;
+            RETURN QUERY SELECT r.flow, r.node, seen.verdict IS NULL OR seen.verdict = 'again', t.state, nullif(seen.verdict, 'again')
+              FROM unnest(seen.flows, seen.nodes) r(flow, node) LEFT JOIN pawl_saga.tasks t ON t.flow_uuid = r.flow AND t.node = r.node;
+        END LOOP;
     END LOOP;
 END
 $function$;
@@ -217,14 +233,25 @@ BEGIN
         PERFORM pawl._raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
-    -- each is judged alone: one that names no task as it should is answered so, and stops no other
-    SELECT coalesce(jsonb_agg(e.said ORDER BY e.n) FILTER (WHERE e.reads), '[]'), jsonb_agg(e.said ORDER BY e.n) FILTER (WHERE NOT e.reads) INTO good, bad
-      FROM (SELECT x.said, x.n, jsonb_typeof(x.said) = 'object' AND coalesce(x.said ->> 'flow_uuid' ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$', false)
-                   AND coalesce(x.said ->> 'node' ~ '^[0-9]{1,9}$', false) AND coalesce(x.said ->> 'fence' ~ '^[0-9]{1,18}$', true) AS reads
+    -- each is checked alone: one that is malformed is answered so, and stops no other; a null failure beside a result is none
+    SELECT coalesce(jsonb_agg(CASE e.said -> 'failure' WHEN 'null' THEN e.said - 'failure' ELSE e.said END ORDER BY e.n)
+                    FILTER (WHERE e.wrong IS NULL), '[]'),
+           jsonb_agg(jsonb_build_array(e.said, e.wrong) ORDER BY e.n) FILTER (WHERE e.wrong IS NOT NULL) INTO good, bad
+      FROM (SELECT x.said, x.n,
+                   CASE WHEN jsonb_typeof(x.said) <> 'object' OR x.said ->> 'flow_uuid' IS NULL OR x.said ->> 'node' IS NULL
+                             OR x.said ->> 'flow_uuid' !~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$'
+                             OR x.said ->> 'node' !~ '^[0-9]{1,9}$' OR x.said ->> 'fence' !~ '^[0-9]{1,18}$'
+                        THEN '22023 flow_uuid, node or fence is missing or malformed'
+                        WHEN jsonb_typeof(x.said -> 'failure') <> 'null' AND jsonb_typeof(x.said -> 'result') <> 'null'
+                        THEN '22023 an element must have a result or a failure, not both'
+                        WHEN jsonb_typeof(x.said -> 'failure') = 'null' AND NOT x.said ? 'result'
+                        THEN '22023 a failure must not be null' END AS wrong
               FROM jsonb_array_elements(results) WITH ORDINALITY x(said, n)) e;
     IF bad IS NOT NULL THEN
-        RETURN QUERY SELECT NULL::uuid, CASE WHEN e ->> 'node' ~ '^[0-9]{1,9}$' THEN (e ->> 'node')::integer END, false, NULL::text,
-                            '22023 flow_uuid, node or fence is missing or malformed' FROM jsonb_array_elements(bad) e;
+        RETURN QUERY SELECT CASE WHEN e #>> '{0,flow_uuid}' ~* '^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$' AND e ->> 1 !~ 'malformed$'
+                                 THEN (e #>> '{0,flow_uuid}')::uuid END,
+                            CASE WHEN e #>> '{0,node}' ~ '^[0-9]{1,9}$' THEN (e #>> '{0,node}')::integer END, false, NULL::text, e ->> 1
+                       FROM jsonb_array_elements(bad) e;
     END IF;
     BEGIN
         RETURN QUERY SELECT r.* FROM pawl_saga._report_all(good, worker) r;
@@ -251,7 +278,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}]; what was to be done (execute or revert) is known from the task. One row a task: ok, its state, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. Delivered twice, a result counts once; a failure after a success, or the reverse, is PW005. Decisions, votes and retries are part of the same transaction';
+'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}], not both; what was to be done (execute or revert) is known from the task. One row an element: ok, the state of its task, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost or not recorded, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. A result that is recorded may be reported again by its processor and is ok again; another result, or another failure, after it is PW005. Decisions, votes and retries are part of the same transaction';
 
 -- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb

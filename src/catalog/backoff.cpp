@@ -1,4 +1,5 @@
-// May throw and may ereport: pawl.backoff and pawl.is_transient. Reading a policy ereports and owns nothing; see backoff.hpp.
+// May throw and may ereport: pawl.backoff and pawl.is_transient. Reading a policy ereports and owns nothing; see
+// backoff.hpp.
 #include "catalog/backoff.hpp"
 
 #include "core/transient.hpp"
@@ -15,18 +16,24 @@ namespace pawl {
 namespace {
 
 [[noreturn]] void refuse_value(const char* key, const char* expected, const char* hint) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" of a backoff policy must be %s", key, expected),
-                    hint != nullptr ? errhint("%s", hint) : 0));
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" of a backoff policy must be %s", key, expected),
+             hint != nullptr ? errhint("%s", hint) : 0));
 }
 
-std::string_view string_of(const JsonbValue& value) { return {value.val.string.val, static_cast<std::size_t>(value.val.string.len)}; }
+std::string_view string_of(const JsonbValue& value) {
+    return {value.val.string.val, static_cast<std::size_t>(value.val.string.len)};
+}
 
-char* copy_of(std::string_view string) { return pnstrdup(string.data(), static_cast<int>(string.size())); }
+char* copy_of(std::string_view string) {
+    return pnstrdup(string.data(), static_cast<int>(string.size()));
+}
 
 // An interval text. A bare number would leave its unit to be guessed.
 core::Delay read_interval(const char* key, const JsonbValue& value) {
     if (value.type != jbvString) refuse_value(key, "an interval text", psprintf("{\"%s\": \"1.5 s\"}", key));
-    Datum interval = DirectFunctionCall3(interval_in, CStringGetDatum(copy_of(string_of(value))), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+    Datum interval = DirectFunctionCall3(interval_in, CStringGetDatum(copy_of(string_of(value))),
+                                         ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
     return delay_of(DatumGetIntervalP(interval), key);
 }
 
@@ -88,8 +95,9 @@ bool is_finite(const Interval* interval) {
 core::Delay delay_of(const Interval* interval, const char* name) {
     int64 days;
     int64 microseconds;
-    if (!is_finite(interval) || pg_mul_s64_overflow(interval->month, DAYS_PER_MONTH, &days) || pg_add_s64_overflow(days, interval->day, &days) ||
-        pg_mul_s64_overflow(days, USECS_PER_DAY, &microseconds) || pg_add_s64_overflow(microseconds, interval->time, &microseconds))
+    if (!is_finite(interval) || pg_mul_s64_overflow(interval->month, DAYS_PER_MONTH, &days) ||
+        pg_add_s64_overflow(days, interval->day, &days) || pg_mul_s64_overflow(days, USECS_PER_DAY, &microseconds) ||
+        pg_add_s64_overflow(microseconds, interval->time, &microseconds))
         ereport(ERROR, (errcode(ERRCODE_INTERVAL_FIELD_OVERFLOW), errmsg("%s is too long", name)));
     return core::Delay(microseconds);
 }
@@ -121,7 +129,8 @@ PAWL_FUNCTION(pawl_backoff) {
     pg::require(fcinfo, 1, "policy");
     const int32 attempts = PG_GETARG_INT32(0);
     if (attempts < 1)
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "attempts must be 1 or more", "There is a delay only after an attempt was made.");
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "attempts must be 1 or more",
+                          "There is a delay only after an attempt was made.");
     return pg::call([&] {
         const core::BackoffPolicy policy = read_backoff(PG_GETARG_JSONB_P(1));
         std::optional<core::Delay> asked;

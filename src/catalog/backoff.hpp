@@ -8,8 +8,8 @@
 
 namespace pawl {
 
-// Reads {"strategy", "base", "cap", "multiplier", "jitter", "max_attempts"}; what is left out has its default. 22023: it says something
-// that cannot be.
+// Reads {"strategy", "base", "cap", "multiplier", "jitter", "max_attempts"}; what is left out has its default. 22023:
+// it says something that cannot be.
 core::BackoffPolicy read_backoff(Jsonb* policy);
 
 // An interval as a delay; a month is 30 days. `name` is what errors call it.

@@ -12,13 +12,14 @@ Oid catalog_table(const char* name) {
 Oid own_trigger_function(const char* name) {
     Oid schema = get_namespace_oid("pawl", true);
     if (!OidIsValid(schema)) return InvalidOid;
-    return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name), PointerGetDatum(buildoidvector(nullptr, 0)),
-                           ObjectIdGetDatum(schema));
+    return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+                           PointerGetDatum(buildoidvector(nullptr, 0)), ObjectIdGetDatum(schema));
 }
 
 void report_damage(const char* row, const char* problem) {
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("%s is damaged", row), errdetail("%s", problem),
-                    errhint("SELECT * FROM pawl.health(); what it reports is mended by a restore, or by pawl.release and pawl.enforce.")));
+                    errhint("SELECT * FROM pawl.health(); what it reports is mended by a restore, or by pawl.release "
+                            "and pawl.enforce.")));
 }
 
 Datum CatalogRow::value(const char* column, bool* null, Oid type, Oid or_type) const {
@@ -30,12 +31,15 @@ Datum CatalogRow::value(const char* column, bool* null, Oid type, Oid or_type) c
                         errhint("ALTER EXTENSION pawl UPDATE;")));
     const Oid found = attribute > 0 ? TupleDescAttr(RelationGetDescr(relation_), attribute - 1)->atttypid : InvalidOid;
     if (found != type && (found != or_type || !OidIsValid(found)))
-        report_damage(psprintf("catalog table pawl.%s", RelationGetRelationName(relation_)),
-                      psprintf("Its column \"%s\" is of type %s, not %s.", column, format_type_be(found), format_type_be(type)));
+        report_damage(
+            psprintf("catalog table pawl.%s", RelationGetRelationName(relation_)),
+            psprintf("Its column \"%s\" is of type %s, not %s.", column, format_type_be(found), format_type_be(type)));
     return heap_getattr(tuple_, attribute, RelationGetDescr(relation_), null);
 }
 
-bool CatalogRow::has(const char* column) const { return get_attnum(RelationGetRelid(relation_), column) != InvalidAttrNumber; }
+bool CatalogRow::has(const char* column) const {
+    return get_attnum(RelationGetRelid(relation_), column) != InvalidAttrNumber;
+}
 
 Oid CatalogRow::oid(const char* column) const {
     bool null;
@@ -60,14 +64,16 @@ char* CatalogRow::string(const char* column) const {
     Datum datum = value(column, &null, TEXTOID, NAMEOID);
     if (null) return nullptr;
     AttrNumber attribute = get_attnum(RelationGetRelid(relation_), column);
-    if (TupleDescAttr(RelationGetDescr(relation_), attribute - 1)->atttypid == NAMEOID) return pstrdup(NameStr(*DatumGetName(datum)));
+    if (TupleDescAttr(RelationGetDescr(relation_), attribute - 1)->atttypid == NAMEOID)
+        return pstrdup(NameStr(*DatumGetName(datum)));
     return TextDatumGetCString(datum);
 }
 
 char* CatalogRow::required(const char* column) const {
     char* found = string(column);
     if (found == nullptr)
-        report_damage(psprintf("a row of pawl.%s", RelationGetRelationName(relation_)), psprintf("Its column \"%s\" is null.", column));
+        report_damage(psprintf("a row of pawl.%s", RelationGetRelationName(relation_)),
+                      psprintf("Its column \"%s\" is null.", column));
     return found;
 }
 
@@ -110,7 +116,8 @@ bool* CatalogRow::booleans(const char* column, int* n) const {
 Interval* CatalogRow::interval_value(const char* column) const {
     bool null;
     Datum datum = value(column, &null, INTERVALOID);
-    return null ? nullptr : static_cast<Interval*>(memcpy(palloc(sizeof(Interval)), DatumGetIntervalP(datum), sizeof(Interval)));
+    return null ? nullptr
+                : static_cast<Interval*>(memcpy(palloc(sizeof(Interval)), DatumGetIntervalP(datum), sizeof(Interval)));
 }
 
 Jsonb* CatalogRow::json(const char* column) const {
@@ -132,13 +139,17 @@ AttrNumber scanned(Oid table, const char* column, Oid type, Oid or_type = Invali
     const AttrNumber attribute = get_attnum(table, column);
     const Oid found = attribute == InvalidAttrNumber ? InvalidOid : get_atttype(table, attribute);
     if (attribute == InvalidAttrNumber || (found != type && found != or_type))
-        report_damage(psprintf("catalog table pawl.%s", get_rel_name(table)), psprintf("It has no column \"%s\" of type %s.", column, format_type_be(type)));
+        report_damage(psprintf("catalog table pawl.%s", get_rel_name(table)),
+                      psprintf("It has no column \"%s\" of type %s.", column, format_type_be(type)));
     return attribute;
 }
 
-// What is committed now, and what this transaction has done. GetLatestSnapshot does not work in parallel mode, where functions that are
-// PARALLEL SAFE or RESTRICTED read the catalog too; for a table that is no system catalog GetCatalogSnapshot is as new.
-Snapshot newest_snapshot(Oid table) { return IsInParallelMode() ? GetCatalogSnapshot(table) : GetLatestSnapshot(); }
+// What is committed now, and what this transaction has done. GetLatestSnapshot does not work in parallel mode, where
+// functions that are PARALLEL SAFE or RESTRICTED read the catalog too; for a table that is no system catalog
+// GetCatalogSnapshot is as new.
+Snapshot newest_snapshot(Oid table) {
+    return IsInParallelMode() ? GetCatalogSnapshot(table) : GetLatestSnapshot();
+}
 
 void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* argument) {
     Oid relid = catalog_table(table);
@@ -161,7 +172,8 @@ void scan_bindings_of(Oid relation, RowVisitor visit, void* argument) {
     Oid table = catalog_table("binding");
     if (!OidIsValid(table)) return;
     ScanKeyData key;
-    ScanKeyInit(&key, scanned(table, "relation", REGCLASSOID, OIDOID), BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+    ScanKeyInit(&key, scanned(table, "relation", REGCLASSOID, OIDOID), BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(relation));
     scan("binding", 1, &key, visit, argument);
 }
 
@@ -169,15 +181,19 @@ void scan_pruned_log(Oid log, RowVisitor visit, void* argument) {
     Oid table = catalog_table("pruned_log");
     if (!OidIsValid(table)) return;
     ScanKeyData key;
-    ScanKeyInit(&key, scanned(table, "log", REGCLASSOID, OIDOID), BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(log));
+    ScanKeyInit(&key, scanned(table, "log", REGCLASSOID, OIDOID), BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(log));
     scan("pruned_log", 1, &key, visit, argument);
 }
 
-void scan_bindings(RowVisitor visit, void* argument) { scan("binding", 0, nullptr, visit, argument); }
+void scan_bindings(RowVisitor visit, void* argument) {
+    scan("binding", 0, nullptr, visit, argument);
+}
 
 void scan_versions(const char* machine, RowVisitor visit, void* argument) {
     ScanKeyData key;
-    ScanKeyInit(&key, scanned(catalog_table("machine"), "machine", TEXTOID), BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(machine));
+    ScanKeyInit(&key, scanned(catalog_table("machine"), "machine", TEXTOID), BTEqualStrategyNumber, F_TEXTEQ,
+                CStringGetTextDatum(machine));
     scan("machine", 1, &key, visit, argument);
 }
 
@@ -185,7 +201,8 @@ void scan_machine(const char* table, const char* machine, int version, RowVisito
     Oid relid = catalog_table(table);
     if (!OidIsValid(relid)) return;
     ScanKeyData keys[2];
-    ScanKeyInit(&keys[0], scanned(relid, "machine", TEXTOID), BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(machine));
+    ScanKeyInit(&keys[0], scanned(relid, "machine", TEXTOID), BTEqualStrategyNumber, F_TEXTEQ,
+                CStringGetTextDatum(machine));
     ScanKeyInit(&keys[1], scanned(relid, "version", INT4OID), BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(version));
     scan(table, 2, keys, visit, argument);
 }

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Direct scans of pawl's own catalog: they need no privilege of the caller, and they see what is
-// committed now, not what the transaction's snapshot saw when it began.
+// May ereport; owns nothing. Direct scans of pawl's own catalog: they need no privilege of the caller, and they see
+// what is committed now, not what the transaction's snapshot saw when it began.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -10,11 +10,12 @@ Oid catalog_table(const char* name);  // pawl.<name>; InvalidOid while the exten
 
 Oid own_trigger_function(const char* name);  // pawl.<name>(); InvalidOid while it is not there
 
-// Reports a row of the catalog that no function of pawl has written, or that no longer fits: XX001. `row` names the row, `problem` is
-// a sentence.
+// Reports a row of the catalog that no function of pawl has written, or that no longer fits: XX001. `row` names the
+// row, `problem` is a sentence.
 [[noreturn]] void report_damage(const char* row, const char* problem);
 
-// One row during a scan; columns are asked for by name. A column of another type is reported (XX001), whoever changed it.
+// One row during a scan; columns are asked for by name. A column of another type is reported (XX001), whoever changed
+// it.
 class CatalogRow {
 public:
     CatalogRow(Relation relation, HeapTuple tuple) : relation_(relation), tuple_(tuple) {}

@@ -1,7 +1,7 @@
-// May throw and may ereport: the only functions that write pawl.machine, pawl.binding and pawl.audit_binding for roles that
-// are no superusers. Their callers run with the caller's rights, because they run the caller's code (guards, casts, CHECKs of
-// domains); here the user is switched for one statement of pawl's own. The right of the caller is checked before that: each
-// function is safe when it is called by itself, with any arguments.
+// May throw and may ereport: the only functions that write pawl.machine, pawl.binding and pawl.audit_binding for roles
+// that are no superusers. Their callers run with the caller's rights, because they run the caller's code (guards,
+// casts, CHECKs of domains); here the user is switched for one statement of pawl's own. The right of the caller is
+// checked before that: each function is safe when it is called by itself, with any arguments.
 #include "catalog/catalog_writer.hpp"
 
 #include "catalog/catalog.hpp"
@@ -151,8 +151,8 @@ uint64 run_as_catalog_owner(const char* query, int n, Oid* types, Datum* values,
     return statement.rows;
 }
 
-// pawl._store_binding(pawl.binding): a new binding of a table, log and view that the caller owns. What the row says is checked
-// as a session checks it that reads it.
+// pawl._store_binding(pawl.binding): a new binding of a table, log and view that the caller owns. What the row says is
+// checked as a session checks it that reads it.
 PAWL_FUNCTION(pawl_store_binding) {
     struct Key {
         Oid relation;
@@ -220,21 +220,23 @@ PAWL_FUNCTION(pawl_drop_binding) {
         require_owner(PG_GETARG_OID(0));
         Oid types[] = {OIDOID, NAMEOID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-        return BoolGetDatum(run_as_catalog_owner("DELETE FROM pawl.binding b WHERE b.relation = $1 AND b.state_column = $2", 2,
-                                                 types, values, nullptr) > 0);
+        return BoolGetDatum(
+            run_as_catalog_owner("DELETE FROM pawl.binding b WHERE b.relation = $1 AND b.state_column = $2", 2, types,
+                                 values, nullptr) > 0);
     });
 }
 
-// pawl._number_binding(relation): a restore without triggers has left the attribute numbers of another database. They are made
-// of the names, so a caller gains nothing by it. If the caller does not own the table, they stay as they are.
+// pawl._number_binding(relation): a restore without triggers has left the attribute numbers of another database. They
+// are made of the names, so a caller gains nothing by it. If the caller does not own the table, they stay as they are.
 PAWL_FUNCTION(pawl_number_binding) {
     pg::call([&] {
         if (get_rel_relkind(PG_GETARG_OID(0)) == '\0' || !pg::owns_relation(PG_GETARG_OID(0), GetUserId())) return;
         Oid type = OIDOID;
         Datum value = PG_GETARG_DATUM(0);
-        run_as_catalog_owner("UPDATE pawl.binding b SET relation_oid = b.relation "
-                             "WHERE b.relation = $1 AND b.relation_oid IS DISTINCT FROM b.relation::oid",
-                             1, &type, &value, nullptr);
+        run_as_catalog_owner(
+            "UPDATE pawl.binding b SET relation_oid = b.relation "
+            "WHERE b.relation = $1 AND b.relation_oid IS DISTINCT FROM b.relation::oid",
+            1, &type, &value, nullptr);
     });
     return static_cast<Datum>(0);
 }
@@ -244,8 +246,8 @@ PAWL_FUNCTION(pawl_hold_version) {
     pg::call([&] {
         Oid types[] = {TEXTOID, INT4OID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-        run_as_catalog_owner("SELECT FROM pawl.machine m WHERE m.machine = $1 AND m.version = $2 FOR KEY SHARE", 2, types,
-                             values, nullptr);
+        run_as_catalog_owner("SELECT FROM pawl.machine m WHERE m.machine = $1 AND m.version = $2 FOR KEY SHARE", 2,
+                             types, values, nullptr);
     });
     return static_cast<Datum>(0);
 }
@@ -259,16 +261,18 @@ PAWL_FUNCTION(pawl_store_audit) {
         Oid type = OIDOID;
         Datum log = ObjectIdGetDatum(oid_of(row, "log"));
         run_as_catalog_owner("DELETE FROM pawl.pruned_audit p WHERE p.log = $1", 1, &type, &log, nullptr);
-        const uint64 stored = run_with_row("INSERT INTO pawl.audit_binding SELECT ($1).* "
-                                           "WHERE EXISTS (SELECT FROM pawl.binding b WHERE b.history = ($1).log AND b.relation = ($1).relation "
-                                           "AND pawl._audit_problem(($1), b.log_key_columns, false) IS NULL)",
-                                           row);
+        const uint64 stored = run_with_row(
+            "INSERT INTO pawl.audit_binding SELECT ($1).* "
+            "WHERE EXISTS (SELECT FROM pawl.binding b WHERE b.history = ($1).log AND b.relation = ($1).relation "
+            "AND pawl._audit_problem(($1), b.log_key_columns, false) IS NULL)",
+            row);
         if (stored == 0)
-            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                            errmsg("%s cannot be the audit of table %s", shown(oid_of(row, "audit")),
-                                   shown(oid_of(row, "relation"))),
-                            errdetail("%s is not the log of the table, or they do not fit.", shown(DatumGetObjectId(log))),
-                            errhint("Use pawl.audit.")));
+            ereport(ERROR,
+                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                     errmsg("%s cannot be the audit of table %s", shown(oid_of(row, "audit")),
+                            shown(oid_of(row, "relation"))),
+                     errdetail("%s is not the log of the table, or they do not fit.", shown(DatumGetObjectId(log))),
+                     errhint("Use pawl.audit.")));
     });
     return static_cast<Datum>(0);
 }
@@ -280,9 +284,10 @@ PAWL_FUNCTION(pawl_move_audit) {
         require_owner(PG_GETARG_OID(1));
         Oid types[] = {OIDOID, OIDOID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-        run_as_catalog_owner("UPDATE pawl.audit_binding a SET relation = $2 WHERE a.log = $1 "
-                             "AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = $1 AND b.relation = $2)",
-                             2, types, values, nullptr);
+        run_as_catalog_owner(
+            "UPDATE pawl.audit_binding a SET relation = $2 WHERE a.log = $1 "
+            "AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = $1 AND b.relation = $2)",
+            2, types, values, nullptr);
     });
     return static_cast<Datum>(0);
 }
@@ -313,8 +318,9 @@ PAWL_FUNCTION(pawl_set_machine_owner) {
                                     quote_identifier(GetUserNameFromId(GetUserId(), false)))));
         Oid types[] = {TEXTOID, TEXTOID};
         Datum values[] = {PG_GETARG_DATUM(0), CStringGetTextDatum(owner)};
-        run_as_catalog_owner("UPDATE pawl.machine m SET owner = $2 WHERE m.machine = $1 AND m.owner IS DISTINCT FROM $2", 2,
-                             types, values, nullptr);
+        run_as_catalog_owner(
+            "UPDATE pawl.machine m SET owner = $2 WHERE m.machine = $1 AND m.owner IS DISTINCT FROM $2", 2, types,
+            values, nullptr);
     });
     return static_cast<Datum>(0);
 }
@@ -327,12 +333,13 @@ PAWL_FUNCTION(pawl_drop_machine) {
         Oid types[] = {TEXTOID, INT4OID};
         Datum values[] = {PG_GETARG_DATUM(0), PG_ARGISNULL(1) ? static_cast<Datum>(0) : PG_GETARG_DATUM(1)};
         const char nulls[] = {' ', PG_ARGISNULL(1) ? 'n' : ' ', '\0'};
-        return run_as_catalog_owner("DELETE FROM pawl.machine m WHERE m.machine = $1 AND ($2 IS NULL OR m.version = $2)", 2,
-                                    types, values, nulls);
+        return run_as_catalog_owner(
+            "DELETE FROM pawl.machine m WHERE m.machine = $1 AND ($2 IS NULL OR m.version = $2)", 2, types, values,
+            nulls);
     });
     if (dropped == 0)
-        throw pg::Failure(sqlstate::unknown_object, "the machine has no version " + std::to_string(PG_GETARG_INT32(1)), {},
-                          "SELECT machine, version FROM pawl.machine;");
+        throw pg::Failure(sqlstate::unknown_object, "the machine has no version " + std::to_string(PG_GETARG_INT32(1)),
+                          {}, "SELECT machine, version FROM pawl.machine;");
     return Int32GetDatum(static_cast<int32>(dropped));
 }
 

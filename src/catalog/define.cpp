@@ -1,13 +1,13 @@
 // May throw and may ereport: pawl.define, pawl.check and the renderer behind pawl.diagram.
 #include "catalog/catalog.hpp"
 #include "catalog/catalog_writer.hpp"
-#include "pg/sqlstate.hpp"
 #include "catalog/machine_cache.hpp"
+#include "catalog/resolve.hpp"
 #include "pg/arguments.hpp"
 #include "pg/input.hpp"
 #include "pg/spi.hpp"
+#include "pg/sqlstate.hpp"
 #include "session/rights.hpp"
-#include "catalog/resolve.hpp"
 
 namespace pawl {
 
@@ -19,7 +19,8 @@ std::string_view diagram_argument(FunctionCallInfo fcinfo, int n) {
     pg::require(fcinfo, n, "diagram");
     std::string_view diagram = pg::view(pg::text_argument(fcinfo, n));
     if (diagram.size() > max_diagram_bytes)
-        throw pg::Failure(ERRCODE_PROGRAM_LIMIT_EXCEEDED, "diagram of " + std::to_string(diagram.size()) + " bytes is too large",
+        throw pg::Failure(ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                          "diagram of " + std::to_string(diagram.size()) + " bytes is too large",
                           "A diagram has at most " + std::to_string(max_diagram_bytes) + " bytes.");
     return diagram;
 }
@@ -28,15 +29,16 @@ std::string name_of_machine(FunctionCallInfo fcinfo, int n) {
     pg::require(fcinfo, n, "machine");
     std::string name(pg::view(pg::text_argument(fcinfo, n)));
     if (name.empty() || name.size() >= NAMEDATALEN)
-        throw pg::Failure(ERRCODE_INVALID_NAME, "the name of a machine has 1 to " + std::to_string(NAMEDATALEN - 1) + " bytes");
+        throw pg::Failure(ERRCODE_INVALID_NAME,
+                          "the name of a machine has 1 to " + std::to_string(NAMEDATALEN - 1) + " bytes");
     return name;
 }
 
 // Guards and effects become qualified names; those that name no function become notes, or the definition is refused.
-void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
+void resolve_functions(bool notes_allowed, std::vector<core::Transition>& transitions) {
     std::string unknown;
     int n = 0;
-    for (core::Arrow& arrow : arrows) {
+    for (core::Transition& transition : transitions) {
         auto resolve = [&](std::vector<std::string>& names, const char* before, const char* after) {
             std::vector<std::string> found;
             for (const std::string& name : names) {
@@ -44,15 +46,16 @@ void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
                 if (qualified != nullptr) {
                     found.emplace_back(qualified);
                 } else if (notes_allowed) {
-                    arrow.notes.push_back(before + name + after);
+                    transition.notes.push_back(before + name + after);
                 } else if (n++ < 20) {
-                    unknown += (unknown.empty() ? "\"" : ", \"") + name + "\" (line " + std::to_string(arrow.where.line) + ")";
+                    unknown += (unknown.empty() ? "\"" : ", \"") + name + "\" (line " +
+                               std::to_string(transition.where.line) + ")";
                 }
             }
             names = std::move(found);
         };
-        resolve(arrow.guards, "[", "]");
-        resolve(arrow.effects, "/ ", "");
+        resolve(transition.guards, "[", "]");
+        resolve(transition.effects, "/ ", "");
     }
     if (n > 0)
         throw pg::Failure(sqlstate::definition_error, std::to_string(n) + " guard(s) or effect(s) name no function",
@@ -61,19 +64,20 @@ void resolve_functions(bool notes_allowed, std::vector<core::Arrow>& arrows) {
                           "SELECT pawl.define(machine, diagram, unbound => 'note');");
 }
 
-void check_intervals(const std::vector<core::Arrow>& arrows) {
-    for (const core::Arrow& arrow : arrows) {
-        if (arrow.after.empty()) continue;
-        const char* interval = arrow.after.c_str();
+void check_intervals(const std::vector<core::Transition>& transitions) {
+    for (const core::Transition& transition : transitions) {
+        if (transition.after.empty()) continue;
+        const char* interval = transition.after.c_str();
         if (!pg::call([&] { return pg::is_interval(interval); }))
-            throw core::Error("\"" + arrow.after + "\" is not an interval", arrow.where, {}, "For example: after 30 minutes");
+            throw core::Error("\"" + transition.after + "\" is not an interval", transition.where, {},
+                              "For example: after 30 minutes");
     }
 }
 
-core::Machine with_arrows(const core::Machine& machine, std::vector<core::Arrow> arrows) {
+core::Machine with_arrows(const core::Machine& machine, std::vector<core::Transition> transitions) {
     core::Machine made;
     for (const core::State& state : machine.states()) made.add(state);
-    for (core::Arrow& arrow : arrows) made.add(std::move(arrow));
+    for (core::Transition& transition : transitions) made.add(std::move(transition));
     made.index();
     return made;
 }
@@ -96,17 +100,19 @@ void visit_version(const CatalogRow& row, void* argument) {
 }
 
 bool same_functions(const core::Machine& a, const core::Machine& b) {
-    if (a.arrows().size() != b.arrows().size()) return false;
-    for (std::size_t i = 0; i < a.arrows().size(); ++i) {
-        const core::Arrow& left = a.arrows()[i];
-        const core::Arrow& right = b.arrows()[i];
+    if (a.transitions().size() != b.transitions().size()) return false;
+    for (std::size_t i = 0; i < a.transitions().size(); ++i) {
+        const core::Transition& left = a.transitions()[i];
+        const core::Transition& right = b.transitions()[i];
         if (left.guards != right.guards || left.effects != right.effects || left.notes != right.notes) return false;
     }
     return true;
 }
 
 // Plain memory again for the part that runs SQL.
-Datum text_datum(const std::string& value) { return PointerGetDatum(make_text(value)); }
+Datum text_datum(const std::string& value) {
+    return PointerGetDatum(make_text(value));
+}
 
 void insert(SPIPlanPtr plan, Datum* values, const char* nulls) {
     if (SPI_execute_plan(plan, values, nulls, false, 0) != SPI_OK_INSERT)
@@ -126,11 +132,17 @@ struct NewVersion {
 
 void insert_version(const NewVersion& made) {
     static constexpr Oid types[] = {TEXTOID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
-    SPIPlanPtr plan = made.owner == nullptr
-        ? pg::prepare("INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by) "
-                      "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6)", 6, types)
-        : pg::prepare("INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by, owner) "
-                      "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6, $7)", 7, types);
+    SPIPlanPtr plan =
+        made.owner == nullptr
+            ? pg::prepare(
+                  "INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by) "
+                  "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6)",
+                  6, types)
+            : pg::prepare(
+                  "INSERT INTO pawl.machine (machine, version, source, diagram, unbound, defined_at, defined_by, "
+                  "owner) "
+                  "VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), $6, $7)",
+                  7, types);
     Datum values[] = {CStringGetTextDatum(made.name),
                       Int32GetDatum(made.version),
                       PointerGetDatum(made.source),
@@ -142,9 +154,11 @@ void insert_version(const NewVersion& made) {
 }
 
 void insert_states(const char* name, int version, const core::Machine& machine) {
-    static constexpr Oid types[] = {TEXTOID, INT4OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, TEXTARRAYOID, TEXTOID};
+    static constexpr Oid types[] = {TEXTOID, INT4OID, INT4OID, TEXTOID,      TEXTOID,
+                                    TEXTOID, BOOLOID, BOOLOID, TEXTARRAYOID, TEXTOID};
     SPIPlanPtr plan = pg::prepare(
-        "INSERT INTO pawl.machine_state (machine, version, ordinal, state, kind, parent, initial, terminal, tags, description) "
+        "INSERT INTO pawl.machine_state (machine, version, ordinal, state, kind, parent, initial, terminal, tags, "
+        "description) "
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         10, types);
     int ordinal = 0;
@@ -161,7 +175,8 @@ void insert_states(const char* name, int version, const core::Machine& machine) 
                           BoolGetDatum(state.terminal),
                           pg::make_text_array(state.tags),
                           text_datum(state.description)};
-        const char nulls[] = {' ', ' ', ' ', ' ', ' ', top ? 'n' : ' ', ' ', ' ', ' ', state.description.empty() ? 'n' : ' ', '\0'};
+        const char nulls[] = {
+            ' ', ' ', ' ', ' ', ' ', top ? 'n' : ' ', ' ', ' ', ' ', state.description.empty() ? 'n' : ' ', '\0'};
         insert(plan, values, nulls);
     }
 }
@@ -170,26 +185,32 @@ void insert_arrows(const char* name, int version, const core::Machine& machine) 
     static constexpr Oid types[] = {TEXTOID,      INT4OID,      INT4OID,      TEXTOID, TEXTOID,      TEXTOID,
                                     TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TEXTARRAYOID, TEXTOID};
     SPIPlanPtr plan = pg::prepare(
-        "INSERT INTO pawl.machine_transition (machine, version, ordinal, from_state, to_state, event, params, guards, effects, after, "
+        "INSERT INTO pawl.machine_transition (machine, version, ordinal, from_state, to_state, event, params, guards, "
+        "effects, after, "
         "notes, drawn_from) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::pg_catalog.interval, $11, $12)",
         12, types);
     int ordinal = 0;
-    for (const core::Arrow& arrow : machine.arrows()) {
-        const bool first = arrow.from == core::no_state;
+    for (const core::Transition& transition : machine.transitions()) {
+        const bool first = transition.from == core::no_state;
         Datum values[] = {CStringGetTextDatum(name),
                           Int32GetDatum(version),
                           Int32GetDatum(++ordinal),
-                          first ? static_cast<Datum>(0) : text_datum(machine.states()[arrow.from].name),
-                          text_datum(machine.states()[arrow.to].name),
-                          text_datum(arrow.event),
-                          pg::make_text_array(arrow.params),
-                          pg::make_text_array(arrow.guards),
-                          pg::make_text_array(arrow.effects),
-                          text_datum(arrow.after),
-                          pg::make_text_array(arrow.notes),
-                          text_datum(arrow.drawn_from)};
-        const char nulls[] = {' ', ' ', ' ', first ? 'n' : ' ', ' ', arrow.event.empty() ? 'n' : ' ', ' ', ' ',
-                              ' ', arrow.after.empty() ? 'n' : ' ', ' ', arrow.drawn_from.empty() ? 'n' : ' ', '\0'};
+                          first ? static_cast<Datum>(0) : text_datum(machine.states()[transition.from].name),
+                          text_datum(machine.states()[transition.to].name),
+                          text_datum(transition.event),
+                          pg::make_text_array(transition.params),
+                          pg::make_text_array(transition.guards),
+                          pg::make_text_array(transition.effects),
+                          text_datum(transition.after),
+                          pg::make_text_array(transition.notes),
+                          text_datum(transition.drawn_from)};
+        const char nulls[] = {' ', ' ',
+                              ' ', first ? 'n' : ' ',
+                              ' ', transition.event.empty() ? 'n' : ' ',
+                              ' ', ' ',
+                              ' ', transition.after.empty() ? 'n' : ' ',
+                              ' ', transition.drawn_from.empty() ? 'n' : ' ',
+                              '\0'};
         insert(plan, values, nulls);
     }
 }
@@ -203,12 +224,14 @@ void insert_all(void* argument) {
     SPI_finish();
 }
 
-// Who may define a first version is settled by EXECUTE on pawl.define, and it is the defining role's from then on; a next one is
-// its owner's to define. The catalog is written with its owner's rights.
+// Who may define a first version is settled by EXECUTE on pawl.define, and it is the defining role's from then on; a
+// next one is its owner's to define. The catalog is written with its owner's rights.
 void store(NewVersion made, const Newest& newest) {
     if (get_attnum(catalog_table("machine"), "owner") != InvalidAttrNumber) {
         if (newest.version > 0) require_machine_owner(made.name, newest.owner);
-        made.owner = newest.owner != nullptr && OidIsValid(get_role_oid(newest.owner, true)) ? newest.owner : GetUserNameFromId(GetUserId(), false);
+        made.owner = newest.owner != nullptr && OidIsValid(get_role_oid(newest.owner, true))
+                         ? newest.owner
+                         : GetUserNameFromId(GetUserId(), false);
     }
     with_rights_of(owner_of(catalog_table("machine")), insert_all, &made);
 }
@@ -216,7 +239,8 @@ void store(NewVersion made, const Newest& newest) {
 Newest lock_and_find(const char* name) {
     Oid table = catalog_table("machine");
     if (!OidIsValid(table))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("extension pawl is not installed"), errhint("CREATE EXTENSION pawl;")));
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("extension pawl is not installed"),
+                        errhint("CREATE EXTENSION pawl;")));
     LockRelationOid(table, ShareRowExclusiveLock);  // two definitions of one name take turns
     Newest newest = {name, 0, nullptr, nullptr};
     scan_versions(name, visit_version, &newest);
@@ -229,8 +253,9 @@ const char* severity_name(core::Severity severity) {
 
 void return_finding(ReturnSetInfo* result, const core::Finding& finding) {
     const bool placed = finding.where.line > 0;
-    Datum values[] = {CStringGetTextDatum(severity_name(finding.severity)), text_datum(finding.code), Int32GetDatum(finding.where.line),
-                      Int32GetDatum(finding.where.column), text_datum(finding.message)};
+    Datum values[] = {CStringGetTextDatum(severity_name(finding.severity)), text_datum(finding.code),
+                      Int32GetDatum(finding.where.line), Int32GetDatum(finding.where.column),
+                      text_datum(finding.message)};
     bool nulls[] = {false, false, !placed, !placed, false};
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -247,18 +272,20 @@ PAWL_FUNCTION(pawl_define) {
 
     const core::Diagram diagram = core::read_mermaid(source);
     const core::Machine compiled = core::compile(diagram);
-    std::vector<core::Arrow> arrows = compiled.arrows();
-    check_intervals(arrows);
-    resolve_functions(unbound == "note", arrows);
-    const core::Machine machine = with_arrows(compiled, std::move(arrows));
+    std::vector<core::Transition> transitions = compiled.transitions();
+    check_intervals(transitions);
+    resolve_functions(unbound == "note", transitions);
+    const core::Machine machine = with_arrows(compiled, std::move(transitions));
     const std::string canonical = core::write_mermaid(diagram);
 
     const Newest newest = pg::call([&] { return lock_and_find(name.c_str()); });
-    if (newest.version > 0 && canonical == newest.diagram && same_functions(machine, *find_machine(name.c_str(), newest.version)->machine))
+    if (newest.version > 0 && canonical == newest.diagram &&
+        same_functions(machine, *find_machine(name.c_str(), newest.version)->machine))
         return Int32GetDatum(newest.version);
     const int version = newest.version + 1;
     pg::call([&] {
-        store({name.c_str(), version, make_text(source), make_text(canonical), unbound.c_str(), nullptr, &machine}, newest);
+        store({name.c_str(), version, make_text(source), make_text(canonical), unbound.c_str(), nullptr, &machine},
+              newest);
     });
     return Int32GetDatum(version);
 }
@@ -281,7 +308,8 @@ PAWL_FUNCTION(pawl_render) {
     else if (format == "dot")
         rendered = core::write_dot(diagram, name_of_machine(fcinfo, 2));
     else
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "unknown format '" + format + "'", {}, "Formats: 'mermaid', 'dot'.");
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "unknown format '" + format + "'", {},
+                          "Formats: 'mermaid', 'dot'.");
     return pg::call([&] { return text_datum(rendered); });
 }
 

@@ -1,4 +1,5 @@
-// May ereport; owns nothing. Generated columns of a row that is not written yet: guards must see them as they will be stored.
+// May ereport; owns nothing. Generated columns of a row that is not written yet: guards must see them as they will be
+// stored.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -21,31 +21,24 @@ bool is_equal_by_image(Oid type, Oid collation) {
     TypeCacheEntry* entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY);
     if (!OidIsValid(entry->btree_opf)) return false;
     Oid function = get_opfamily_proc(entry->btree_opf, entry->btree_opintype, entry->btree_opintype, BTEQUALIMAGE_PROC);
-    return OidIsValid(function) && DatumGetBool(OidFunctionCall1Coll(function, collation, ObjectIdGetDatum(entry->btree_opintype)));
+    return OidIsValid(function) &&
+           DatumGetBool(OidFunctionCall1Coll(function, collation, ObjectIdGetDatum(entry->btree_opintype)));
 }
 
 char* operator_text(Oid found) {
     HeapTuple tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(found));
     if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for operator %u", found);
     auto* form = reinterpret_cast<Form_pg_operator>(GETSTRUCT(tuple));
-    char* name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
+    char* name =
+        psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
     ReleaseSysCache(tuple);
     return name;
 }
 
 char* order_text(Oid type, Oid found) {
-    if (!OidIsValid(found)) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no order", format_type_be(type))));
+    if (!OidIsValid(found))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no order", format_type_be(type))));
     return operator_text(found);
-}
-
-// Until AtEOXact_GUC of the level it returns; an error in between is undone with its transaction.
-int begin_fixed_text() {
-    constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"timezone", "UTC"},
-                                           {"extra_float_digits", "1"}, {"bytea_output", "hex"}};
-    const int level = NewGUCNestLevel();
-    for (const auto& [name, value] : settings)
-        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-    return level;
 }
 
 }  // namespace
@@ -75,7 +68,9 @@ uint32 hash_key_value(const KeyColumn& key, Datum value) {
     return DatumGetUInt32(FunctionCall1Coll(&type->hash_proc_finfo, key.collation, value));
 }
 
-char* equality(Oid type) { return operator_text(equality_of(type)->eq_opr); }
+char* equality(Oid type) {
+    return operator_text(equality_of(type)->eq_opr);
+}
 
 char* same_values(Oid type, const char* one, const char* other) {
     if (getBaseType(type) >= FirstNormalObjectId) return psprintf("pawl._same(%s, %s)", one, other);
@@ -87,14 +82,40 @@ char* greater_value(Oid type, const char* one, const char* other) {
     return psprintf("%s %s %s", one, greater_than(type), other);
 }
 
-char* greater_than(Oid type) { return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr); }
+char* greater_than(Oid type) {
+    return order_text(type, lookup_type_cache(type, TYPECACHE_GT_OPR)->gt_opr);
+}
 
 bool has_one_text(Oid type) {
     switch (getBaseType(type)) {
-        case BOOLOID: case CHAROID: case NAMEOID: case INT2OID: case INT4OID: case INT8OID: case OIDOID: case NUMERICOID:
-        case TEXTOID: case VARCHAROID: case BPCHAROID: case UUIDOID: return true;
-        default: return type_is_enum(type);
+        case BOOLOID:
+        case CHAROID:
+        case NAMEOID:
+        case INT2OID:
+        case INT4OID:
+        case INT8OID:
+        case OIDOID:
+        case NUMERICOID:
+        case TEXTOID:
+        case VARCHAROID:
+        case BPCHAROID:
+        case UUIDOID:
+            return true;
+        default:
+            return type_is_enum(type);
     }
+}
+
+int begin_fixed_text() {
+    constexpr const char* settings[][2] = {{"datestyle", "ISO, YMD"},
+                                           {"intervalstyle", "postgres"},
+                                           {"timezone", "UTC"},
+                                           {"extra_float_digits", "1"},
+                                           {"bytea_output", "hex"}};
+    const int level = NewGUCNestLevel();
+    for (const auto& [name, value] : settings)
+        set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    return level;
 }
 
 char* fixed_text(Oid type, Datum value) {

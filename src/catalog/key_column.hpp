@@ -25,16 +25,20 @@ uint32 hash_key_value(const KeyColumn& key, Datum value);
 char* equality(Oid type);
 char* greater_than(Oid type);
 
-// Conditions of a statement: one = other, one > other. An operator of a user's type is not named: casts that its owner makes would
-// have a say in which one is meant.
+// Conditions of a statement: one = other, one > other. An operator of a user's type is not named: casts that its owner
+// makes would have a say in which one is meant.
 char* same_values(Oid type, const char* one, const char* other);
 char* greater_value(Oid type, const char* one, const char* other);
 
 // Whether values of this type look the same in every session.
 bool has_one_text(Oid type);
 
-// The text of a value, the same in every session: times, floats and bytes as pawl.verify prints them. Every session reads it back
-// to the same value.
+// The text of a value, the same in every session: times, floats and bytes as pawl.verify prints them. Every session
+// reads it back to the same value.
 char* fixed_text(Oid type, Datum value);
+
+// Values look the same in every session, until AtEOXact_GUC of the level it returns; an error in between is undone with
+// its transaction.
+int begin_fixed_text();
 
 }  // namespace pawl

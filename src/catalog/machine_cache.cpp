@@ -6,8 +6,8 @@
 #include <set>
 
 #include "catalog/catalog.hpp"
-#include "pg/sqlstate.hpp"
 #include "pg/bridge.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 
@@ -54,7 +54,8 @@ struct Rows {
     Row& append() {
         if (n == room) {
             room = room == 0 ? 64 : room * 2;
-            items = static_cast<Row*>(items == nullptr ? palloc(sizeof(Row) * room) : repalloc_huge(items, sizeof(Row) * room));
+            items = static_cast<Row*>(items == nullptr ? palloc(sizeof(Row) * room)
+                                                       : repalloc_huge(items, sizeof(Row) * room));
         }
         return items[n++];
     }
@@ -73,33 +74,40 @@ void visit_state(const CatalogRow& row, void* argument) {
 }
 
 void visit_arrow(const CatalogRow& row, void* argument) {
-    ArrowRow& arrow = static_cast<Rows<ArrowRow>*>(argument)->append();
-    arrow.ordinal = row.integer("ordinal");
-    arrow.from = row.string("from_state");
-    arrow.to = row.required("to_state");
-    arrow.event = row.string("event");
-    arrow.after = row.interval("after");
-    arrow.drawn_from = row.string("drawn_from");
-    arrow.params = row.strings("params", &arrow.nparams);
-    arrow.guards = row.strings("guards", &arrow.nguards);
-    arrow.effects = row.strings("effects", &arrow.neffects);
-    arrow.notes = row.strings("notes", &arrow.nnotes);
+    ArrowRow& transition = static_cast<Rows<ArrowRow>*>(argument)->append();
+    transition.ordinal = row.integer("ordinal");
+    transition.from = row.string("from_state");
+    transition.to = row.required("to_state");
+    transition.event = row.string("event");
+    transition.after = row.interval("after");
+    transition.drawn_from = row.string("drawn_from");
+    transition.params = row.strings("params", &transition.nparams);
+    transition.guards = row.strings("guards", &transition.nguards);
+    transition.effects = row.strings("effects", &transition.neffects);
+    transition.notes = row.strings("notes", &transition.nnotes);
 }
 
-std::string string_of(const char* value) { return value == nullptr ? std::string() : std::string(value); }
+std::string string_of(const char* value) {
+    return value == nullptr ? std::string() : std::string(value);
+}
 
-std::vector<std::string> strings_of(char** values, int n) { return std::vector<std::string>(values, values + n); }
+std::vector<std::string> strings_of(char** values, int n) {
+    return std::vector<std::string>(values, values + n);
+}
 
-std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states, Rows<ArrowRow>& arrows) {
+std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states,
+                                     Rows<ArrowRow>& transitions) {
     auto damaged = [&](const std::string& problem) {
-        throw pg::Failure(ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged", problem,
-                          "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
-                          "SELECT pawl.define(...) the next version and pawl.upgrade.");
+        throw pg::Failure(
+            ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged",
+            problem,
+            "SELECT * FROM pawl.health(); restore its rows of pawl.machine_state and pawl.machine_transition, or "
+            "SELECT pawl.define(...) the next version and pawl.upgrade.");
     };
     auto machine = std::make_unique<core::Machine>();
     auto by_ordinal = [](const auto& a, const auto& b) { return a.ordinal < b.ordinal; };
     std::sort(states.items, states.items + states.n, by_ordinal);
-    std::sort(arrows.items, arrows.items + arrows.n, by_ordinal);
+    std::sort(transitions.items, transitions.items + transitions.n, by_ordinal);
 
     // A state that is named before the composite it lies in has the lower ordinal.
     auto id_of = [&](const char* name) {
@@ -109,7 +117,8 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     };
     auto depth_of = [&](const char* parent) {
         int depth = 0;
-        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth) at = id_of(states.items[at].parent);
+        for (core::StateId at = id_of(parent); at != core::no_state && depth <= states.n; ++depth)
+            at = id_of(states.items[at].parent);
         return depth;
     };
     std::set<std::string_view> names;
@@ -124,7 +133,8 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
         state.composite = kind == "composite";
         state.parent = id_of(row.parent);
-        if (row.parent != nullptr && (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
+        if (row.parent != nullptr &&
+            (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
             damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
         if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
         if ((row.initial || row.terminal) && kind != "state")
@@ -136,28 +146,31 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         machine->add(std::move(state));
     }
     machine->index();
-    for (int i = 0; i < arrows.n; ++i) {
-        const ArrowRow& row = arrows.items[i];
-        core::Arrow arrow;
-        arrow.from = row.from == nullptr ? core::no_state : machine->find(row.from);
-        arrow.to = machine->find(row.to);
+    for (int i = 0; i < transitions.n; ++i) {
+        const ArrowRow& row = transitions.items[i];
+        core::Transition transition;
+        transition.from = row.from == nullptr ? core::no_state : machine->find(row.from);
+        transition.to = machine->find(row.to);
         for (const char* end : {row.from, row.to})
             if (end != nullptr && machine->find(end) == core::no_state)
-                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end + "\", which is no state that a row can be in.");
-        arrow.event = string_of(row.event);
-        arrow.params = strings_of(row.params, row.nparams);
-        arrow.guards = strings_of(row.guards, row.nguards);
-        arrow.effects = strings_of(row.effects, row.neffects);
-        arrow.notes = strings_of(row.notes, row.nnotes);
-        arrow.after = string_of(row.after);
-        arrow.drawn_from = string_of(row.drawn_from);
-        machine->add(std::move(arrow));
+                damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end +
+                        "\", which is no state that a row can be in.");
+        transition.event = string_of(row.event);
+        transition.params = strings_of(row.params, row.nparams);
+        transition.guards = strings_of(row.guards, row.nguards);
+        transition.effects = strings_of(row.effects, row.neffects);
+        transition.notes = strings_of(row.notes, row.nnotes);
+        transition.after = string_of(row.after);
+        transition.drawn_from = string_of(row.drawn_from);
+        machine->add(std::move(transition));
     }
     machine->index();
     return machine;
 }
 
-void delete_machine(void* machine) { delete static_cast<core::Machine*>(machine); }
+void delete_machine(void* machine) {
+    delete static_cast<core::Machine*>(machine);
+}
 
 // Puts the C++ object under a memory context of its own, which deletes it, with the names as texts beside it.
 BoundMachine* settle_in_memory(const char* name, int version, core::Machine* machine) {
@@ -170,10 +183,11 @@ BoundMachine* settle_in_memory(const char* name, int version, core::Machine* mac
     bound->name = pstrdup(name);
     bound->version = version;
     bound->state_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->states().size(), 1)));
-    bound->event_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->arrows().size(), 1)));
-    for (std::size_t i = 0; i < machine->states().size(); ++i) bound->state_text[i] = make_text(machine->states()[i].name);
-    for (std::size_t i = 0; i < machine->arrows().size(); ++i)
-        if (!machine->arrows()[i].event.empty()) bound->event_text[i] = make_text(machine->arrows()[i].event);
+    bound->event_text = static_cast<text**>(palloc0(sizeof(text*) * Max(machine->transitions().size(), 1)));
+    for (std::size_t i = 0; i < machine->states().size(); ++i)
+        bound->state_text[i] = make_text(machine->states()[i].name);
+    for (std::size_t i = 0; i < machine->transitions().size(); ++i)
+        if (!machine->transitions()[i].event.empty()) bound->event_text[i] = make_text(machine->transitions()[i].event);
     callback->func = delete_machine;
     callback->arg = machine;
     MemoryContextRegisterResetCallback(context, callback);
@@ -190,16 +204,17 @@ BoundMachine* find_machine(const char* name, int version) {
         if (!bound->stale && bound->version == version && strcmp(bound->name, name) == 0) return bound;
 
     Rows<StateRow> states;
-    Rows<ArrowRow> arrows;
+    Rows<ArrowRow> transitions;
     pg::call([&] {
         scan_machine("machine_state", name, version, visit_state, &states);
-        scan_machine("machine_transition", name, version, visit_arrow, &arrows);
+        scan_machine("machine_transition", name, version, visit_arrow, &transitions);
     });
-    if (states.n == 0 || arrows.n > static_cast<int>(core::max_arrows))
-        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(name) + "\" has no version " + std::to_string(version),
-                          {}, "SELECT machine, version FROM pawl.machine;");
+    if (states.n == 0 || transitions.n > static_cast<int>(core::max_arrows))
+        throw pg::Failure(sqlstate::unknown_object,
+                          "machine \"" + std::string(name) + "\" has no version " + std::to_string(version), {},
+                          "SELECT machine, version FROM pawl.machine;");
 
-    std::unique_ptr<core::Machine> machine = build(name, version, states, arrows);
+    std::unique_ptr<core::Machine> machine = build(name, version, states, transitions);
     BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
     machine.release();  // the memory context deletes it from now on
     bound->next = machines;

@@ -1,4 +1,5 @@
-// May throw and may ereport. Compiled machines as a backend keeps them: read once from the catalog, shared by every table.
+// May throw and may ereport. Compiled machines as a backend keeps them: read once from the catalog, shared by every
+// table.
 #pragma once
 
 #include "core/machine.hpp"
@@ -6,13 +7,14 @@
 
 namespace pawl {
 
-// A compiled machine with its names ready as PostgreSQL texts. Lives until the end of the transaction that finds it stale.
+// A compiled machine with its names ready as PostgreSQL texts. Lives until the end of the transaction that finds it
+// stale.
 struct BoundMachine {
     const char* name;
     int version;
     const core::Machine* machine;
     text** state_text;  // by StateId
-    text** event_text;  // by arrow; null where the arrow has no name
+    text** event_text;  // by transition; null where the transition has no name
     bool stale;
     MemoryContext context;
     BoundMachine* next;

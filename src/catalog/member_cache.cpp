@@ -3,8 +3,8 @@
 
 #include "catalog/catalog.hpp"
 #include "catalog/generated.hpp"
-#include "pg/bridge.hpp"
 #include "catalog/resolve.hpp"
+#include "pg/bridge.hpp"
 
 namespace pawl {
 
@@ -12,7 +12,8 @@ CacheListener cache_listener = {};
 
 void report_binding(Oid relation, const char* column, const char* problem) {
     const char* table = get_rel_name(relation);
-    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", column, table == nullptr ? "?" : table), problem);
+    report_damage(psprintf("the binding of column \"%s\" of table \"%s\"", column, table == nullptr ? "?" : table),
+                  problem);
 }
 
 namespace {
@@ -59,27 +60,27 @@ struct Collected {
 
 void visit_binding(const CatalogRow& row, void* argument) {
     auto* collected = static_cast<Collected*>(argument);
-    auto* binding = static_cast<StoredBinding*>(palloc0(sizeof(StoredBinding)));
-    binding->relation = row.oid("relation");
-    binding->column = row.required("state_column");
-    binding->machine = row.required("machine");
-    binding->version = row.integer("version");
-    binding->keys = row.strings("key_columns", &binding->nkeys);
-    binding->history = row.oid("history");
-    binding->most_recent = row.required("most_recent");
-    binding->hash_chain = row.boolean("hash_chain");
-    binding->on_delete = row.required("on_delete");
-    binding->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
-    binding->wake = row.has("wake") && row.boolean("wake");
-    if (row.has("trace_columns")) binding->trace = row.strings("trace_columns", &binding->ntrace);
-    if (row.has("result_columns")) binding->results = row.strings("result_columns", &binding->nresults);
-    if (row.has("locked_after")) binding->locked_after = row.oid("locked_after");
-    binding->log_fence = row.has("log_fence") && row.boolean("log_fence");
-    if (row.has("calls")) binding->calls.items = row.strings("calls", &binding->calls.n);
-    binding->calls.known = binding->calls.items != nullptr;
-    binding->managed = read_managed(row);
-    binding->next = collected->first;
-    collected->first = binding;
+    auto* stored = static_cast<StoredBinding*>(palloc0(sizeof(StoredBinding)));
+    stored->relation = row.oid("relation");
+    stored->column = row.required("state_column");
+    stored->machine = row.required("machine");
+    stored->version = row.integer("version");
+    stored->keys = row.strings("key_columns", &stored->nkeys);
+    stored->history = row.oid("history");
+    stored->most_recent = row.required("most_recent");
+    stored->hash_chain = row.boolean("hash_chain");
+    stored->on_delete = row.required("on_delete");
+    stored->events = row.has("events") && row.boolean("events");  // not in the SQL objects of an earlier version
+    stored->wake = row.has("wake") && row.boolean("wake");
+    if (row.has("trace_columns")) stored->trace = row.strings("trace_columns", &stored->ntrace);
+    if (row.has("result_columns")) stored->results = row.strings("result_columns", &stored->nresults);
+    if (row.has("locked_after")) stored->locked_after = row.oid("locked_after");
+    stored->log_fence = row.has("log_fence") && row.boolean("log_fence");
+    if (row.has("calls")) stored->calls.items = row.strings("calls", &stored->calls.n);
+    stored->calls.known = stored->calls.items != nullptr;
+    stored->managed = read_managed(row);
+    stored->next = collected->first;
+    collected->first = stored;
     ++collected->n;
 }
 
@@ -89,7 +90,8 @@ List* with_ancestors(Oid relid) {
     Relation inherits = table_open(InheritsRelationId, AccessShareLock);
     for (int i = 0; i < list_length(found); ++i) {
         ScanKeyData key;
-        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(list_nth_oid(found, i)));
+        ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+                    ObjectIdGetDatum(list_nth_oid(found, i)));
         SysScanDesc scan = systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &key);
         HeapTuple tuple;
         while (HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -100,20 +102,22 @@ List* with_ancestors(Oid relid) {
     return found;
 }
 
-[[noreturn]] void report_binding(const StoredBinding& binding, const char* problem) {
-    pawl::report_binding(binding.relation, binding.column, problem);
+[[noreturn]] void report_binding(const StoredBinding& stored, const char* problem) {
+    pawl::report_binding(stored.relation, stored.column, problem);
 }
 
 AttrNumber attribute_of(Relation relation, const char* column) {
     AttrNumber attribute = get_attnum(RelationGetRelid(relation), column);
     if (attribute < 0)
         ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                        errmsg("column \"%s\" of enforced table \"%s\" is a system column", column, RelationGetRelationName(relation)),
+                        errmsg("column \"%s\" of enforced table \"%s\" is a system column", column,
+                               RelationGetRelationName(relation)),
                         errhint("SELECT * FROM pawl.health();")));
     if (attribute == InvalidAttrNumber)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-                        errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
-                        errhint("SELECT * FROM pawl.health();")));
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_COLUMN),
+                 errmsg("column \"%s\" of enforced table \"%s\" is missing", column, RelationGetRelationName(relation)),
+                 errhint("SELECT * FROM pawl.health();")));
     return attribute;
 }
 
@@ -124,7 +128,8 @@ void add_partition_columns(Relation child, Oid parent_oid, Bitmapset** columns) 
     Bitmapset* attributes = nullptr;
     for (int i = 0; i < get_partition_natts(key); ++i)
         if (get_partition_col_attnum(key, i) != 0)
-            attributes = bms_add_member(attributes, get_partition_col_attnum(key, i) - FirstLowInvalidHeapAttributeNumber);
+            attributes =
+                bms_add_member(attributes, get_partition_col_attnum(key, i) - FirstLowInvalidHeapAttributeNumber);
     pull_varattnos(reinterpret_cast<Node*>(get_partition_exprs(key)), 1, &attributes);
     int member = -1;
     while ((member = bms_next_member(attributes, member)) >= 0) {
@@ -143,14 +148,16 @@ void read_partition_columns(Relation relation, Member* member) {
     if (!relation->rd_rel->relispartition) return;
     Bitmapset* columns = nullptr;
     ListCell* cell;
-    foreach (cell, get_partition_ancestors(RelationGetRelid(relation))) add_partition_columns(relation, lfirst_oid(cell), &columns);
+    foreach (cell, get_partition_ancestors(RelationGetRelid(relation)))
+        add_partition_columns(relation, lfirst_oid(cell), &columns);
     member->partition_keys = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(bms_num_members(columns), 1)));
     int column = -1;
     while ((column = bms_next_member(columns, column)) >= 0)
         member->partition_keys[member->npartition_keys++] = static_cast<AttrNumber>(column);
 }
 
-// PostgreSQL fires triggers in the order of their names: ours is the last word when no BEFORE UPDATE trigger sorts after it.
+// PostgreSQL fires triggers in the order of their names: ours is the last word when no BEFORE UPDATE trigger sorts
+// after it.
 bool judge_fires_last(Relation relation, Oid judge_function) {
     TriggerDesc* triggers = relation->trigdesc;
     if (triggers == nullptr) return false;
@@ -182,74 +189,81 @@ int compare_labels(const void* a, const void* b) {
     return left < right ? -1 : left > right;
 }
 
-void read_labels(Attachment& attachment) {
-    CatCList* labels = SearchSysCacheList1(ENUMTYPOIDNAME, ObjectIdGetDatum(attachment.state_type));
+void read_labels(Binding& binding) {
+    CatCList* labels = SearchSysCacheList1(ENUMTYPOIDNAME, ObjectIdGetDatum(binding.state_type));
     const int n = labels->n_members;
-    attachment.nlabels = n;
-    attachment.label_oids = static_cast<Oid*>(palloc(sizeof(Oid) * Max(n, 1)));
-    attachment.label_states = static_cast<core::StateId*>(palloc(sizeof(core::StateId) * Max(n, 1)));
+    binding.nlabels = n;
+    binding.label_oids = static_cast<Oid*>(palloc(sizeof(Oid) * Max(n, 1)));
+    binding.label_states = static_cast<core::StateId*>(palloc(sizeof(core::StateId) * Max(n, 1)));
     for (int i = 0; i < n; ++i)
-        attachment.label_oids[i] = reinterpret_cast<Form_pg_enum>(GETSTRUCT(&labels->members[i]->tuple))->oid;
-    qsort(attachment.label_oids, n, sizeof(Oid), compare_labels);
+        binding.label_oids[i] = reinterpret_cast<Form_pg_enum>(GETSTRUCT(&labels->members[i]->tuple))->oid;
+    qsort(binding.label_oids, n, sizeof(Oid), compare_labels);
     for (int i = 0; i < n; ++i) {
         Form_pg_enum label = reinterpret_cast<Form_pg_enum>(GETSTRUCT(&labels->members[i]->tuple));
         for (int j = 0; j < n; ++j)
-            if (attachment.label_oids[j] == label->oid)
-                attachment.label_states[j] = attachment.machine->machine->find(NameStr(label->enumlabel));
+            if (binding.label_oids[j] == label->oid)
+                binding.label_states[j] = binding.machine->machine->find(NameStr(label->enumlabel));
     }
     ReleaseCatCacheList(labels);
 }
 
-void read_state_column(Relation relation, const char* column, Attachment& attachment) {
-    attachment.state = attribute_of(relation, column);
-    attachment.state_type = getBaseType(TupleDescAttr(RelationGetDescr(relation), attachment.state - 1)->atttypid);
-    attachment.is_enum = get_typtype(attachment.state_type) == TYPTYPE_ENUM;
-    if (!attachment.is_enum && attachment.state_type != TEXTOID && attachment.state_type != VARCHAROID)
-        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                        errmsg("column \"%s\" of enforced table \"%s\" cannot hold a state", column, RelationGetRelationName(relation)),
-                        errdetail("Its type is %s; a state column is text, varchar, an enum, or a domain over one of them.",
-                                  format_type_be(attachment.state_type))));
-    if (attachment.is_enum) read_labels(attachment);
+void read_state_column(Relation relation, const char* column, Binding& binding) {
+    binding.state = attribute_of(relation, column);
+    binding.state_type = getBaseType(TupleDescAttr(RelationGetDescr(relation), binding.state - 1)->atttypid);
+    binding.is_enum = get_typtype(binding.state_type) == TYPTYPE_ENUM;
+    if (!binding.is_enum && binding.state_type != TEXTOID && binding.state_type != VARCHAROID)
+        ereport(ERROR,
+                (errcode(ERRCODE_DATATYPE_MISMATCH),
+                 errmsg("column \"%s\" of enforced table \"%s\" cannot hold a state", column,
+                        RelationGetRelationName(relation)),
+                 errdetail("Its type is %s; a state column is text, varchar, an enum, or a domain over one of them.",
+                           format_type_be(binding.state_type))));
+    if (binding.is_enum) read_labels(binding);
 }
 
-void read_keys(Relation relation, const StoredBinding& binding, Attachment& attachment) {
-    attachment.nkeys = binding.nkeys;
-    attachment.keys = static_cast<KeyColumn*>(palloc0(sizeof(KeyColumn) * Max(binding.nkeys, 1)));
-    for (int i = 0; i < binding.nkeys; ++i)
-        attachment.keys[i] = describe_key_column(relation, attribute_of(relation, binding.keys[i]), binding.keys[i]);
+void read_keys(Relation relation, const StoredBinding& stored, Binding& binding) {
+    binding.nkeys = stored.nkeys;
+    binding.keys = static_cast<KeyColumn*>(palloc0(sizeof(KeyColumn) * Max(stored.nkeys, 1)));
+    for (int i = 0; i < stored.nkeys; ++i)
+        binding.keys[i] = describe_key_column(relation, attribute_of(relation, stored.keys[i]), stored.keys[i]);
 }
 
 // Those that are used for their places in the root, too.
-void check_columns(Relation root, const StoredBinding& binding) {
-    attribute_of(root, binding.column);
-    for (int i = 0; i < binding.nkeys; ++i) attribute_of(root, binding.keys[i]);
-    for (int i = 0; binding.managed != nullptr && i < binding.managed->claim_columns.n; ++i) attribute_of(root, binding.managed->claim_columns.items[i]);
+void check_columns(Relation root, const StoredBinding& stored) {
+    attribute_of(root, stored.column);
+    for (int i = 0; i < stored.nkeys; ++i) attribute_of(root, stored.keys[i]);
+    for (int i = 0; stored.managed != nullptr && i < stored.managed->claim_columns.n; ++i)
+        attribute_of(root, stored.managed->claim_columns.items[i]);
 }
 
-AttrNumber trace_column(Relation relation, const StoredBinding& binding, int n) {
-    const AttrNumber attribute = attribute_of(relation, binding.trace[n]);
+AttrNumber trace_column(Relation relation, const StoredBinding& stored, int n) {
+    const AttrNumber attribute = attribute_of(relation, stored.trace[n]);
     const Oid type = getBaseType(TupleDescAttr(RelationGetDescr(relation), attribute - 1)->atttypid);
     if (type != TEXTOID && type != VARCHAROID)
-        report_binding(binding, psprintf("Column \"%s\" cannot hold a trace: its type is %s.", binding.trace[n], format_type_be(type)));
+        report_binding(stored, psprintf("Column \"%s\" cannot hold a trace: its type is %s.", stored.trace[n],
+                                        format_type_be(type)));
     return attribute;
 }
 
 // What can be said of the row without looking at the table.
-void check_row(Relation relation, const StoredBinding& binding) {
-    const char kind = get_rel_relkind(binding.relation);
-    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) report_binding(binding, "It is of a relation that is no table.");
+void check_row(Relation relation, const StoredBinding& stored) {
+    const char kind = get_rel_relkind(stored.relation);
+    if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+        report_binding(stored, "It is of a relation that is no table.");
     if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
-        report_binding(binding, psprintf("\"%s\" is no table.", RelationGetRelationName(relation)));
-    if (strcmp(binding.most_recent, "stored") != 0 && strcmp(binding.most_recent, "derived") != 0)
-        report_binding(binding, psprintf("most_recent is \"%s\".", binding.most_recent));
-    if (strcmp(binding.on_delete, "allow") != 0 && strcmp(binding.on_delete, "terminal") != 0 && strcmp(binding.on_delete, "deny") != 0)
-        report_binding(binding, psprintf("on_delete is \"%s\".", binding.on_delete));
-    if (binding.nkeys >= INDEX_MAX_KEYS) report_binding(binding, psprintf("It has %d key columns.", binding.nkeys));
-    if (binding.nkeys == 0 && (OidIsValid(binding.history) || binding.events || binding.managed != nullptr))
-        report_binding(binding, "It has no key columns, which a log, events and managed columns need.");
-    if (binding.managed != nullptr && binding.managed->claim_columns.n + binding.nkeys >= INDEX_MAX_KEYS)
-        report_binding(binding, psprintf("claim_columns has %d columns.", binding.managed->claim_columns.n));
-    if (const char* problem = binding.managed == nullptr ? nullptr : managed_problem(*binding.managed)) report_binding(binding, problem);
+        report_binding(stored, psprintf("\"%s\" is no table.", RelationGetRelationName(relation)));
+    if (strcmp(stored.most_recent, "stored") != 0 && strcmp(stored.most_recent, "derived") != 0)
+        report_binding(stored, psprintf("most_recent is \"%s\".", stored.most_recent));
+    if (strcmp(stored.on_delete, "allow") != 0 && strcmp(stored.on_delete, "terminal") != 0 &&
+        strcmp(stored.on_delete, "deny") != 0)
+        report_binding(stored, psprintf("on_delete is \"%s\".", stored.on_delete));
+    if (stored.nkeys >= INDEX_MAX_KEYS) report_binding(stored, psprintf("It has %d key columns.", stored.nkeys));
+    if (stored.nkeys == 0 && (OidIsValid(stored.history) || stored.events || stored.managed != nullptr))
+        report_binding(stored, "It has no key columns, which a log, events and managed columns need.");
+    if (stored.managed != nullptr && stored.managed->claim_columns.n + stored.nkeys >= INDEX_MAX_KEYS)
+        report_binding(stored, psprintf("claim_columns has %d columns.", stored.managed->claim_columns.n));
+    if (const char* problem = stored.managed == nullptr ? nullptr : managed_problem(*stored.managed))
+        report_binding(stored, problem);
 }
 
 // Whether a subscription of this database writes the table.
@@ -264,85 +278,95 @@ bool is_subscribed(Oid relid) {
     return found;
 }
 
-void read_claimable(Attachment& attachment) {
-    const core::Machine& machine = *attachment.machine->machine;
-    attachment.claimable = static_cast<bool*>(palloc0(sizeof(bool) * machine.states().size()));
-    for (std::size_t i = 0; i < machine.arrows().size(); ++i)
-        if (attachment.managed->roles[i] & arrow_claims) attachment.claimable[machine.arrows()[i].from] = true;
+void read_claimable(Binding& binding) {
+    const core::Machine& machine = *binding.machine->machine;
+    binding.claimable = static_cast<bool*>(palloc0(sizeof(bool) * machine.states().size()));
+    for (std::size_t i = 0; i < machine.transitions().size(); ++i)
+        if (binding.managed->roles[i] & role_claims) binding.claimable[machine.transitions()[i].from] = true;
 }
 
-void attach(Relation relation, const StoredBinding& binding, Attachment& attachment) {
-    attachment.root = binding.relation;
-    namestrcpy(&attachment.column, binding.column);
-    check_row(relation, binding);
-    read_state_column(relation, binding.column, attachment);
-    read_keys(relation, binding, attachment);
-    attachment.log.table = binding.history;
-    attachment.log.keys = attachment.keys;
-    attachment.log.stored = strcmp(binding.most_recent, "stored") == 0;
-    attachment.log.hash_chain = binding.hash_chain;
-    attachment.log_is_replicated = OidIsValid(binding.history) && is_subscribed(binding.history);
-    attachment.on_delete = strcmp(binding.on_delete, "deny") == 0       ? OnDelete::deny
-                           : strcmp(binding.on_delete, "terminal") == 0 ? OnDelete::terminal
-                                                                        : OnDelete::allow;
-    attachment.events = binding.events;
-    if (binding.ntrace > 0) attachment.traceparent = trace_column(relation, binding, 0);
-    if (binding.ntrace > 1) attachment.tracestate = trace_column(relation, binding, 1);
-    attachment.results = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(binding.nresults, 1)));
-    for (int i = 0; i < binding.nresults; ++i) {
-        const AttrNumber column = attribute_of(relation, binding.results[i]);
-        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID) attachment.results[attachment.nresults++] = column;
+void attach(Relation relation, const StoredBinding& stored, Binding& binding) {
+    binding.root = stored.relation;
+    namestrcpy(&binding.column, stored.column);
+    check_row(relation, stored);
+    read_state_column(relation, stored.column, binding);
+    read_keys(relation, stored, binding);
+    binding.log.table = stored.history;
+    binding.log.keys = binding.keys;
+    binding.log.stored = strcmp(stored.most_recent, "stored") == 0;
+    binding.log.hash_chain = stored.hash_chain;
+    binding.log_is_replicated = OidIsValid(stored.history) && is_subscribed(stored.history);
+    binding.on_delete = strcmp(stored.on_delete, "deny") == 0       ? OnDelete::deny
+                        : strcmp(stored.on_delete, "terminal") == 0 ? OnDelete::terminal
+                                                                    : OnDelete::allow;
+    binding.events = stored.events;
+    if (stored.ntrace > 0) binding.traceparent = trace_column(relation, stored, 0);
+    if (stored.ntrace > 1) binding.tracestate = trace_column(relation, stored, 1);
+    binding.results = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * Max(stored.nresults, 1)));
+    for (int i = 0; i < stored.nresults; ++i) {
+        const AttrNumber column = attribute_of(relation, stored.results[i]);
+        if (TupleDescAttr(RelationGetDescr(relation), column - 1)->atttypid == JSONBOID)
+            binding.results[binding.nresults++] = column;
     }
-    attachment.locked_after = binding.locked_after;
-    attachment.log_fence = binding.log_fence;
-    attachment.managed = binding.managed;
-    if (attachment.managed != nullptr) {
-        resolve_managed(*attachment.managed, *attachment.machine->machine, relation);
-        if (const char* problem = column_problem(*attachment.managed, attachment.state)) report_binding(binding, problem);
+    binding.locked_after = stored.locked_after;
+    binding.log_fence = stored.log_fence;
+    binding.managed = stored.managed;
+    if (binding.managed != nullptr) {
+        resolve_managed(*binding.managed, *binding.machine->machine, relation);
+        if (const char* problem = column_problem(*binding.managed, binding.state)) report_binding(stored, problem);
     }
-    attachment.wake = binding.wake && attachment.managed != nullptr;
-    if (attachment.wake) read_claimable(attachment);
-    Relation root = binding.relation == RelationGetRelid(relation) ? relation : table_open(binding.relation, AccessShareLock);
-    check_columns(root, binding);
-    attachment.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
-    attachment.root_descriptor->tdtypeid = root->rd_rel->reltype;
-    attachment.root_descriptor->tdtypmod = -1;
+    binding.wake = stored.wake && binding.managed != nullptr;
+    if (binding.wake) read_claimable(binding);
+    Relation root =
+        stored.relation == RelationGetRelid(relation) ? relation : table_open(stored.relation, AccessShareLock);
+    check_columns(root, stored);
+    binding.root_descriptor = CreateTupleDescCopy(RelationGetDescr(root));
+    binding.root_descriptor->tdtypeid = root->rd_rel->reltype;
+    binding.root_descriptor->tdtypmod = -1;
     if (root != relation) {
-        attachment.to_root = convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), attachment.root_descriptor);
+        binding.to_root =
+            convert_tuples_by_name(CreateTupleDescCopy(RelationGetDescr(relation)), binding.root_descriptor);
         table_close(root, AccessShareLock);
     }
 }
 
-void resolve_call(const Attachment& attachment, const Signatures& signatures, const char* qualified_name, bool guard, Call& call) {
-    const Oid row = attachment.root_descriptor->tdtypeid;
+void resolve_call(const Binding& binding, const Signatures& signatures, const char* qualified_name, bool guard,
+                  Call& call) {
+    const Oid row = binding.root_descriptor->tdtypeid;
     const Oid function = find_row_function(qualified_name, row, guard, signatures);
     if (!OidIsValid(function))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
-                        errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
-                        errdetail("Machine \"%s\" names it as %s.", attachment.machine->name,
-                                  guard ? "a guard, which returns boolean" : "an effect"),
-                        signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() tells which one is missing.") : 0));
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_FUNCTION),
+                 errmsg("function %s(%s, %s) does not exist", qualified_name, format_type_be(row), format_type_be(row)),
+                 errdetail("Machine \"%s\" names it as %s.", binding.machine->name,
+                           guard ? "a guard, which returns boolean" : "an effect"),
+                 signatures.known ? errhint("A function of other arguments does not take its place; pawl.health() "
+                                            "tells which one is missing.")
+                                  : 0));
     call.name = pstrdup(qualified_name);
     fmgr_info_cxt(function, &call.function, CurrentMemoryContext);
     // A polymorphic function reads the types of its arguments from the expression that calls it.
     List* nulls = list_make2(makeNullConst(row, -1, InvalidOid), makeNullConst(row, -1, InvalidOid));
-    FuncExpr* expression = makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+    FuncExpr* expression =
+        makeFuncExpr(function, get_func_rettype(function), nulls, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
     fmgr_info_set_expr(reinterpret_cast<Node*>(expression), &call.function);
 }
 
-void resolve_calls(Attachment& attachment, const Signatures& signatures) {
-    const auto& arrows = attachment.machine->machine->arrows();
-    attachment.calls = static_cast<ArrowCalls*>(palloc0(sizeof(ArrowCalls) * Max(arrows.size(), 1)));
-    for (std::size_t i = 0; i < arrows.size(); ++i) {
-        ArrowCalls& calls = attachment.calls[i];
-        calls.nguards = static_cast<int>(arrows[i].guards.size());
-        calls.neffects = static_cast<int>(arrows[i].effects.size());
+void resolve_calls(Binding& binding, const Signatures& signatures) {
+    const auto& transitions = binding.machine->machine->transitions();
+    binding.calls = static_cast<TransitionCalls*>(palloc0(sizeof(TransitionCalls) * Max(transitions.size(), 1)));
+    for (std::size_t i = 0; i < transitions.size(); ++i) {
+        TransitionCalls& calls = binding.calls[i];
+        calls.nguards = static_cast<int>(transitions[i].guards.size());
+        calls.neffects = static_cast<int>(transitions[i].effects.size());
         calls.guards = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.nguards, 1)));
         calls.effects = static_cast<Call*>(palloc0(sizeof(Call) * Max(calls.neffects, 1)));
-        for (int j = 0; j < calls.nguards; ++j) resolve_call(attachment, signatures, arrows[i].guards[j].c_str(), true, calls.guards[j]);
-        for (int j = 0; j < calls.neffects; ++j) resolve_call(attachment, signatures, arrows[i].effects[j].c_str(), false, calls.effects[j]);
-        attachment.has_effects |= calls.neffects > 0;
-        attachment.has_guards |= calls.nguards > 0;
+        for (int j = 0; j < calls.nguards; ++j)
+            resolve_call(binding, signatures, transitions[i].guards[j].c_str(), true, calls.guards[j]);
+        for (int j = 0; j < calls.neffects; ++j)
+            resolve_call(binding, signatures, transitions[i].effects[j].c_str(), false, calls.effects[j]);
+        binding.has_effects |= calls.neffects > 0;
+        binding.has_guards |= calls.nguards > 0;
     }
 }
 
@@ -355,14 +379,17 @@ bool carries_our_triggers(Relation relation) {
 }
 
 [[noreturn]] void report_unbound(Relation relation) {
-    const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
+    const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+                                                   RelationGetRelationName(relation));
     if (!carries_our_triggers(relation))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("no lifecycle is attached to table %s", table),
                         errhint("SELECT pawl.enforce(%s, state_column, machine);", quote_literal_cstr(table))));
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
-                    errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
-                    errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, state_column, machine);",
-                            quote_literal_cstr(table))));
+    ereport(ERROR,
+            (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
+             errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
+             errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, "
+                     "state_column, machine);",
+                     quote_literal_cstr(table))));
 }
 
 Member* build_member(Relation relation) {
@@ -380,24 +407,24 @@ Member* build_member(Relation relation) {
         ListCell* cell;
         foreach (cell, with_ancestors(member->relid)) scan_bindings_of(lfirst_oid(cell), visit_binding, &collected);
         if (collected.n == 0) report_unbound(relation);
-        member->nattachments = collected.n;
-        member->attachments = static_cast<Attachment*>(palloc0(sizeof(Attachment) * collected.n));
+        member->nbindings = collected.n;
+        member->bindings = static_cast<Binding*>(palloc0(sizeof(Binding) * collected.n));
         read_partition_columns(relation, member);
-        member->judged_before = judge_fires_last(relation, own_trigger_function("judge"));
-        member->settles_updates = has_after_update(relation, own_trigger_function("settle"));
+        member->validated_before = judge_fires_last(relation, own_trigger_function("judge"));
+        member->has_after_trigger = has_after_update(relation, own_trigger_function("settle"));
         MemoryContextSwitchTo(caller);
     });
 
     int i = 0;
-    for (StoredBinding* binding = collected.first; binding != nullptr; binding = binding->next, ++i) {
-        member->attachments[i].machine = find_machine(binding->machine, binding->version);
+    for (StoredBinding* stored = collected.first; stored != nullptr; stored = stored->next, ++i) {
+        member->bindings[i].machine = find_machine(stored->machine, stored->version);
         pg::call([&] {
             MemoryContext caller = MemoryContextSwitchTo(context);
-            attach(relation, *binding, member->attachments[i]);
-            member->keeps_columns |= member->attachments[i].managed != nullptr;
-            resolve_calls(member->attachments[i], binding->calls);
-            member->has_effects |= member->attachments[i].has_effects;
-            member->guards_generated |= member->attachments[i].has_guards && has_generated_columns(relation);
+            attach(relation, *stored, member->bindings[i]);
+            member->manages_columns |= member->bindings[i].managed != nullptr;
+            resolve_calls(member->bindings[i], stored->calls);
+            member->has_effects |= member->bindings[i].has_effects;
+            member->guards_generated |= member->bindings[i].has_guards && has_generated_columns(relation);
             MemoryContextSwitchTo(caller);
         });
     }
@@ -417,8 +444,8 @@ void visit_checked(const CatalogRow& row, void* argument) {
     if (column != nullptr && strcmp(column, checked->column) == 0) visit_binding(row, checked->collected);
 }
 
-// pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables; their oids are
-// looked up when a member is built, because a callback may not.
+// pawl.invalidate() announces changes of pawl.machine and pawl.binding as relcache events of those tables; their oids
+// are looked up when a member is built, because a callback may not.
 Oid machine_table = InvalidOid;
 Oid binding_table = InvalidOid;
 
@@ -489,7 +516,8 @@ void check_binding(Oid relid, const char* column) {
     Collected collected;
     pg::call([&] {
         relation = try_relation_open(relid, AccessShareLock);
-        if (relation == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
+        if (relation == nullptr)
+            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
         context = AllocSetContextCreate(CurrentMemoryContext, "pawl check", ALLOCSET_SMALL_SIZES);
         MemoryContext caller = MemoryContextSwitchTo(context);
         Checked checked = {relid, column, &collected};
@@ -497,15 +525,15 @@ void check_binding(Oid relid, const char* column) {
         MemoryContextSwitchTo(caller);
         if (collected.n == 0) report_unbound(relation);
     });
-    for (StoredBinding* binding = collected.first; binding != nullptr; binding = binding->next) {
-        BoundMachine* machine = find_machine(binding->machine, binding->version);
+    for (StoredBinding* stored = collected.first; stored != nullptr; stored = stored->next) {
+        BoundMachine* machine = find_machine(stored->machine, stored->version);
         pg::call([&] {
             MemoryContext caller = MemoryContextSwitchTo(context);
-            auto* attachment = static_cast<Attachment*>(palloc0(sizeof(Attachment)));
-            attachment->machine = machine;
-            attach(relation, *binding, *attachment);
-            resolve_calls(*attachment, binding->calls);
-            if (cache_listener.checked != nullptr) cache_listener.checked(*attachment);
+            auto* binding = static_cast<Binding*>(palloc0(sizeof(Binding)));
+            binding->machine = machine;
+            attach(relation, *stored, *binding);
+            resolve_calls(*binding, stored->calls);
+            if (cache_listener.checked != nullptr) cache_listener.checked(*binding);
             MemoryContextSwitchTo(caller);
         });
     }
@@ -521,39 +549,39 @@ bool is_known(Oid relid) noexcept {
     return found;
 }
 
-Attachment* find_attachment(Member* member, const char* column) {
+Binding* find_binding(Member* member, const char* column) {
     if (column == nullptr) {
-        if (member->nattachments == 1) return &member->attachments[0];
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "the table carries several lifecycles",
-                          "Each is on a column of its own.", "Name the column: state_column => '" +
-                          std::string(NameStr(member->attachments[0].column)) + "'.");
+        if (member->nbindings == 1) return &member->bindings[0];
+        throw pg::Failure(
+            ERRCODE_INVALID_PARAMETER_VALUE, "the table carries several lifecycles", "Each is on a column of its own.",
+            "Name the column: state_column => '" + std::string(NameStr(member->bindings[0].column)) + "'.");
     }
-    for (int i = 0; i < member->nattachments; ++i)
-        if (strcmp(NameStr(member->attachments[i].column), column) == 0) return &member->attachments[i];
-    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"", {},
-                      "SELECT relation, state_column FROM pawl.binding;");
+    for (int i = 0; i < member->nbindings; ++i)
+        if (strcmp(NameStr(member->bindings[i].column), column) == 0) return &member->bindings[i];
+    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"",
+                      {}, "SELECT relation, state_column FROM pawl.binding;");
 }
 
-std::uint8_t counted_roles(const Attachment& attachment, int arrow, bool taken_away) {
-    if (attachment.managed == nullptr) return 0;
-    const Managed& managed = *attachment.managed;
-    std::uint8_t roles = managed.roles[arrow];
-    if (!taken_away) roles &= static_cast<std::uint8_t>(~arrow_lapses);
-    const core::Arrow& way = attachment.machine->machine->arrows()[arrow];
+std::uint8_t counted_roles(const Binding& binding, int transition, bool taken_away) {
+    if (binding.managed == nullptr) return 0;
+    const Managed& managed = *binding.managed;
+    std::uint8_t roles = managed.roles[transition];
+    if (!taken_away) roles &= static_cast<std::uint8_t>(~role_expires);
+    const core::Transition& way = binding.machine->machine->transitions()[transition];
     const bool leaves = way.from != core::no_state && managed.owned[way.from] && !managed.owned[way.to];
-    if (leaves && (roles & arrow_lapses) == 0) roles |= arrow_gives_up;
+    if (leaves && (roles & role_expires) == 0) roles |= role_gives_up;
     return roles;
 }
 
-core::StateId decode_state(const Attachment& attachment, Datum value, bool null) {
+core::StateId decode_state(const Binding& binding, Datum value, bool null) {
     if (null) return core::no_state;
-    if (attachment.is_enum) {
+    if (binding.is_enum) {
         const Oid label = DatumGetObjectId(value);
-        int low = 0, high = attachment.nlabels - 1;
+        int low = 0, high = binding.nlabels - 1;
         while (low <= high) {
             const int middle = (low + high) / 2;
-            if (attachment.label_oids[middle] == label) return attachment.label_states[middle];
-            if (attachment.label_oids[middle] < label)
+            if (binding.label_oids[middle] == label) return binding.label_states[middle];
+            if (binding.label_oids[middle] < label)
                 low = middle + 1;
             else
                 high = middle - 1;
@@ -561,12 +589,12 @@ core::StateId decode_state(const Attachment& attachment, Datum value, bool null)
         return core::no_state;
     }
     text* name = DatumGetTextPP(value);
-    return attachment.machine->machine->find(view(name));
+    return binding.machine->machine->find(view(name));
 }
 
-text* state_as_text(const Attachment& attachment, Datum value, bool null) {
+text* state_as_text(const Binding& binding, Datum value, bool null) {
     if (null) return nullptr;
-    if (!attachment.is_enum) return DatumGetTextPP(value);
+    if (!binding.is_enum) return DatumGetTextPP(value);
     return cstring_to_text(DatumGetCString(DirectFunctionCall1(enum_out, value)));
 }
 
@@ -592,9 +620,10 @@ void free_stale_members() noexcept {
     while (stale_members != nullptr) {
         Member* member = stale_members;
         stale_members = member->next_stale;
-        for (int i = 0; cache_listener.released != nullptr && i < member->nattachments; ++i) cache_listener.released(member->attachments[i]);
-        for (int i = 0; i < member->nattachments; ++i)
-            for (SPIPlanPtr plan : member->attachments[i].plans)
+        for (int i = 0; cache_listener.released != nullptr && i < member->nbindings; ++i)
+            cache_listener.released(member->bindings[i]);
+        for (int i = 0; i < member->nbindings; ++i)
+            for (SPIPlanPtr plan : member->bindings[i].plans)
                 if (plan != nullptr) SPI_freeplan(plan);
         MemoryContextDelete(member->context);
     }

@@ -37,7 +37,8 @@ List* parse_name(const char* name) {
 #endif
 }
 
-// What a guard or an effect may be declared with: the row type of its table, whatever that is called, or what takes any row.
+// What a guard or an effect may be declared with: the row type of its table, whatever that is called, or what takes any
+// row.
 constexpr const char* argument_names[] = {"row", "anyelement", "record"};
 
 Oid argument_type(const char* name, Oid row_type) {
@@ -70,7 +71,8 @@ Signatures signatures_argument(FunctionCallInfo fcinfo, int n) {
     deconstruct_array(PG_GETARG_ARRAYTYPE_P(n), TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &signatures.n);
     signatures.known = true;
     signatures.items = static_cast<char**>(palloc(sizeof(char*) * Max(signatures.n, 1)));
-    for (int i = 0; i < signatures.n; ++i) signatures.items[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(elements[i]);
+    for (int i = 0; i < signatures.n; ++i)
+        signatures.items[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(elements[i]);
     return signatures;
 }
 
@@ -106,7 +108,8 @@ Oid find_row_function(const char* qualified_name, Oid row_type, bool guard, cons
     return InvalidOid;
 }
 
-// The functions that the guards and effects of a machine are for this table from now on. What is settled and still there stays.
+// The functions that the guards and effects of a machine are for this table from now on. What is settled and still
+// there stays.
 PAWL_FUNCTION(pawl_resolve_calls) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "machine");
@@ -118,13 +121,15 @@ PAWL_FUNCTION(pawl_resolve_calls) {
     std::vector<std::string> found;
     auto look_up = [&](const std::vector<std::string>& names) {
         for (const std::string& function : names) {
-            const char* signature = pg::call([&] { return row_function_signature(function.c_str(), row_type, settled); });
-            if (signature != nullptr && std::find(found.begin(), found.end(), signature) == found.end()) found.emplace_back(signature);
+            const char* signature =
+                pg::call([&] { return row_function_signature(function.c_str(), row_type, settled); });
+            if (signature != nullptr && std::find(found.begin(), found.end(), signature) == found.end())
+                found.emplace_back(signature);
         }
     };
-    for (const core::Arrow& arrow : machine.arrows()) {
-        look_up(arrow.guards);
-        look_up(arrow.effects);
+    for (const core::Transition& transition : machine.transitions()) {
+        look_up(transition.guards);
+        look_up(transition.effects);
     }
     return pg::call([&] { return pg::make_text_array(found); });
 }
@@ -141,14 +146,15 @@ PAWL_FUNCTION(pawl_guard_functions) {
     std::vector<std::string> missing;
     auto look_up = [&](const std::vector<std::string>& names, bool guard) {
         for (const std::string& function : names) {
-            if (OidIsValid(pg::call([&] { return find_row_function(function.c_str(), row_type, guard, signatures); }))) continue;
+            if (OidIsValid(pg::call([&] { return find_row_function(function.c_str(), row_type, guard, signatures); })))
+                continue;
             const std::string line = (guard ? "guard " : "effect ") + function;
             if (std::find(missing.begin(), missing.end(), line) == missing.end()) missing.push_back(line);
         }
     };
-    for (const core::Arrow& arrow : machine.arrows()) {
-        look_up(arrow.guards, true);
-        look_up(arrow.effects, false);
+    for (const core::Transition& transition : machine.transitions()) {
+        look_up(transition.guards, true);
+        look_up(transition.effects, false);
     }
     ReturnSetInfo* result = pg::call([&] { return pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC); });
     for (const std::string& line : missing)

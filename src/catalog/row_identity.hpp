@@ -1,4 +1,4 @@
-// May ereport; owns nothing. The key that tells the rows of an attachment apart, and how messages name keys and states.
+// May ereport; owns nothing. The key that tells the rows of a binding apart, and how messages name keys and states.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -6,10 +6,10 @@
 namespace pawl {
 
 // Whether an index of the table sees to it that no two rows have one key.
-bool key_is_unique(const Attachment& attachment);
+bool key_is_unique(const Binding& binding);
 
-char* key_text(const Attachment& attachment, int key, Datum value);         // of one key column
-char* describe_key(const Attachment& attachment, const Datum* key);  // 42, or (1, a) for a composite key
-const char* quoted_state(const text* state);                         // "paid", or null
+char* key_text(const Binding& binding, int key, Datum value);  // of one key column
+char* describe_key(const Binding& binding, const Datum* key);  // 42, or (1, a) for a composite key
+const char* quoted_state(const text* state);                   // "paid", or null
 
 }  // namespace pawl

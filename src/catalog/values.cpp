@@ -1,6 +1,7 @@
-// May ereport; owns nothing. Values of users' types in the statements that pawl runs. A cast or an operator that a statement names is
-// looked up when the statement is parsed, and the owner of a type can make one that wins. What stands here goes by the type alone:
-// its output and input functions, and the operators of its default btree class, which only a superuser can make.
+// May ereport; owns nothing. Values of users' types in the statements that pawl runs. A cast or an operator that a
+// statement names is looked up when the statement is parsed, and the owner of a type can make one that wins. What
+// stands here goes by the type alone: its output and input functions, and the operators of its default btree class,
+// which only a superuser can make.
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -15,7 +16,8 @@ namespace {
 // The type of an argument, a domain's base type for a domain.
 Oid argument_type(FunctionCallInfo fcinfo, int n) {
     const Oid type = get_fn_expr_argtype(fcinfo->flinfo, n);
-    if (!OidIsValid(type)) ereport(ERROR, (errcode(ERRCODE_INDETERMINATE_DATATYPE), errmsg("could not determine the type of a value")));
+    if (!OidIsValid(type))
+        ereport(ERROR, (errcode(ERRCODE_INDETERMINATE_DATATYPE), errmsg("could not determine the type of a value")));
     return getBaseType(type);
 }
 
@@ -45,8 +47,8 @@ Oid need_operator(Oid type, Comparison comparison) {
 
 Oid one_type(Oid left, Oid right) {
     if (left != right)
-        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                        errmsg("values of types %s and %s cannot be compared", format_type_be(left), format_type_be(right))));
+        ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("values of types %s and %s cannot be compared",
+                                                                   format_type_be(left), format_type_be(right))));
     return left;
 }
 
@@ -117,7 +119,8 @@ Node* simplified_list(FuncExpr* call) {
     made->opno = found;
     made->opfuncid = get_opcode(found);
     made->useOr = true;
-    made->args = list_make2(value, makeConst(get_array_type(type), -1, InvalidOid, -1, PointerGetDatum(array), false, false));
+    made->args =
+        list_make2(value, makeConst(get_array_type(type), -1, InvalidOid, -1, PointerGetDatum(array), false, false));
     made->location = -1;
     return reinterpret_cast<Node*>(made);
 }

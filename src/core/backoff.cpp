@@ -28,17 +28,22 @@ Delay fibonacci(Delay base, std::int64_t attempts, Delay cap) noexcept {
 // Powers of multipliers like 1.2 may come out a hair below the whole number that they are.
 Delay exponential(const BackoffPolicy& policy, std::int64_t attempts) noexcept {
     if (policy.base.count() == 0) return policy.base;
-    const double exact = static_cast<double>(policy.base.count()) * std::pow(policy.multiplier, static_cast<double>(attempts - 1));
+    const double exact =
+        static_cast<double>(policy.base.count()) * std::pow(policy.multiplier, static_cast<double>(attempts - 1));
     const double delay = exact * (1 + 1e-13);
     return delay < static_cast<double>(policy.cap.count()) ? Delay(static_cast<Delay::rep>(delay)) : policy.cap;
 }
 
 Delay by_strategy(const BackoffPolicy& policy, std::int64_t attempts) noexcept {
     switch (policy.strategy) {
-        case BackoffStrategy::none: return Delay(0);
-        case BackoffStrategy::linear: return times(policy.base, attempts, policy.cap);
-        case BackoffStrategy::exponential: return exponential(policy, attempts);
-        case BackoffStrategy::fibonacci: return fibonacci(policy.base, attempts, policy.cap);
+        case BackoffStrategy::none:
+            return Delay(0);
+        case BackoffStrategy::linear:
+            return times(policy.base, attempts, policy.cap);
+        case BackoffStrategy::exponential:
+            return exponential(policy, attempts);
+        case BackoffStrategy::fibonacci:
+            return fibonacci(policy.base, attempts, policy.cap);
     }
     return Delay(0);
 }
@@ -50,10 +55,14 @@ Delay spread(Delay from, Delay to, double random) noexcept {
 
 Delay with_jitter(const BackoffPolicy& policy, Delay delay, double random) noexcept {
     switch (policy.jitter) {
-        case Jitter::none: return delay;
-        case Jitter::full: return spread(Delay(0), delay, random);
-        case Jitter::equal: return spread(delay / 2, delay, random);
-        case Jitter::fraction: break;
+        case Jitter::none:
+            return delay;
+        case Jitter::full:
+            return spread(Delay(0), delay, random);
+        case Jitter::equal:
+            return spread(delay / 2, delay, random);
+        case Jitter::fraction:
+            break;
     }
     const Delay width(std::llround(static_cast<double>(delay.count()) * policy.fraction));
     return std::min(spread(delay - width, delay + width, random), policy.cap);

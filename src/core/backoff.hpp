@@ -1,5 +1,5 @@
-// Pure C++; does not throw. How long to wait before a failed piece of work is tried again: the same arithmetic for the server and
-// for clients.
+// Pure C++; does not throw. How long to wait before a failed piece of work is tried again: the same arithmetic for the
+// server and for clients.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,8 @@ namespace pawl::core {
 
 using Delay = std::chrono::microseconds;
 
-// The delay after k attempts: none 0; linear base * k; exponential base * multiplier^(k-1); fibonacci base * F(k), F = 1, 1, 2, 3, 5.
+// The delay after k attempts: none 0; linear base * k; exponential base * multiplier^(k-1); fibonacci base * F(k), F =
+// 1, 1, 2, 3, 5.
 enum class BackoffStrategy : std::uint8_t { none, linear, exponential, fibonacci };
 
 // How a delay d is spread, evenly: full 0..d; equal d/2..d; fraction d*(1-f)..d*(1+f), under the cap again.
@@ -38,11 +39,12 @@ std::optional<Jitter> find_jitter(std::string_view name) noexcept;
 // What is wrong with the numbers of a policy; null when nothing is.
 const char* problem_of(const BackoffPolicy& policy) noexcept;
 
-// The delay without jitter, in whole milliseconds, of a policy that has no problem. attempts counts those made; below 1 is 1.
+// The delay without jitter, in whole milliseconds, of a policy that has no problem. attempts counts those made; below 1
+// is 1.
 Delay backoff(const BackoffPolicy& policy, std::int64_t attempts) noexcept;
 
-// The delay to wait. `asked` is what the failed party asked for (Retry-After): it replaces the formula and the jitter, is under the
-// same cap, and is 0 when it is past. `random` is evenly distributed over 0 <= random < 1.
+// The delay to wait. `asked` is what the failed party asked for (Retry-After): it replaces the formula and the jitter,
+// is under the same cap, and is 0 when it is past. `random` is evenly distributed over 0 <= random < 1.
 Delay backoff(const BackoffPolicy& policy, std::int64_t attempts, std::optional<Delay> asked, double random) noexcept;
 
 }  // namespace pawl::core

@@ -9,7 +9,8 @@ std::string quote(std::string_view name) {
 }
 
 [[noreturn]] void too_deep(Place where) {
-    throw Error("composite states are nested more than " + std::to_string(max_nesting) + " deep", where, {}, {}, "too_deep");
+    throw Error("composite states are nested more than " + std::to_string(max_nesting) + " deep", where, {}, {},
+                "too_deep");
 }
 
 }  // namespace
@@ -48,13 +49,15 @@ void DiagramBuilder::claim(Index state, Place where) {
     }
     remarked_[state] = true;
     diagram_.remarks.push_back({"two_parents", where,
-                                "state " + quote(diagram_.states[state].id) + " belongs to " + quote(diagram_.states[state].parent) +
-                                    " but is named inside " + quote(diagram_.states[block].id) +
+                                "state " + quote(diagram_.states[state].id) + " belongs to " +
+                                    quote(diagram_.states[state].parent) + " but is named inside " +
+                                    quote(diagram_.states[block].id) +
                                     " too; Mermaid draws it where it is named last"});
 }
 
 void DiagramBuilder::tag(Index state, std::string_view tag) {
-    if (tagged_.insert(std::to_string(state) + ' ' + std::string(tag)).second) diagram_.states[state].tags.emplace_back(tag);
+    if (tagged_.insert(std::to_string(state) + ' ' + std::string(tag)).second)
+        diagram_.states[state].tags.emplace_back(tag);
 }
 
 void DiagramBuilder::describe(Index state, std::string_view text) {
@@ -72,8 +75,8 @@ void DiagramBuilder::describe(Index state, std::string_view text) {
 void DiagramBuilder::set_kind(Index state, StateKind kind, Place where) {
     DrawnState& drawn = diagram_.states[state];
     if (drawn.composite) {
-        throw Error("state " + quote(drawn.id) + " has states inside and cannot be a choice, fork or join", where, {}, {},
-                    "syntax_error");
+        throw Error("state " + quote(drawn.id) + " has states inside and cannot be a choice, fork or join", where, {},
+                    {}, "syntax_error");
     }
     if (drawn.kind != StateKind::state && drawn.kind != kind) {
         throw Error("state " + quote(drawn.id) + " is declared as two different kinds", where, {}, {}, "syntax_error");
@@ -104,15 +107,15 @@ void DiagramBuilder::set_direction(std::string_view direction) {
     (open_.empty() ? diagram_.direction : diagram_.states[open_.back().state].direction) = direction;
 }
 
-void DiagramBuilder::arrow(const Name& from, const Name& to, std::string_view text) {
-    DrawnArrow arrow;
-    arrow.from = from.id;
-    arrow.to = to.id;
-    arrow.text = text;
-    arrow.label = read_label(text);
-    if (!open_.empty()) arrow.in = innermost();
-    arrow.where = from.where;
-    diagram_.arrows.push_back(std::move(arrow));
+void DiagramBuilder::transition(const Name& from, const Name& to, std::string_view text) {
+    DrawnArrow transition;
+    transition.from = from.id;
+    transition.to = to.id;
+    transition.text = text;
+    transition.label = read_label(text);
+    if (!open_.empty()) transition.in = innermost();
+    transition.where = from.where;
+    diagram_.transitions.push_back(std::move(transition));
 }
 
 void DiagramBuilder::region(Place where) {
@@ -120,7 +123,7 @@ void DiagramBuilder::region(Place where) {
     region.line = where.line;
     region.column = where.column;
     region.in = innermost();
-    region.arrows_before = diagram_.arrows.size();
+    region.arrows_before = diagram_.transitions.size();
     diagram_.regions.push_back(std::move(region));
 }
 
@@ -131,8 +134,8 @@ void DiagramBuilder::open(Index state, Place where) {
         throw Error("state " + quote(drawn.id) + " cannot be inside itself", where, {}, {}, "syntax_error");
     }
     if (drawn.kind != StateKind::state) {
-        throw Error("state " + quote(drawn.id) + " is a choice, fork or join and cannot have states inside", where, {}, {},
-                    "syntax_error");
+        throw Error("state " + quote(drawn.id) + " is a choice, fork or join and cannot have states inside", where, {},
+                    {}, "syntax_error");
     }
     drawn.composite = true;
     open_.push_back({state, where});
@@ -157,15 +160,17 @@ Diagram DiagramBuilder::finish() {
     for (const auto& [name, tags] : unclassified_) {
         const auto entry = by_id_.find(name.id);
         if (entry == by_id_.end()) {
-            diagram_.remarks.push_back({"unknown_state", name.where, "class is given to " + quote(name.id) + ", which is no state here"});
+            diagram_.remarks.push_back(
+                {"unknown_state", name.where, "class is given to " + quote(name.id) + ", which is no state here"});
             continue;
         }
         for (const std::string& each : tags) tag(entry->second, each);
     }
     for (const Name& name : weak_) {
         if (by_id_.contains(name.id)) continue;
-        diagram_.remarks.push_back({"not_a_state", name.where,
-                                    "\"state " + name.id + "\" alone makes no state in Mermaid; write the name without the word state"});
+        diagram_.remarks.push_back(
+            {"not_a_state", name.where,
+             "\"state " + name.id + "\" alone makes no state in Mermaid; write the name without the word state"});
     }
     return std::move(diagram_);
 }

@@ -29,7 +29,7 @@ public:
     void set_title(std::string_view title) { diagram_.title = title; }
     void set_direction(std::string_view direction);
 
-    void arrow(const Name& from, const Name& to, std::string_view text);
+    void transition(const Name& from, const Name& to, std::string_view text);
     void region(Place where);
 
     void open(Index state, Place where);

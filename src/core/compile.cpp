@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. From the drawing to arrows between atomic states.
+// Pure C++; throws core::Error. From the drawing to transitions between atomic states.
 #include "compile.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace pawl::core {
 namespace {
 
-constexpr std::size_t max_steps = 5'000'000;         // of work, and
+constexpr std::size_t max_steps = 5'000'000;          // of work, and
 constexpr std::size_t max_bytes = 128 * 1024 * 1024;  // of text that a small diagram may be multiplied to
 
 std::string quote(std::string_view name) {
@@ -22,7 +22,7 @@ bool is_pseudo(std::string_view id) {
     return id == "[*]";
 }
 
-// Where an arrow really ends, and what it meets on the way there.
+// Where a transition really ends, and what it meets on the way there.
 struct Target {
     StateId to = no_state;  // no_state: the end, reached through a choice
     std::string_view in;    // for the end: the composite it is drawn in
@@ -52,7 +52,7 @@ private:
     bool leaves_by_itself(StateId composite) const;
     const Ids& atomic_states(StateId composite);
     const Targets& resolve(StateId target, Place where, int depth = 0);
-    void resolve_through(Targets& targets, const DrawnArrow& arrow, bool branch, Place where, int depth);
+    void resolve_through(Targets& targets, const DrawnArrow& transition, bool branch, Place where, int depth);
     bool hidden(StateId from, StateId composite, const DrawnArrow& drawn);
     void expand(const DrawnArrow& drawn);
     void emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, const Target& target);
@@ -60,13 +60,14 @@ private:
 
     const Diagram& diagram_;
     std::vector<State> states_;
-    std::vector<Arrow> arrows_;
+    std::vector<Transition> arrows_;
     std::unordered_map<std::string_view, StateId> ids_;
     std::vector<Ids> children_;
-    std::vector<std::vector<const DrawnArrow*>> entries_;   // of a composite: its [*] --> child; of a choice: its branches
-    std::unordered_set<std::string> own_events_;            // "state id, event" of drawn arrows
-    std::vector<bool> has_exit_;                            // an arrow to a state is drawn from it
-    std::unordered_set<std::string_view> ending_;           // composites where an arrow to [*] ends the row's life
+    std::vector<std::vector<const DrawnArrow*>>
+        entries_;                                  // of a composite: its [*] --> child; of a choice: its branches
+    std::unordered_set<std::string> own_events_;   // "state id, event" of drawn transitions
+    std::vector<bool> has_exit_;                   // a transition to a state is drawn from it
+    std::unordered_set<std::string_view> ending_;  // composites where a transition to [*] ends the row's life
     std::vector<std::unique_ptr<Ids>> atomic_;
     std::vector<std::unique_ptr<Targets>> targets_;
     std::vector<bool> resolving_;
@@ -86,23 +87,24 @@ Machine Compiler::run() {
     make_states();
     sort_arrows();
     mark_terminal();
-    for (const DrawnArrow& drawn : diagram_.arrows) expand(drawn);
+    for (const DrawnArrow& drawn : diagram_.transitions) expand(drawn);
     if (std::none_of(states_.begin(), states_.end(), [](const State& each) { return each.initial; })) {
         const Place where = diagram_.states.empty() ? Place{} : diagram_.states.front().where;
-        throw Error("the diagram has no initial state", where, "No row could ever be inserted.", "add an arrow: [*] --> <first state>",
-                    "no_initial_state");
+        throw Error("the diagram has no initial state", where, "No row could ever be inserted.",
+                    "add an arrow: [*] --> <first state>", "no_initial_state");
     }
     Machine machine;
     for (State& each : states_) machine.add(std::move(each));
-    for (Arrow& each : arrows_) machine.add(std::move(each));
+    for (Transition& each : arrows_) machine.add(std::move(each));
     machine.index();
     return machine;
 }
 
 void Compiler::check_arrows() const {
-    for (const DrawnArrow& drawn : diagram_.arrows) {
+    for (const DrawnArrow& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from) && is_pseudo(drawn.to)) {
-            throw Error("an arrow leads from [*] to [*] and moves nothing", drawn.where, {}, "name a state at one of its ends");
+            throw Error("an arrow leads from [*] to [*] and moves nothing", drawn.where, {},
+                        "name a state at one of its ends");
         }
         if (same_word(std::string_view(drawn.label.event).substr(0, 5), "pawl.")) {
             throw Error("event " + quote(drawn.label.event) + " has a reserved name", drawn.where,
@@ -152,7 +154,7 @@ void Compiler::inherit_tags() {
 }
 
 void Compiler::sort_arrows() {
-    for (const DrawnArrow& drawn : diagram_.arrows) {
+    for (const DrawnArrow& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from)) {
             if (!drawn.in.empty()) entries_[static_cast<std::size_t>(id(drawn.in))].push_back(&drawn);
             continue;
@@ -174,17 +176,18 @@ bool Compiler::leaves_by_itself(StateId composite) const {
     return false;
 }
 
-// An arrow to [*] inside a composite ends only the composite. It ends the row's life where the composite has no arrow to
-// leave by, or is drawn to end itself.
+// A transition to [*] inside a composite ends only the composite. It ends the row's life where the composite has no
+// transition to leave by, or is drawn to end itself.
 void Compiler::mark_terminal() {
     std::unordered_map<std::string_view, std::vector<const DrawnArrow*>> ends;  // by the composite they are drawn in
-    for (const DrawnArrow& drawn : diagram_.arrows) {
+    for (const DrawnArrow& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.to) && !is_choice(id(drawn.from))) ends[drawn.in].push_back(&drawn);
     }
     std::vector<std::string_view> open{""};
     ending_.insert("");
     for (std::size_t i = 0; i < states_.size(); ++i) {
-        if (states_[i].composite && !leaves_by_itself(static_cast<StateId>(i)) && ending_.insert(states_[i].name).second) {
+        if (states_[i].composite && !leaves_by_itself(static_cast<StateId>(i)) &&
+            ending_.insert(states_[i].name).second) {
             open.push_back(states_[i].name);
         }
     }
@@ -222,18 +225,20 @@ const Compiler::Ids& Compiler::atomic_states(StateId composite) {
     return *known;
 }
 
-// The atomic states that an arrow to `target` enters: through first children of composites and branches of choices.
+// The atomic states that a transition to `target` enters: through first children of composites and branches of
+// choices.
 const Compiler::Targets& Compiler::resolve(StateId target, Place where, int depth) {
     const auto at = static_cast<std::size_t>(target);
     if (targets_[at]) return *targets_[at];
     const bool choice = is_choice(target);
     if (resolving_[at]) {
-        throw Error(std::string(choice ? "choice " : "composite state ") + quote(state(target).name) + " leads back to itself", where,
-                    "No state is ever reached that way.", {}, choice ? "choice_cycle" : "entry_cycle");
+        throw Error(
+            std::string(choice ? "choice " : "composite state ") + quote(state(target).name) + " leads back to itself",
+            where, "No state is ever reached that way.", {}, choice ? "choice_cycle" : "entry_cycle");
     }
     if (depth > max_nesting) {
-        throw Error("choices and composites follow one another more than " + std::to_string(max_nesting) + " deep", where, {}, {},
-                    "too_deep");
+        throw Error("choices and composites follow one another more than " + std::to_string(max_nesting) + " deep",
+                    where, {}, {}, "too_deep");
     }
     resolving_[at] = true;
     Targets targets;
@@ -247,28 +252,28 @@ const Compiler::Targets& Compiler::resolve(StateId target, Place where, int dept
         throw Error("choice " + quote(state(target).name) + " has no arrow out of it", where, {}, {}, "empty_choice");
     }
     if (targets.empty()) {
-        throw Error("an arrow enters the composite state " + quote(state(target).name) + ", which has no initial child", where,
-                    "A row can only be in one of the states inside it.",
+        throw Error("an arrow enters the composite state " + quote(state(target).name) + ", which has no initial child",
+                    where, "A row can only be in one of the states inside it.",
                     "draw [*] --> <child> inside it, or lead the arrow to a state inside it", "no_initial_child");
     }
     targets_[at] = std::make_unique<Targets>(std::move(targets));
     return *targets_[at];
 }
 
-void Compiler::resolve_through(Targets& targets, const DrawnArrow& arrow, bool branch, Place where, int depth) {
+void Compiler::resolve_through(Targets& targets, const DrawnArrow& transition, bool branch, Place where, int depth) {
     Target first;
-    first.guards = arrow.label.guards;
-    first.effects = arrow.label.effects;
-    if (branch && !arrow.label.event.empty()) {  // free text on a branch is its condition
+    first.guards = transition.label.guards;
+    first.effects = transition.label.effects;
+    if (branch && !transition.label.event.empty()) {  // free text on a branch is its condition
         Label condition;
-        condition.event = arrow.label.event;
-        condition.params = arrow.label.params;
+        condition.event = transition.label.event;
+        condition.params = transition.label.params;
         first.guards.insert(first.guards.begin(), write_label(condition));
     }
-    first.in = arrow.in;
+    first.in = transition.in;
     const Targets end{Target{}};
-    const bool ends = is_pseudo(arrow.to);
-    for (const Target& onward : ends ? end : resolve(id(arrow.to), where, depth + 1)) {
+    const bool ends = is_pseudo(transition.to);
+    for (const Target& onward : ends ? end : resolve(id(transition.to), where, depth + 1)) {
         Target target = first;
         target.to = onward.to;
         if (!ends && onward.to == no_state) target.in = onward.in;
@@ -278,12 +283,12 @@ void Compiler::resolve_through(Targets& targets, const DrawnArrow& arrow, bool b
         for (const auto* list : {&target.guards, &target.effects}) {
             for (const std::string& each : *list) bytes += sizeof(std::string) + each.size();
         }
-        spend(1, bytes, arrow.where);
+        spend(1, bytes, transition.where);
         targets.push_back(std::move(target));
     }
 }
 
-// True if a state inside the composite, on the way to it, has an arrow of its own for the event.
+// True if a state inside the composite, on the way to it, has a transition of its own for the event.
 bool Compiler::hidden(StateId from, StateId composite, const DrawnArrow& drawn) {
     for (StateId at = from; at != composite; at = state(at).parent) {
         spend(1, 0, drawn.where);
@@ -321,41 +326,43 @@ void Compiler::emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, c
         if (ending_.contains(target.in)) states_[static_cast<std::size_t>(from)].terminal = true;
         return;
     }
-    Arrow arrow;
-    arrow.from = from;
-    arrow.to = target.to;
-    arrow.event = drawn.label.event;
-    arrow.params = drawn.label.params;
-    arrow.guards = drawn.label.guards;
-    arrow.guards.insert(arrow.guards.end(), target.guards.begin(), target.guards.end());
-    arrow.effects = drawn.label.effects;
-    arrow.effects.insert(arrow.effects.end(), target.effects.begin(), target.effects.end());
-    arrow.after = drawn.label.after;
-    if (drawn_from != no_state) arrow.drawn_from = state(drawn_from).name;
-    arrow.where = drawn.where;
+    Transition transition;
+    transition.from = from;
+    transition.to = target.to;
+    transition.event = drawn.label.event;
+    transition.params = drawn.label.params;
+    transition.guards = drawn.label.guards;
+    transition.guards.insert(transition.guards.end(), target.guards.begin(), target.guards.end());
+    transition.effects = drawn.label.effects;
+    transition.effects.insert(transition.effects.end(), target.effects.begin(), target.effects.end());
+    transition.after = drawn.label.after;
+    if (drawn_from != no_state) transition.drawn_from = state(drawn_from).name;
+    transition.where = drawn.where;
 
     std::string key = std::to_string(from) + ' ' + std::to_string(target.to);
-    for (const std::string* each : {&arrow.event, &arrow.after}) (key += '\0') += *each;
-    for (const auto* list : {&arrow.guards, &arrow.effects}) {
+    for (const std::string* each : {&transition.event, &transition.after}) (key += '\0') += *each;
+    for (const auto* list : {&transition.guards, &transition.effects}) {
         key += '\1';
         for (const std::string& each : *list) (key += '\0') += each;
     }
-    std::size_t bytes = sizeof(Arrow) + 2 * key.size();
-    for (const std::string& each : arrow.params) bytes += sizeof(std::string) + each.size();
+    std::size_t bytes = sizeof(Transition) + 2 * key.size();
+    for (const std::string& each : transition.params) bytes += sizeof(std::string) + each.size();
     spend(1, bytes, drawn.where);
     if (!seen_.insert(std::move(key)).second) return;
     if (arrows_.size() == max_arrows) {
         throw Error("the machine has more than " + std::to_string(max_arrows) + " arrows", drawn.where,
-                    "Arrows from composites and through choices count once for every pair of states.", {}, "too_many_arrows");
+                    "Arrows from composites and through choices count once for every pair of states.", {},
+                    "too_many_arrows");
     }
-    arrows_.push_back(std::move(arrow));
+    arrows_.push_back(std::move(transition));
 }
 
 void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {
     steps_ += steps;
     bytes_ += bytes;
     if (steps_ <= max_steps && bytes_ <= max_bytes) return;
-    throw Error("the diagram grows too large when its composites and choices are flattened", where, {}, {}, "too_many_arrows");
+    throw Error("the diagram grows too large when its composites and choices are flattened", where, {}, {},
+                "too_many_arrows");
 }
 
 }  // namespace
@@ -366,15 +373,16 @@ std::vector<Error> find_concurrency(const Diagram& diagram, std::size_t limit) {
     const std::string hint = "give each part that runs on its own a column and a machine of its own";
     for (const Region& region : diagram.regions) {
         if (found.size() == limit) break;
-        found.emplace_back("concurrent regions (--) in " + quote(region.in) + " cannot be held by one column", region, detail, hint,
-                           "region");
+        found.emplace_back("concurrent regions (--) in " + quote(region.in) + " cannot be held by one column", region,
+                           detail, hint, "region");
     }
     const std::size_t with_states = found.size() + limit;
     for (const DrawnState& state : diagram.states) {
         if (state.kind != StateKind::fork && state.kind != StateKind::join) continue;
         if (found.size() == with_states) break;
         const std::string what = state.kind == StateKind::fork ? "fork" : "join";
-        found.emplace_back(what + " " + quote(state.id) + " cannot be held by one column", state.kind_where, detail, hint, what);
+        found.emplace_back(what + " " + quote(state.id) + " cannot be held by one column", state.kind_where, detail,
+                           hint, what);
     }
     std::stable_sort(found.begin(), found.end(), [](const Error& a, const Error& b) {
         return a.where.line != b.where.line ? a.where.line < b.where.line : a.where.column < b.where.column;

@@ -10,7 +10,8 @@ namespace {
 bool read_quoted(std::string_view record, std::size_t& at, const CsvDialect& dialect, std::string& field) {
     const char marks[] = {dialect.quote, dialect.escape};
     for (++at;;) {
-        const std::size_t end = dialect.escape == '\0' ? record.find(dialect.quote, at) : record.find_first_of(std::string_view(marks, 2), at);
+        const std::size_t end = dialect.escape == '\0' ? record.find(dialect.quote, at)
+                                                       : record.find_first_of(std::string_view(marks, 2), at);
         if (end == std::string_view::npos) return false;
         field.append(record, at, end - at);
         at = end + 1;

@@ -21,7 +21,7 @@ struct DrawnState {
     std::vector<std::string> tags;  // from :::tag and `class a,b tag`, in drawing order, no repeats
     std::string description;        // several lines are joined by '\n'
     std::string direction;          // of a composite's inside, empty when it follows the diagram
-    Place kind_where;  // of <<choice>>, <<fork>>, <<join>>
+    Place kind_where;               // of <<choice>>, <<fork>>, <<join>>
     Place where;
 };
 
@@ -48,7 +48,7 @@ struct DrawnArrow {
 // A `--`: what follows runs at the same time as what went before.
 struct Region : Place {
     std::string in;                 // the composite it divides
-    std::size_t arrows_before = 0;  // how many arrows of the diagram were drawn before it
+    std::size_t arrows_before = 0;  // how many transitions of the diagram were drawn before it
 };
 
 // Something that is legal to draw but probably not what was meant; the linter reports it.
@@ -61,8 +61,8 @@ struct Remark {
 struct Diagram {
     std::string title;
     std::string direction;
-    std::vector<DrawnState> states;  // in order of first appearance
-    std::vector<DrawnArrow> arrows;  // in drawing order
+    std::vector<DrawnState> states;       // in order of first appearance
+    std::vector<DrawnArrow> transitions;  // in drawing order
     std::vector<std::pair<std::string, std::string>> class_defs;
     std::vector<Region> regions;
     std::vector<Remark> remarks;
@@ -72,11 +72,11 @@ struct Diagram {
 inline constexpr int max_nesting = 200;
 
 // Reads `stateDiagram` / `stateDiagram-v2`. Throws core::Error with line and column. Linear in the length of the text.
-// A state belongs to the first composite that mentions it. Beyond Mermaid: names in double quotes (`"in progress" --> done`)
-// and names with inner hyphens.
+// A state belongs to the first composite that mentions it. Beyond Mermaid: names in double quotes (`"in progress" -->
+// done`) and names with inner hyphens.
 Diagram read_mermaid(std::string_view text);
 
-// Reads one arrow label; never fails: what fits no grammar is an event of that name.
+// Reads one transition label; never fails: what fits no grammar is an event of that name.
 Label read_label(std::string_view text);
 
 // The canonical text: read_mermaid(write_mermaid(d)) gives d again, and equal machines give equal text.

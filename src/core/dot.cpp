@@ -91,7 +91,7 @@ private:
     void write_state(std::size_t state);
     void write_cluster(std::size_t state);
     void write_entry(const std::string& in);
-    void write_arrow(const DrawnArrow& arrow);
+    void write_arrow(const DrawnArrow& transition);
     Colours colours_of(const DrawnState& state);
     std::size_t anchor(std::size_t state) const;
     bool inside(std::size_t state, std::size_t composite) const;
@@ -99,7 +99,7 @@ private:
     const Diagram& diagram_;
     std::unordered_map<std::string_view, std::size_t> ids_;
     std::vector<Node> nodes_;
-    std::unordered_set<std::string> entered_;  // blocks with a [*] --> in them
+    std::unordered_set<std::string> entered_;                        // blocks with a [*] --> in them
     std::unordered_map<std::string_view, std::string_view> styles_;  // of the diagram's classDefs
     std::unordered_map<std::string, Colours> colours_;               // of tags
     std::size_t depth_ = 1;
@@ -116,11 +116,11 @@ void DotWriter::prepare() {
         parent.children.push_back(i);
         parent.cluster = true;
     }
-    for (const DrawnArrow& arrow : diagram_.arrows) {
-        if (arrow.from == "[*]") {
-            entered_.insert(arrow.in);
-        } else if (arrow.to == "[*]") {
-            nodes_[ids_.at(arrow.from)].terminal = true;
+    for (const DrawnArrow& transition : diagram_.transitions) {
+        if (transition.from == "[*]") {
+            entered_.insert(transition.in);
+        } else if (transition.to == "[*]") {
+            nodes_[ids_.at(transition.from)].terminal = true;
         }
     }
 }
@@ -138,14 +138,15 @@ std::string DotWriter::write(std::string_view name) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (diagram_.states[i].parent.empty()) write_state(i);
     }
-    for (const DrawnArrow& arrow : diagram_.arrows) write_arrow(arrow);
+    for (const DrawnArrow& transition : diagram_.transitions) write_arrow(transition);
     out_ += "}\n";
     return std::move(out_);
 }
 
 void DotWriter::write_entry(const std::string& in) {
     if (!entered_.contains(in)) return;
-    line(quote("[*] in " + in) + " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
+    line(quote("[*] in " + in) +
+         " [shape=circle, label=\"\", width=0.16, style=filled, fillcolor=\"#1f2328\", color=\"#1f2328\"]");
 }
 
 Colours DotWriter::colours_of(const DrawnState& state) {
@@ -165,7 +166,8 @@ void DotWriter::write_state(std::size_t state) {
     if (nodes_[state].cluster) return write_cluster(state);
     const DrawnState& drawn = diagram_.states[state];
     const std::string id = quote(drawn.id);
-    if (drawn.kind == StateKind::choice) return line(id + " [shape=diamond, label=\"\", width=0.3, height=0.3, fillcolor=white]");
+    if (drawn.kind == StateKind::choice)
+        return line(id + " [shape=diamond, label=\"\", width=0.3, height=0.3, fillcolor=white]");
     if (drawn.kind != StateKind::state) {
         return line(id + " [shape=box, style=filled, label=\"\", width=0.9, height=0.07, fillcolor=\"#1f2328\"]");
     }
@@ -176,8 +178,8 @@ void DotWriter::write_state(std::size_t state) {
         for (const std::string& tag : drawn.tags) tags += (tags.empty() ? "" : ", ") + tag;
         label = "<<" + tags + ">>\n" + label;
     }
-    line(id + " [label=" + quote(label) + ", fillcolor=" + quote(colours.fill) + ", color=" + quote(colours.line) + ", fontcolor=" +
-         quote(colours.text) + (nodes_[state].terminal ? ", peripheries=2" : "") +
+    line(id + " [label=" + quote(label) + ", fillcolor=" + quote(colours.fill) + ", color=" + quote(colours.line) +
+         ", fontcolor=" + quote(colours.text) + (nodes_[state].terminal ? ", peripheries=2" : "") +
          (drawn.description.empty() ? "" : ", tooltip=" + quote(drawn.description)) + "]");
 }
 
@@ -186,8 +188,8 @@ void DotWriter::write_cluster(std::size_t state) {
     const Colours colours = colours_of(drawn);
     line("subgraph " + quote("cluster_" + drawn.id) + " {");
     ++depth_;
-    line("label=" + quote(drawn.id) + "; style=rounded; fontsize=11; color=" + quote(colours.line) + "; fontcolor=" + quote(colours.text) +
-         (nodes_[state].terminal ? "; peripheries=2" : "") +
+    line("label=" + quote(drawn.id) + "; style=rounded; fontsize=11; color=" + quote(colours.line) +
+         "; fontcolor=" + quote(colours.text) + (nodes_[state].terminal ? "; peripheries=2" : "") +
          (drawn.description.empty() ? "" : "; tooltip=" + quote(drawn.description)));
     write_entry(drawn.id);
     for (const std::size_t child : nodes_[state].children) write_state(child);
@@ -210,22 +212,24 @@ bool DotWriter::inside(std::size_t state, std::size_t composite) const {
     return state != none;
 }
 
-void DotWriter::write_arrow(const DrawnArrow& arrow) {
-    const std::size_t from = arrow.from == "[*]" ? none : ids_.at(arrow.from);
-    const std::size_t to = arrow.to == "[*]" ? none : ids_.at(arrow.to);
+void DotWriter::write_arrow(const DrawnArrow& transition) {
+    const std::size_t from = transition.from == "[*]" ? none : ids_.at(transition.from);
+    const std::size_t to = transition.to == "[*]" ? none : ids_.at(transition.to);
     std::string attributes;
     const auto add = [&attributes](const std::string& text) { attributes += (attributes.empty() ? "" : ", ") + text; };
     if (to == none) {
-        if (from == none || diagram_.states[from].kind == StateKind::state) return;  // shown by the state's double border
-        line(quote("[*] after " + arrow.from) + " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
+        if (from == none || diagram_.states[from].kind == StateKind::state)
+            return;  // shown by the state's double border
+        line(quote("[*] after " + transition.from) +
+             " [shape=doublecircle, label=\"\", width=0.12, style=filled, fillcolor=\"#1f2328\"]");
     }
-    if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + arrow.from));
-    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + arrow.to));
-    const std::string label = write_label(arrow.label);
+    if (from != none && nodes_[from].cluster && !inside(to, from)) add("ltail=" + quote("cluster_" + transition.from));
+    if (to != none && nodes_[to].cluster && !inside(from, to)) add("lhead=" + quote("cluster_" + transition.to));
+    const std::string label = write_label(transition.label);
     if (!label.empty()) add("label=" + quote(' ' + label + ' '));
-    if (!arrow.label.after.empty()) add("style=dashed");
-    line((from == none ? quote("[*] in " + arrow.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
-         (to == none ? quote("[*] after " + arrow.from) : quote(diagram_.states[anchor(to)].id)) +
+    if (!transition.label.after.empty()) add("style=dashed");
+    line((from == none ? quote("[*] in " + transition.in) : quote(diagram_.states[anchor(from)].id)) + " -> " +
+         (to == none ? quote("[*] after " + transition.from) : quote(diagram_.states[anchor(to)].id)) +
          (attributes.empty() ? "" : " [" + attributes + "]"));
 }
 

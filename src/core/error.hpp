@@ -16,8 +16,12 @@ struct Place {
 // A definition error (SQLSTATE PW007): what is wrong, the facts, and what to do about it.
 class Error : public std::runtime_error {
 public:
-    Error(std::string message, Place where, std::string detail = {}, std::string hint = {}, std::string code = "definition_error")
-        : std::runtime_error(std::move(message)), where(where), detail(std::move(detail)), hint(std::move(hint)),
+    Error(std::string message, Place where, std::string detail = {}, std::string hint = {},
+          std::string code = "definition_error")
+        : std::runtime_error(std::move(message)),
+          where(where),
+          detail(std::move(detail)),
+          hint(std::move(hint)),
           code(std::move(code)) {}
 
     Place where;

@@ -25,7 +25,8 @@ public:
 
 private:
     [[noreturn]] void fail(const char* expected) const {
-        throw Error("this is no JSON: " + std::string(expected) + " was expected at character " + std::to_string(at + 1), {});
+        throw Error(
+            "this is no JSON: " + std::string(expected) + " was expected at character " + std::to_string(at + 1), {});
     }
 
     char peek() const { return at < text.size() ? text[at] : '\0'; }
@@ -51,13 +52,18 @@ private:
         const std::size_t start = at;
         Json value;
         switch (peek()) {
-            case '{': read_object(value, depth); break;
-            case '[': read_array(value, depth); break;
+            case '{':
+                read_object(value, depth);
+                break;
+            case '[':
+                read_array(value, depth);
+                break;
             case '"':
                 value.kind = Json::Kind::string;
                 value.string = read_string();
                 break;
-            default: read_word(value);
+            default:
+                read_word(value);
         }
         value.raw = text.substr(start, at - start);
         return value;
@@ -124,14 +130,31 @@ private:
     void read_escape(std::string& result) {
         ++at;
         switch (peek()) {
-            case 'b': result += '\b'; break;
-            case 'f': result += '\f'; break;
-            case 'n': result += '\n'; break;
-            case 'r': result += '\r'; break;
-            case 't': result += '\t'; break;
-            case 'u': append_utf8(result, read_code_point()); break;
-            case '"': case '\\': case '/': result += peek(); break;
-            default: fail("an escape");
+            case 'b':
+                result += '\b';
+                break;
+            case 'f':
+                result += '\f';
+                break;
+            case 'n':
+                result += '\n';
+                break;
+            case 'r':
+                result += '\r';
+                break;
+            case 't':
+                result += '\t';
+                break;
+            case 'u':
+                append_utf8(result, read_code_point());
+                break;
+            case '"':
+            case '\\':
+            case '/':
+                result += peek();
+                break;
+            default:
+                fail("an escape");
         }
     }
 
@@ -178,7 +201,9 @@ const Json* Json::find(std::string_view key) const {
     return nullptr;
 }
 
-Json read_json(std::string_view text) { return Reader(text).read_all(); }
+Json read_json(std::string_view text) {
+    return Reader(text).read_all();
+}
 
 std::string quote_json(std::string_view text) {
     static constexpr char digits[] = "0123456789abcdef";

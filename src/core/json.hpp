@@ -1,4 +1,5 @@
-// Pure C++; throws core::Error. A JSON text as a tree; values keep the text they were written as, so that they can be passed on.
+// Pure C++; throws core::Error. A JSON text as a tree; values keep the text they were written as, so that they can be
+// passed on.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ struct Json {
     std::string string;  // of a string, unescaped
     std::vector<Json> items;
     std::vector<JsonMember> members;  // in the order in which they were written
-    std::string_view raw;                               // points into the text that was read
+    std::string_view raw;             // points into the text that was read
 
     bool is(Kind other) const { return kind == other; }
     const Json* find(std::string_view key) const;  // null where the object has no such member

@@ -1,4 +1,4 @@
-// Pure C++; throws only bad_alloc. The label of an arrow: event(params) [guards] after <interval> / effects.
+// Pure C++; throws only bad_alloc. The label of a transition: event(params) [guards] after <interval> / effects.
 #include <array>
 #include <optional>
 
@@ -66,9 +66,11 @@ bool is_digit(char c) {
 
 bool is_unit(std::string_view word) {
     static constexpr auto units = std::to_array<std::string_view>(
-        {"us", "usec", "microsecond", "microseconds", "ms", "msec", "millisecond", "milliseconds", "s", "sec", "secs", "second",
-         "seconds", "m", "min", "mins", "minute", "minutes", "h", "hr", "hrs", "hour", "hours", "d", "day", "days", "w", "week",
-         "weeks", "mon", "mons", "month", "months", "y", "yr", "yrs", "year", "years", "decade", "decades"});
+        {"us",     "usec",    "microsecond", "microseconds", "ms",      "msec",  "millisecond", "milliseconds",
+         "s",      "sec",     "secs",        "second",       "seconds", "m",     "min",         "mins",
+         "minute", "minutes", "h",           "hr",           "hrs",     "hour",  "hours",       "d",
+         "day",    "days",    "w",           "week",         "weeks",   "mon",   "mons",        "month",
+         "months", "y",       "yr",          "yrs",          "year",    "years", "decade",      "decades"});
     for (const std::string_view unit : units) {
         if (same_word(word, unit)) return true;
     }
@@ -95,14 +97,16 @@ bool is_interval(std::string_view text) {
         if (!text.empty() && (text.front() == '+' || text.front() == '-')) text.remove_prefix(1);
         std::size_t end = 0;
         bool clock = false;
-        while (end < text.size() && (is_digit(text[end]) || text[end] == '.' || text[end] == ':')) clock |= text[end++] == ':';
+        while (end < text.size() && (is_digit(text[end]) || text[end] == '.' || text[end] == ':'))
+            clock |= text[end++] == ':';
         if (end == 0 || !is_digit(text[0])) return false;
         text = text.substr(end);
         any = true;
         if (clock) continue;
         text = trim(text);
         end = 0;
-        while (end < text.size() && text[end] != ' ' && text[end] != '\t' && text[end] != ',' && !is_digit(text[end])) ++end;
+        while (end < text.size() && text[end] != ' ' && text[end] != '\t' && text[end] != ',' && !is_digit(text[end]))
+            ++end;
         if (!is_unit(text.substr(0, end))) return false;
         text = text.substr(end);
     }
@@ -110,7 +114,8 @@ bool is_interval(std::string_view text) {
 }
 
 std::string_view unquoted(std::string_view text) {
-    const bool quoted = text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+    const bool quoted =
+        text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
     return quoted ? trim(text.substr(1, text.size() - 2)) : text;
 }
 

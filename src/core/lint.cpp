@@ -24,7 +24,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
                 cost[i][j] = i + j;
                 continue;
             }
-            cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            cost[i][j] =
+                std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
                 cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
             }
@@ -94,7 +95,8 @@ void Linter::check_names(const Diagram& diagram) {
                 "states " + quote(entry->second) + " and " + quote(state.id) + " differ only in upper and lower case");
         }
         if (state.id == "[H]" || state.id == "[H*]") {
-            add(Severity::warning, "history", state.where, quote(state.id) + " is read as an ordinary state, not as a history state");
+            add(Severity::warning, "history", state.where,
+                quote(state.id) + " is read as an ordinary state, not as a history state");
         }
         if (state.id.find_first_of(" -") != std::string::npos) {
             add(Severity::info, "not_mermaid", state.where,
@@ -103,12 +105,13 @@ void Linter::check_names(const Diagram& diagram) {
     }
     std::unordered_map<std::string, std::string> events;
     std::unordered_set<std::string> told;
-    for (const DrawnArrow& arrow : diagram.arrows) {
-        if (arrow.label.event.empty()) continue;
-        const auto [entry, is_new] = events.try_emplace(lower(arrow.label.event), arrow.label.event);
-        if (!is_new && entry->second != arrow.label.event && told.insert(arrow.label.event).second) {
-            add(Severity::warning, "name_case", arrow.where,
-                "events " + quote(entry->second) + " and " + quote(arrow.label.event) + " differ only in upper and lower case");
+    for (const DrawnArrow& transition : diagram.transitions) {
+        if (transition.label.event.empty()) continue;
+        const auto [entry, is_new] = events.try_emplace(lower(transition.label.event), transition.label.event);
+        if (!is_new && entry->second != transition.label.event && told.insert(transition.label.event).second) {
+            add(Severity::warning, "name_case", transition.where,
+                "events " + quote(entry->second) + " and " + quote(transition.label.event) +
+                    " differ only in upper and lower case");
         }
     }
 }
@@ -129,18 +132,19 @@ void Linter::check_tags(const Diagram& diagram) {
 }
 
 void Linter::check_arrows(const Diagram& diagram) {
-    for (const DrawnArrow& arrow : diagram.arrows) {
-        if (arrow.to == "[*]" && !arrow.text.empty()) {
-            add(Severity::warning, "label_without_effect", arrow.where,
-                "the label " + quote(arrow.text) + " has no effect: an arrow to [*] marks " + quote(arrow.from) +
-                    " as terminal and moves nothing");
-        } else if (arrow.from == "[*]" && !arrow.in.empty() && !arrow.label.event.empty()) {
-            add(Severity::info, "label_without_effect", arrow.where,
-                "the event " + quote(arrow.label.event) + " has no effect: " + quote(arrow.in) +
+    for (const DrawnArrow& transition : diagram.transitions) {
+        if (transition.to == "[*]" && !transition.text.empty()) {
+            add(Severity::warning, "label_without_effect", transition.where,
+                "the label " + quote(transition.text) + " has no effect: an arrow to [*] marks " +
+                    quote(transition.from) + " as terminal and moves nothing");
+        } else if (transition.from == "[*]" && !transition.in.empty() && !transition.label.event.empty()) {
+            add(Severity::info, "label_without_effect", transition.where,
+                "the event " + quote(transition.label.event) + " has no effect: " + quote(transition.in) +
                     " is entered by the arrows that lead to it");
-        } else if (arrow.label.event.find("after ") == 0) {
-            add(Severity::warning, "not_an_interval", arrow.where,
-                quote(arrow.label.event) + " is read as the name of an event, because no interval follows the word after");
+        } else if (transition.label.event.find("after ") == 0) {
+            add(Severity::warning, "not_an_interval", transition.where,
+                quote(transition.label.event) +
+                    " is read as the name of an event, because no interval follows the word after");
         }
     }
 }
@@ -148,12 +152,12 @@ void Linter::check_arrows(const Diagram& diagram) {
 void Linter::check_composites(const Diagram& diagram) {
     std::unordered_set<std::string_view> entered;
     std::unordered_set<std::string_view> targets;
-    for (const DrawnArrow& arrow : diagram.arrows) {
-        if (arrow.from == "[*]") entered.insert(arrow.in);
-        targets.insert(arrow.to);
+    for (const DrawnArrow& transition : diagram.transitions) {
+        if (transition.from == "[*]") entered.insert(transition.in);
+        targets.insert(transition.to);
     }
     for (const DrawnState& state : diagram.states) {
-        // With an arrow to it, the compiler refuses it.
+        // With a transition to it, the compiler refuses it.
         if (state.composite && !entered.contains(state.id) && !targets.contains(state.id)) {
             add(Severity::info, "no_initial_child", state.where,
                 "composite state " + quote(state.id) + " has no initial child, so no arrow can lead to it as a whole");
@@ -174,12 +178,13 @@ void Linter::check_machine(const Machine& machine, const Diagram& diagram) {
     check_timers(machine);
 }
 
-// States that are reached from `from` along arrows, forwards or backwards.
+// States that are reached from `from` along transitions, forwards or backwards.
 std::vector<bool> reach(const Machine& machine, std::vector<StateId> from, bool backwards) {
     std::vector<std::vector<StateId>> next(machine.states().size());
-    for (const Arrow& arrow : machine.arrows()) {
-        if (arrow.from == no_state) continue;
-        next[static_cast<std::size_t>(backwards ? arrow.to : arrow.from)].push_back(backwards ? arrow.from : arrow.to);
+    for (const Transition& transition : machine.transitions()) {
+        if (transition.from == no_state) continue;
+        next[static_cast<std::size_t>(backwards ? transition.to : transition.from)].push_back(
+            backwards ? transition.from : transition.to);
     }
     std::vector<bool> reached(machine.states().size());
     while (!from.empty()) {
@@ -206,56 +211,62 @@ void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
         if (!is_atomic(state)) continue;
         const Place where = diagram.states[i].where;
         if (!reachable[i]) {
-            add(Severity::warning, "unreachable_state", where, "state " + quote(state.name) + " cannot be reached from an initial state");
+            add(Severity::warning, "unreachable_state", where,
+                "state " + quote(state.name) + " cannot be reached from an initial state");
         }
         if (state.terminal) continue;
         const auto out = machine.leaving(static_cast<StateId>(i));
-        const bool stuck = std::all_of(out.begin(), out.end(), [&](std::int32_t arrow) {
-            return machine.arrows()[static_cast<std::size_t>(arrow)].to == static_cast<StateId>(i);
+        const bool stuck = std::all_of(out.begin(), out.end(), [&](std::int32_t transition) {
+            return machine.transitions()[static_cast<std::size_t>(transition)].to == static_cast<StateId>(i);
         });
         if (stuck) {
-            add(Severity::warning, "dead_end", where, "state " + quote(state.name) + " has no way out and is not terminal");
+            add(Severity::warning, "dead_end", where,
+                "state " + quote(state.name) + " has no way out and is not terminal");
         } else if (!terminal.empty() && !ends[i]) {
-            add(Severity::info, "no_way_to_end", where, "no terminal state can be reached from state " + quote(state.name));
+            add(Severity::info, "no_way_to_end", where,
+                "no terminal state can be reached from state " + quote(state.name));
         }
     }
 }
 
-// Whether an owner's event that leads on and to an end may be one of `retry`, of whose arrows the attempts decide.
+// Whether an owner's event that leads on and to an end may be one of `retry`, of whose transitions the attempts decide.
 bool may_retry(const Machine& machine, StateId from, StateId one, StateId other) {
     if (from == no_state) return false;
     const auto& tags = machine.states()[static_cast<std::size_t>(from)].tags;
     return std::find(tags.begin(), tags.end(), "owned") != tags.end() &&
-           machine.states()[static_cast<std::size_t>(one)].terminal != machine.states()[static_cast<std::size_t>(other)].terminal;
+           machine.states()[static_cast<std::size_t>(one)].terminal !=
+               machine.states()[static_cast<std::size_t>(other)].terminal;
 }
 
-std::string source_of(const Machine& machine, const Arrow& arrow) {
-    if (!arrow.drawn_from.empty()) return arrow.drawn_from;
-    return arrow.from == no_state ? "[*]" : machine.states()[static_cast<std::size_t>(arrow.from)].name;
+std::string source_of(const Machine& machine, const Transition& transition) {
+    if (!transition.drawn_from.empty()) return transition.drawn_from;
+    return transition.from == no_state ? "[*]" : machine.states()[static_cast<std::size_t>(transition.from)].name;
 }
 
-// Two arrows for one event, both without a guard: which of them is meant?
+// Two transitions for one event, both without a guard: which of them is meant?
 void Linter::check_events(const Machine& machine) {
     std::unordered_set<std::string> told;
     for (StateId from = no_state; from < static_cast<StateId>(machine.states().size()); ++from) {
         std::unordered_map<std::string_view, std::vector<StateId>> unguarded;
         for (const std::int32_t i : machine.leaving(from)) {
-            const Arrow& arrow = machine.arrows()[static_cast<std::size_t>(i)];
-            if (arrow.event.empty() || !arrow.guards.empty()) continue;
-            std::vector<StateId>& targets = unguarded[arrow.event];
-            if (std::find(targets.begin(), targets.end(), arrow.to) != targets.end()) continue;
-            targets.push_back(arrow.to);
+            const Transition& transition = machine.transitions()[static_cast<std::size_t>(i)];
+            if (transition.event.empty() || !transition.guards.empty()) continue;
+            std::vector<StateId>& targets = unguarded[transition.event];
+            if (std::find(targets.begin(), targets.end(), transition.to) != targets.end()) continue;
+            targets.push_back(transition.to);
             if (targets.size() < 2) continue;
-            const std::string source = source_of(machine, arrow);
+            const std::string source = source_of(machine, transition);
             const bool retry = targets.size() == 2 && may_retry(machine, from, targets[0], targets[1]);
-            if (!told.insert(source + '\0' + arrow.event + (retry ? "?" : "")).second) continue;
-            const std::string leads = "event " + quote(arrow.event) + " leads from " + quote(source) + " to " +
-                                      quote(machine.states()[static_cast<std::size_t>(targets.front())].name) + " and to " +
-                                      quote(machine.states()[static_cast<std::size_t>(arrow.to)].name);
+            if (!told.insert(source + '\0' + transition.event + (retry ? "?" : "")).second) continue;
+            const std::string leads = "event " + quote(transition.event) + " leads from " + quote(source) + " to " +
+                                      quote(machine.states()[static_cast<std::size_t>(targets.front())].name) +
+                                      " and to " +
+                                      quote(machine.states()[static_cast<std::size_t>(transition.to)].name);
             if (retry)
-                add(Severity::info, "retry_event", arrow.where, leads + ": the attempts decide, where pawl.set_claiming names it in retry");
+                add(Severity::info, "retry_event", transition.where,
+                    leads + ": the attempts decide, where pawl.set_claiming names it in retry");
             else
-                add(Severity::warning, "duplicate_event", arrow.where, leads + ", and no guard decides");
+                add(Severity::warning, "duplicate_event", transition.where, leads + ", and no guard decides");
         }
     }
 }
@@ -265,13 +276,13 @@ void Linter::check_timers(const Machine& machine) {
     std::unordered_set<std::string> told;
     for (StateId from = 0; from < static_cast<StateId>(machine.states().size()); ++from) {
         std::string times;
-        const Arrow* later = nullptr;
+        const Transition* later = nullptr;
         std::unordered_set<std::string_view> seen;
         for (const std::int32_t i : machine.leaving(from)) {
-            const Arrow& arrow = machine.arrows()[static_cast<std::size_t>(i)];
-            if (arrow.after.empty() || !seen.insert(arrow.after).second) continue;
-            if (!times.empty()) later = &arrow;
-            times += (times.empty() ? "" : ", ") + quote(arrow.after);
+            const Transition& transition = machine.transitions()[static_cast<std::size_t>(i)];
+            if (transition.after.empty() || !seen.insert(transition.after).second) continue;
+            if (!times.empty()) later = &transition;
+            times += (times.empty() ? "" : ", ") + quote(transition.after);
         }
         if (later == nullptr || !told.insert(source_of(machine, *later) + times).second) continue;
         add(Severity::warning, "several_timers", later->where,

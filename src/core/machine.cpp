@@ -49,8 +49,8 @@ StateId Machine::add(State state) {
     return static_cast<StateId>(states_.size() - 1);
 }
 
-void Machine::add(Arrow arrow) {
-    arrows_.push_back(std::move(arrow));
+void Machine::add(Transition transition) {
+    arrows_.push_back(std::move(transition));
 }
 
 void Machine::index() {
@@ -85,18 +85,19 @@ void Machine::index_arrows() {
     const auto from = [this](std::int32_t i) { return arrows_[static_cast<std::size_t>(i)].from; };
     const auto to = [this](std::int32_t i) { return arrows_[static_cast<std::size_t>(i)].to; };
     std::stable_sort(by_from_.begin(), by_from_.end(), [&](auto a, auto b) { return from(a) < from(b); });
-    std::stable_sort(by_pair_.begin(), by_pair_.end(), [&](auto a, auto b) {
-        return from(a) != from(b) ? from(a) < from(b) : to(a) < to(b);
-    });
+    std::stable_sort(by_pair_.begin(), by_pair_.end(),
+                     [&](auto a, auto b) { return from(a) != from(b) ? from(a) < from(b) : to(a) < to(b); });
 
     starts_.assign(states_.size() + 2, 0);
-    for (const Arrow& arrow : arrows_) ++starts_[static_cast<std::size_t>(arrow.from + 2)];
+    for (const Transition& transition : arrows_) ++starts_[static_cast<std::size_t>(transition.from + 2)];
     std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
 
     pairs_.assign(table_size(arrows_.size()), Slot{});
     for (std::size_t i = 0; i < by_pair_.size();) {
         std::size_t end = i + 1;
-        while (end < by_pair_.size() && from(by_pair_[end]) == from(by_pair_[i]) && to(by_pair_[end]) == to(by_pair_[i])) ++end;
+        while (end < by_pair_.size() && from(by_pair_[end]) == from(by_pair_[i]) &&
+               to(by_pair_[end]) == to(by_pair_[i]))
+            ++end;
         const std::uint64_t key = pair_key(from(by_pair_[i]), to(by_pair_[i]));
         std::size_t at = mix(key) & (pairs_.size() - 1);
         while (pairs_[at].first >= 0) at = (at + 1) & (pairs_.size() - 1);
@@ -109,7 +110,8 @@ StateId Machine::find(std::string_view name) const noexcept {
     if (names_.empty()) return no_state;
     const std::uint64_t key = hash(name);
     for (std::size_t at = key & (names_.size() - 1); names_[at].first >= 0; at = (at + 1) & (names_.size() - 1)) {
-        if (names_[at].key == key && states_[static_cast<std::size_t>(names_[at].first)].name == name) return names_[at].first;
+        if (names_[at].key == key && states_[static_cast<std::size_t>(names_[at].first)].name == name)
+            return names_[at].first;
     }
     return no_state;
 }

@@ -19,49 +19,50 @@ struct State {
     StateKind kind = StateKind::state;
     bool composite = false;
     StateId parent = no_state;
-    bool initial = false;   // atomic states only: a row may begin here
-    bool terminal = false;  // atomic states only
+    bool initial = false;           // atomic states only: a row may begin here
+    bool terminal = false;          // atomic states only
     std::vector<std::string> tags;  // own tags, then those of the enclosing composites
     std::string description;
 };
 
-struct Arrow {
+struct Transition {
     StateId from = no_state;  // no_state: a first state
     StateId to = no_state;
-    std::string event;  // empty: the arrow has no name
+    std::string event;  // empty: the transition has no name
     std::vector<std::string> params;
     std::vector<std::string> guards;
     std::vector<std::string> effects;
     std::vector<std::string> notes;
     std::string after;
-    std::string drawn_from;  // composite this arrow was inherited from, else empty
+    std::string drawn_from;  // composite this transition was inherited from, else empty
     Place where;
 };
 
-// States and arrows are added in order, then index() makes the look-ups; immutable afterwards.
+// States and transitions are added in order, then index() makes the look-ups; immutable afterwards.
 class Machine {
 public:
     StateId add(State state);
-    void add(Arrow arrow);
+    void add(Transition transition);
     void index();
 
     const std::vector<State>& states() const { return states_; }
-    const std::vector<Arrow>& arrows() const { return arrows_; }
+    const std::vector<Transition>& transitions() const { return arrows_; }
 
     // The atomic state of this name, or no_state. Constant time, no allocation.
     StateId find(std::string_view name) const noexcept;
 
-    // Arrows from -> to in drawing order (indexes into arrows()). from = no_state asks for first states. Constant time, no allocation.
+    // Arrows from -> to in drawing order (indexes into transitions()). from = no_state asks for first states. Constant
+    // time, no allocation.
     std::span<const std::int32_t> between(StateId from, StateId to) const noexcept;
 
-    // All arrows that leave a state, in drawing order (from = no_state: the first states).
+    // All transitions that leave a state, in drawing order (from = no_state: the first states).
     std::span<const std::int32_t> leaving(StateId from) const noexcept;
 
     bool knows_event(std::string_view event) const noexcept;
 
 private:
     std::vector<State> states_;
-    std::vector<Arrow> arrows_;
+    std::vector<Transition> arrows_;
     struct Slot {  // one place of an open-addressing table
         std::uint64_t key = 0;
         std::int32_t first = -1;  // -1: free
@@ -71,25 +72,29 @@ private:
     void index_names();
     void index_arrows();
     const Slot* pair_slot(StateId from, StateId to) const noexcept;
-    bool valid(StateId state) const noexcept { return state >= no_state && state < static_cast<StateId>(states_.size()); }
+    bool valid(StateId state) const noexcept {
+        return state >= no_state && state < static_cast<StateId>(states_.size());
+    }
 
     std::vector<Slot> names_;            // hash of a name -> atomic state
-    std::vector<Slot> events_;           // hash of an event -> an arrow that has it
+    std::vector<Slot> events_;           // hash of an event -> a transition that has it
     std::vector<Slot> pairs_;            // from and to -> run in by_pair_
-    std::vector<std::int32_t> by_pair_;  // arrows by from, to, drawing order
-    std::vector<std::int32_t> by_from_;  // arrows by from, drawing order
+    std::vector<std::int32_t> by_pair_;  // transitions by from, to, drawing order
+    std::vector<std::int32_t> by_from_;  // transitions by from, drawing order
     std::vector<std::int32_t> starts_;   // where each from begins in by_from_; no_state is 0
 };
 
-// Compiled arrows, at most: composites and choices multiply what is drawn.
+// Compiled transitions, at most: composites and choices multiply what is drawn.
 inline constexpr std::size_t max_arrows = 250'000;
 
-// Flattens composites and choices. Throws core::Error for regions, fork, join, an arrow to a composite without an initial
-// child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_arrows arrows.
+// Flattens composites and choices. Throws core::Error for regions, fork, join, a transition to a composite without an
+// initial child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_arrows
+// transitions.
 //
-// An arrow from a composite leaves every atomic state in it, except where an inner arrow has the same event; arrows without
-// an event never hide one another. A label on `[*] --> child` inside a composite lends its guards and effects to the arrows
-// that enter there. Arrows that are the same in from, to, event, guards, effects and interval are kept once.
+// A transition from a composite leaves every atomic state in it, except where an inner transition has the same event;
+// transitions without an event never hide one another. A label on `[*] --> child` inside a composite lends its guards
+// and effects to the transitions that enter there. Arrows that are the same in from, to, event, guards, effects and
+// interval are kept once.
 Machine compile(const Diagram& diagram);
 
 enum class Severity { error, warning, info };

@@ -47,7 +47,8 @@ Diagram Reader::read() {
     header();
     for (scan_.skip_to_statement(); !scan_.at_end(); scan_.skip_to_statement()) statement();
     if (build_.is_open()) {
-        scan_.fail("composite state \"" + build_.innermost() + "\" is not closed: expected '}'", build_.innermost_opened_at());
+        scan_.fail("composite state \"" + build_.innermost() + "\" is not closed: expected '}'",
+                   build_.innermost_opened_at());
     }
     return build_.finish();
 }
@@ -108,9 +109,14 @@ bool Reader::keyword(const Name& name) {
     if (colon) return false;
     using Read = void (Reader::*)();
     static constexpr std::array<std::pair<std::string_view, Read>, 8> statements{{
-        {"state", &Reader::state_statement}, {"note", &Reader::note},   {"direction", &Reader::direction},
-        {"class", &Reader::class_statement}, {"classDef", &Reader::class_def}, {"hide", &Reader::hide},
-        {"scale", &Reader::scale},           {"accDescr", &Reader::acc_descr},
+        {"state", &Reader::state_statement},
+        {"note", &Reader::note},
+        {"direction", &Reader::direction},
+        {"class", &Reader::class_statement},
+        {"classDef", &Reader::class_def},
+        {"hide", &Reader::hide},
+        {"scale", &Reader::scale},
+        {"accDescr", &Reader::acc_descr},
     }};
     for (const auto& [word, read] : statements) {
         if (!same_word(name.id, word)) continue;
@@ -161,15 +167,15 @@ std::vector<std::string> Reader::tags() {
 
 void Reader::arrow_or_state(const Name& from) {
     const std::vector<std::string> from_tags = tags();
-    const bool arrow = scan_.accept("-->");
-    if (!arrow && from.pseudo()) scan_.fail("'-->' after '[*]'");
+    const bool transition = scan_.accept("-->");
+    if (!transition && from.pseudo()) scan_.fail("'-->' after '[*]'");
     const auto put = [this](const Name& name, const std::vector<std::string>& tags) {
         if (name.pseudo()) return;
         const auto state = build_.mention(name);
         for (const std::string& tag : tags) build_.tag(state, tag);
     };
     put(from, from_tags);
-    if (!arrow) {
+    if (!transition) {
         if (scan_.accept(":")) {
             build_.describe(build_.mention(from), scan_.rest_of_line());
         } else if (scan_.peek() == '{') {
@@ -189,7 +195,7 @@ void Reader::arrow_or_state(const Name& from) {
     } else {
         end_of_statement("':', ':::' or the end of the line");
     }
-    build_.arrow(from, to, text);
+    build_.transition(from, to, text);
 }
 
 // What follows the word `state`.
@@ -272,7 +278,9 @@ void Reader::note() {
     scan_.line();
     while (!scan_.at_end()) {
         const std::string_view line = trim(scan_.line());
-        if (same_word(line.substr(0, 3), "end") && same_word(trim(line.substr(std::min<std::size_t>(3, line.size()))), "note")) return;
+        if (same_word(line.substr(0, 3), "end") &&
+            same_word(trim(line.substr(std::min<std::size_t>(3, line.size()))), "note"))
+            return;
     }
     scan_.fail("the note is not closed: expected 'end note' on a line of its own", where);
 }
@@ -331,7 +339,8 @@ void Reader::hide() {
 
 void Reader::scale() {
     const std::string width = scan_.name().id;
-    if (width.empty() || width.find_first_not_of("0123456789") != std::string::npos) scan_.fail("'scale <number> width'");
+    if (width.empty() || width.find_first_not_of("0123456789") != std::string::npos)
+        scan_.fail("'scale <number> width'");
     scan_.skip_blanks();
     if (!scan_.accept_word("width")) scan_.fail("'width'");
     end_of_statement("the end of the line");
@@ -346,10 +355,13 @@ std::string_view line_at(std::string_view text, std::size_t start) {
 }
 
 // How many of a mark a line begins with.
-std::size_t marks(std::string_view line, char mark) { return std::min(line.find_first_not_of(mark), line.size()); }
+std::size_t marks(std::string_view line, char mark) {
+    return std::min(line.find_first_not_of(mark), line.size());
+}
 
-// A diagram as it stands in a page, ```mermaid, ~~~mermaid or, on some wikis, :::mermaid, the text, and the same marks: the text, at the
-// places that it has there. None: the text is no such thing. Where the end is missing the text goes to its end.
+// A diagram as it stands in a page, ```mermaid, ~~~mermaid or, on some wikis, :::mermaid, the text, and the same marks:
+// the text, at the places that it has there. None: the text is no such thing. Where the end is missing the text goes to
+// its end.
 std::optional<std::string> inside_fence(std::string_view text) {
     std::size_t start = 0;
     while (start < text.size() && trim(line_at(text, start)).empty()) start += line_at(text, start).size() + 1;

@@ -18,14 +18,22 @@ bool is_control(char c) noexcept {
 std::size_t blank_length(std::string_view text) noexcept {
     if (text.empty()) return 0;
     switch (text[0]) {
-        case ' ': case '\t': case '\r': case '\v': case '\f': return 1;
-        default: break;
+        case ' ':
+        case '\t':
+        case '\r':
+        case '\v':
+        case '\f':
+            return 1;
+        default:
+            break;
     }
     if (static_cast<unsigned char>(text[0]) < 0x80) return 0;
     if (text.starts_with("\xC2\xA0")) return 2;
-    if (text.starts_with("\xEF\xBB\xBF") || text.starts_with("\xE3\x80\x80") || text.starts_with("\xE2\x80\xAF")) return 3;
+    if (text.starts_with("\xEF\xBB\xBF") || text.starts_with("\xE3\x80\x80") || text.starts_with("\xE2\x80\xAF"))
+        return 3;
     // U+2000 to U+200B; anything below 0x80 is the character after a sequence that was cut off.
-    if (text.size() >= 3 && text.starts_with("\xE2\x80") && (text[2] & 0xF0) == 0x80 && (text[2] & 0x0F) <= 0x0B) return 3;
+    if (text.size() >= 3 && text.starts_with("\xE2\x80") && (text[2] & 0xF0) == 0x80 && (text[2] & 0x0F) <= 0x0B)
+        return 3;
     return 0;
 }
 
@@ -62,7 +70,8 @@ std::string lower(std::string_view text) {
 }
 
 bool same_word(std::string_view a, std::string_view b) noexcept {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower_char(x) == lower_char(y); });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](char x, char y) { return lower_char(x) == lower_char(y); });
 }
 
 std::string_view trim(std::string_view text) noexcept {
@@ -148,15 +157,26 @@ bool Scanner::name_goes_on(std::size_t start, bool in_list) const noexcept {
     if (at_end() || is_control(peek()) || blank_at(at_) > 0) return false;
     const char next = peek(1);
     switch (peek()) {
-        case ':': case '{': case '}': case ';': case '"': return false;
-        case ',': return !in_list;
-        case '%': return next != '%';
-        case '<': return next != '<';
-        case '[': return next != '[';
+        case ':':
+        case '{':
+        case '}':
+        case ';':
+        case '"':
+            return false;
+        case ',':
+            return !in_list;
+        case '%':
+            return next != '%';
+        case '<':
+            return next != '<';
+        case '[':
+            return next != '[';
         case '-':
             if (at_ == start || at_ + 1 >= text_.size() || is_control(next) || blank_at(at_ + 1) > 0) return false;
-            return std::string_view("->:{};,\"").find(next) == std::string_view::npos && text_.substr(at_ + 1, 2) != "%%";
-        default: return true;
+            return std::string_view("->:{};,\"").find(next) == std::string_view::npos &&
+                   text_.substr(at_ + 1, 2) != "%%";
+        default:
+            return true;
     }
 }
 

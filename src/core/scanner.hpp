@@ -31,24 +31,25 @@ public:
     bool at_end() const noexcept { return at_ >= text_.size(); }
     char peek(std::size_t ahead = 0) const noexcept { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
     bool sees(std::string_view token) const noexcept { return text_.substr(at_).starts_with(token); }
-    bool accept(std::string_view token) noexcept;  // ignores case
-    bool accept_word(std::string_view word);  // ignores case; the word must end there
-    bool accept_below(std::string_view token) noexcept;  // also on a later line, behind empty lines and comments; else it stays where it is
+    bool accept(std::string_view token) noexcept;        // ignores case
+    bool accept_word(std::string_view word);             // ignores case; the word must end there
+    bool accept_below(std::string_view token) noexcept;  // also on a later line, behind empty lines and comments; else
+                                                         // it stays where it is
     void expect(std::string_view token, std::string_view expected);
 
-    void skip_blanks() noexcept;         // stays on the line
-    void skip_to_statement() noexcept;   // blanks, empty lines, comments, directives, ';'
-    bool at_statement_end() noexcept;    // skips blanks; true before a line end, a comment, ';', '}' or the end
-    bool at_line_end() noexcept;         // skips blanks; true before a line end, a comment or the end
+    void skip_blanks() noexcept;        // stays on the line
+    void skip_to_statement() noexcept;  // blanks, empty lines, comments, directives, ';'
+    bool at_statement_end() noexcept;   // skips blanks; true before a line end, a comment, ';', '}' or the end
+    bool at_line_end() noexcept;        // skips blanks; true before a line end, a comment or the end
 
     // A bare or quoted name; an empty id when none stands here. In a list a comma ends it.
     Name name(bool in_list = false);
     Name as_name(std::string_view quoted_text, Place where);  // fails if it cannot be a name
     Name expect_name(std::string_view expected, bool in_list = false);
 
-    std::string_view quoted();           // "...", may span lines; the scanner stands on the opening quote
-    std::string_view rest_of_line();     // trimmed, without a trailing comment
-    std::string_view line();             // the whole line from here, as it is; goes to the next one
+    std::string_view quoted();        // "...", may span lines; the scanner stands on the opening quote
+    std::string_view rest_of_line();  // trimmed, without a trailing comment
+    std::string_view line();          // the whole line from here, as it is; goes to the next one
     std::string_view until(char stop, std::string_view expected);
 
     std::size_t position() const noexcept { return at_; }

@@ -14,16 +14,26 @@ constexpr bool is_hex(std::string_view text) noexcept {
     return true;
 }
 
-constexpr bool is_zero(std::string_view text) noexcept { return text.find_first_not_of('0') == std::string_view::npos; }
+constexpr bool is_zero(std::string_view text) noexcept {
+    return text.find_first_not_of('0') == std::string_view::npos;
+}
 
-constexpr bool is_small(char c) noexcept { return c >= 'a' && c <= 'z'; }
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+constexpr bool is_small(char c) noexcept {
+    return c >= 'a' && c <= 'z';
+}
+constexpr bool is_digit(char c) noexcept {
+    return c >= '0' && c <= '9';
+}
 
 constexpr bool is_key(std::string_view key) noexcept {
     const std::size_t at = key.find('@');
     const std::string_view system = at == std::string_view::npos ? key : key.substr(at + 1);
-    if (key.empty() || key.size() > 256 || system.empty() || (!is_small(system[0]) && (at != std::string_view::npos || !is_digit(system[0])))) return false;
-    if (at != std::string_view::npos && (at == 0 || at > 241 || system.size() > 14 || (!is_small(key[0]) && !is_digit(key[0])))) return false;
+    if (key.empty() || key.size() > 256 || system.empty() ||
+        (!is_small(system[0]) && (at != std::string_view::npos || !is_digit(system[0]))))
+        return false;
+    if (at != std::string_view::npos &&
+        (at == 0 || at > 241 || system.size() > 14 || (!is_small(key[0]) && !is_digit(key[0]))))
+        return false;
     for (std::size_t i = 0; i < key.size(); ++i) {
         const char c = key[i];
         if (!is_small(c) && !is_digit(c) && c != '_' && c != '-' && c != '*' && c != '/' && i != at) return false;
@@ -70,7 +80,9 @@ constexpr bool is_tracestate(std::string_view text) noexcept {
         text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
         if (member.empty()) continue;
         const std::size_t equals = member.find('=');
-        if (equals == std::string_view::npos || !is_key(member.substr(0, equals)) || !is_value(member.substr(equals + 1)) || ++members > 32) return false;
+        if (equals == std::string_view::npos || !is_key(member.substr(0, equals)) ||
+            !is_value(member.substr(equals + 1)) || ++members > 32)
+            return false;
     }
     return members > 0;
 }

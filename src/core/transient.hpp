@@ -1,4 +1,5 @@
-// Pure C++; throws nothing. Whether work that failed with an error is worth repeating, by its SQLSTATE, for servers and clients alike.
+// Pure C++; throws nothing. Whether work that failed with an error is worth repeating, by its SQLSTATE, for servers and
+// clients alike.
 #ifndef PAWL_CORE_TRANSIENT_HPP  // the client library has a copy
 #define PAWL_CORE_TRANSIENT_HPP
 
@@ -34,7 +35,9 @@ constexpr Repeat repeat_of(std::string_view sqlstate) noexcept {
     return sqlstate.size() == 5 ? repeat : Repeat::never;
 }
 
-constexpr bool is_transient(std::string_view sqlstate) noexcept { return repeat_of(sqlstate) != Repeat::never; }
+constexpr bool is_transient(std::string_view sqlstate) noexcept {
+    return repeat_of(sqlstate) != Repeat::never;
+}
 
 }  // namespace pawl::core
 

@@ -19,7 +19,8 @@ bool is_plain(std::string_view id) {
 
 std::string quoted(std::string_view id) {
     if (id.find('"') != std::string_view::npos) {
-        throw Error("the name " + std::string(id) + " cannot be written in a diagram", {}, "A name cannot hold a quote.");
+        throw Error("the name " + std::string(id) + " cannot be written in a diagram", {},
+                    "A name cannot hold a quote.");
     }
     return '"' + std::string(id) + '"';
 }
@@ -28,10 +29,10 @@ std::string name(std::string_view id) {
     return is_plain(id) ? std::string(id) : quoted(id);
 }
 
-// At the start of a statement a keyword would be read as one, except before an arrow or a colon.
+// At the start of a statement a keyword would be read as one, except before a transition or a colon.
 std::string first_name(std::string_view id, bool before_arrow_or_colon) {
-    static constexpr std::array<std::string_view, 11> keywords{"state", "note", "direction", "class", "classDef", "hide",
-                                                               "scale", "style", "click", "accTitle", "accDescr"};
+    static constexpr std::array<std::string_view, 11> keywords{
+        "state", "note", "direction", "class", "classDef", "hide", "scale", "style", "click", "accTitle", "accDescr"};
     for (std::size_t i = 0; i < keywords.size(); ++i) {
         const bool always = i >= keywords.size() - 2;
         if (same_word(id, keywords[i]) && (always || !before_arrow_or_colon)) return quoted(id);
@@ -39,8 +40,9 @@ std::string first_name(std::string_view id, bool before_arrow_or_colon) {
     return name(id);
 }
 
-// Emits arrows and states in their order. A composite is opened where its first arrow stands, and opened a second time only
-// when the order of the diagram asks for it. What the arrows do not tell by themselves is named on a line of its own.
+// Emits transitions and states in their order. A composite is opened where its first transition stands, and opened a
+// second time only when the order of the diagram asks for it. What the transitions do not tell by themselves is named
+// on a line of its own.
 class Writer {
 public:
     explicit Writer(const Diagram& diagram) : diagram_(diagram) {}
@@ -51,18 +53,18 @@ private:
     struct Node {
         std::size_t parent = none;
         std::vector<std::size_t> children;
-        std::size_t pending = 0;  // arrows and regions still to be written in it or deeper
+        std::size_t pending = 0;  // transitions and regions still to be written in it or deeper
         bool mentioned = false;
-        bool claimed = false;     // written inside its parent
+        bool claimed = false;  // written inside its parent
         bool opened = false;
-        bool settled = false;     // all its children are claimed
+        bool settled = false;  // all its children are claimed
     };
 
     void prepare();
     void write_front();
     void write_body();
     void write_regions(std::size_t before_arrow);
-    void write_arrow(const DrawnArrow& arrow);
+    void write_arrow(const DrawnArrow& transition);
     void write_descriptions();
     void write_classes();
 
@@ -104,7 +106,7 @@ void Writer::prepare() {
         nodes_[i].parent = index(diagram_.states[i].parent);
         if (nodes_[i].parent != none) nodes_[nodes_[i].parent].children.push_back(i);
     }
-    for (const DrawnArrow& arrow : diagram_.arrows) count_pending(index(arrow.in), +1);
+    for (const DrawnArrow& transition : diagram_.transitions) count_pending(index(transition.in), +1);
     for (const Region& region : diagram_.regions) count_pending(index(region.in), +1);
 }
 
@@ -131,11 +133,11 @@ void Writer::write_front() {
 }
 
 void Writer::write_body() {
-    for (std::size_t i = 0; i < diagram_.arrows.size(); ++i) {
+    for (std::size_t i = 0; i < diagram_.transitions.size(); ++i) {
         write_regions(i);
-        write_arrow(diagram_.arrows[i]);
+        write_arrow(diagram_.transitions[i]);
     }
-    write_regions(diagram_.arrows.size());
+    write_regions(diagram_.transitions.size());
     if (!nodes_.empty()) mention_all_to(nodes_.size() - 1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].parent != none && !nodes_[i].claimed) mention_alone(i);
@@ -145,7 +147,8 @@ void Writer::write_body() {
 }
 
 void Writer::write_regions(std::size_t before_arrow) {
-    for (; next_region_ < diagram_.regions.size() && diagram_.regions[next_region_].arrows_before == before_arrow; ++next_region_) {
+    for (; next_region_ < diagram_.regions.size() && diagram_.regions[next_region_].arrows_before == before_arrow;
+         ++next_region_) {
         const std::size_t block = index(diagram_.regions[next_region_].in);
         settle_order(path_to(block));
         go_to(block);
@@ -154,10 +157,10 @@ void Writer::write_regions(std::size_t before_arrow) {
     }
 }
 
-void Writer::write_arrow(const DrawnArrow& arrow) {
-    const std::size_t block = index(arrow.in);
-    const std::size_t from = index(arrow.from);
-    const std::size_t to = index(arrow.to);
+void Writer::write_arrow(const DrawnArrow& transition) {
+    const std::size_t block = index(transition.in);
+    const std::size_t from = index(transition.from);
+    const std::size_t to = index(transition.to);
     std::vector<std::size_t> sequence = path_to(block);
     for (const std::size_t end : {from, to}) {
         if (end != none) sequence.push_back(end);
@@ -166,7 +169,8 @@ void Writer::write_arrow(const DrawnArrow& arrow) {
     for (const std::size_t end : {from, to}) {
         if (end == none || nodes_[end].claimed) continue;
         const bool special = !nodes_[end].mentioned && diagram_.states[end].kind != StateKind::state;
-        const bool elsewhere = nodes_[end].parent != none && block != none && nodes_[end].parent != block && !encloses(end, block);
+        const bool elsewhere =
+            nodes_[end].parent != none && block != none && nodes_[end].parent != block && !encloses(end, block);
         if (!special && !elsewhere) continue;
         std::size_t last = end;
         for (const std::size_t outer : path_to(elsewhere ? nodes_[end].parent : none)) last = std::max(last, outer);
@@ -174,9 +178,9 @@ void Writer::write_arrow(const DrawnArrow& arrow) {
         if (elsewhere && !nodes_[end].claimed) mention_alone(end);
     }
     go_to(block);
-    const std::string label = write_label(arrow.label);
-    line((from == none ? "[*]" : first_name(arrow.from, true)) + " --> " + (to == none ? "[*]" : name(arrow.to)) +
-         (label.empty() ? "" : " : " + label));
+    const std::string label = write_label(transition.label);
+    line((from == none ? "[*]" : first_name(transition.from, true)) + " --> " +
+         (to == none ? "[*]" : name(transition.to)) + (label.empty() ? "" : " : " + label));
     for (const std::size_t end : {from, to}) {
         if (end != none) mark(end);
     }
@@ -242,16 +246,19 @@ void Writer::go_to(std::size_t block) {
         line("state " + name(diagram_.states[state].id) + " {");
         mark(state);
         open_.push_back(state);
-        if (!nodes_[state].opened && !diagram_.states[state].direction.empty()) line("direction " + diagram_.states[state].direction);
+        if (!nodes_[state].opened && !diagram_.states[state].direction.empty())
+            line("direction " + diagram_.states[state].direction);
         nodes_[state].opened = true;
     }
 }
 
-// Closes the innermost composite. Children that no arrow has named in it are named before it closes for the last time.
+// Closes the innermost composite. Children that no transition has named in it are named before it closes for the last
+// time.
 void Writer::leave() {
     const std::size_t block = open_.back();
     if (nodes_[block].pending == 0) {
-        for (std::size_t next = next_unmentioned(); next != none && nodes_[next].parent == block; next = next_unmentioned()) {
+        for (std::size_t next = next_unmentioned(); next != none && nodes_[next].parent == block;
+             next = next_unmentioned()) {
             mention_alone(next);
             go_to(block);
         }
@@ -272,11 +279,14 @@ void Writer::leave() {
 // A line for the state alone: inside its parent, or at the top while opening the parent would name states too early.
 void Writer::mention_alone(std::size_t state) {
     const std::vector<std::size_t> path = path_to(nodes_[state].parent);
-    const bool reachable = std::all_of(path.begin(), path.end(), [this](std::size_t outer) { return nodes_[outer].mentioned; });
+    const bool reachable =
+        std::all_of(path.begin(), path.end(), [this](std::size_t outer) { return nodes_[outer].mentioned; });
     go_to(reachable ? nodes_[state].parent : none);
     const DrawnState& drawn = diagram_.states[state];
     if (drawn.kind != StateKind::state) {
-        const std::string kind = drawn.kind == StateKind::choice ? "choice" : drawn.kind == StateKind::fork ? "fork" : "join";
+        const std::string kind = drawn.kind == StateKind::choice ? "choice"
+                                 : drawn.kind == StateKind::fork ? "fork"
+                                                                 : "join";
         line("state " + name(drawn.id) + " <<" + kind + ">>");
     } else if (drawn.composite && reachable && nodes_[state].pending == 0) {
         return go_to(state);

@@ -15,11 +15,14 @@ enum class TreeChange { none, join, leave };
 TreeChange change_of(AlterTableType type) {
     switch (type) {
         case AT_AttachPartition:
-        case AT_AddInherit: return TreeChange::join;
+        case AT_AddInherit:
+            return TreeChange::join;
         case AT_DetachPartition:
         case AT_DetachPartitionFinalize:
-        case AT_DropInherit: return TreeChange::leave;
-        default: return TreeChange::none;
+        case AT_DropInherit:
+            return TreeChange::leave;
+        default:
+            return TreeChange::none;
     }
 }
 
@@ -45,7 +48,8 @@ TreeChange change_of(const CollectedCommand& command) {
     return reinterpret_cast<CreateStmt*>(command.parsetree)->inhRelations == NIL ? TreeChange::none : TreeChange::join;
 }
 
-// Whether somebody has made a cast of his own by which values become this type without being asked to (AS ASSIGNMENT, AS IMPLICIT).
+// Whether somebody has made a cast of his own by which values become this type without being asked to (AS ASSIGNMENT,
+// AS IMPLICIT).
 bool has_own_casts(Oid type) {
     ScanKeyData key;
     ScanKeyInit(&key, Anum_pg_cast_casttarget, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(getBaseType(type)));
@@ -54,22 +58,26 @@ bool has_own_casts(Oid type) {
     bool found = false;
     while (HeapTuple tuple = systable_getnext(scan)) {
         auto* cast = reinterpret_cast<Form_pg_cast>(GETSTRUCT(tuple));
-        found |= cast->oid >= FirstNormalObjectId && cast->castmethod == COERCION_METHOD_FUNCTION && cast->castcontext != COERCION_CODE_EXPLICIT;
+        found |= cast->oid >= FirstNormalObjectId && cast->castmethod == COERCION_METHOD_FUNCTION &&
+                 cast->castcontext != COERCION_CODE_EXPLICIT;
     }
     systable_endscan(scan);
     table_close(casts, AccessShareLock);
     return found;
 }
 
-// The columns whose values the command may have computed anew: ALTER COLUMN ... TYPE, with USING or by a cast of somebody's own.
+// The columns whose values the command may have computed anew: ALTER COLUMN ... TYPE, with USING or by a cast of
+// somebody's own.
 Datum rewritten_columns(const CollectedCommand& command) {
     List* names = NIL;
     ListCell* cell;
     foreach (cell, command.type == SCT_AlterTable ? command.d.alterTable.subcmds : NIL) {
         auto* parsed = reinterpret_cast<AlterTableCmd*>(static_cast<CollectedATSubcmd*>(lfirst(cell))->parsetree);
         if (!IsA(parsed, AlterTableCmd) || parsed->subtype != AT_AlterColumnType) continue;
-        const Oid type = get_atttype(command.d.alterTable.objectId, get_attnum(command.d.alterTable.objectId, parsed->name));
-        if (reinterpret_cast<ColumnDef*>(parsed->def)->raw_default != nullptr || (OidIsValid(type) && has_own_casts(type)))
+        const Oid type =
+            get_atttype(command.d.alterTable.objectId, get_attnum(command.d.alterTable.objectId, parsed->name));
+        if (reinterpret_cast<ColumnDef*>(parsed->def)->raw_default != nullptr ||
+            (OidIsValid(type) && has_own_casts(type)))
             names = lappend(names, parsed->name);
     }
     auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(list_length(names), 1)));
@@ -82,9 +90,12 @@ Datum rewritten_columns(const CollectedCommand& command) {
 // pawl._tree_change(command): 'join', 'leave', or null.
 PAWL_FUNCTION(pawl_tree_change) {
     switch (change_of(*reinterpret_cast<CollectedCommand*>(PG_GETARG_POINTER(0)))) {
-        case TreeChange::join: return pg::call([] { return CStringGetTextDatum("join"); });
-        case TreeChange::leave: return pg::call([] { return CStringGetTextDatum("leave"); });
-        case TreeChange::none: break;
+        case TreeChange::join:
+            return pg::call([] { return CStringGetTextDatum("join"); });
+        case TreeChange::leave:
+            return pg::call([] { return CStringGetTextDatum("leave"); });
+        case TreeChange::none:
+            break;
     }
     fcinfo->isnull = true;
     return static_cast<Datum>(0);

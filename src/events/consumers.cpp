@@ -1,8 +1,8 @@
-// May throw and may ereport: the functions of consumers. They look at tables that nobody but their owner may touch, so the work is done
-// with that role's rights, and what the caller may see is asked for the caller.
+// May throw and may ereport: the functions of consumers. They look at tables that nobody but their owner may touch, so
+// the work is done with that role's rights, and what the caller may see is asked for the caller.
 #include "catalog/catalog.hpp"
 #include "events/event_reader.hpp"
-#include "events/outbox_era.hpp"
+#include "events/outbox_epoch.hpp"
 #include "pg/arguments.hpp"
 #include "pg/spi.hpp"
 
@@ -33,10 +33,12 @@ Caller become_owner() {
     return caller;
 }
 
-void restore_caller(const Caller& caller) { SetUserIdAndSecContext(caller.role, caller.security); }
+void restore_caller(const Caller& caller) {
+    SetUserIdAndSecContext(caller.role, caller.security);
+}
 
-// Whoever may select from a table may know what happens in it, where no policy hides rows from him. Of a table that is gone nobody
-// can tell who might.
+// Whoever may select from a table may know what happens in it, where no policy hides rows from him. Of a table that is
+// gone nobody can tell who might.
 bool shows_events(Oid relation, Oid role) {
     bool missing = false;
     const AclResult allowed = pg_class_aclcheck_ext(relation, role, ACL_SELECT, &missing);
@@ -67,15 +69,18 @@ Datum column_value(const char* name, bool* null) {
 }
 
 void run(const char* query, int n, const Oid* types, const Datum* values, const char* nulls, int expected) {
-    if (SPI_execute_with_args(query, n, const_cast<Oid*>(types), const_cast<Datum*>(values), nulls, false, 0) != expected)
+    if (SPI_execute_with_args(query, n, const_cast<Oid*>(types), const_cast<Datum*>(values), nulls, false, 0) !=
+        expected)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query on the outbox")));
 }
 
 void lock_consumer(Consumer& consumer) {
     const Oid types[] = {TEXTOID, OIDOID};
     const Datum values[] = {PointerGetDatum(consumer.name), ObjectIdGetDatum(consumer.reader)};
-    run("SELECT c.seen::pg_catalog.text AS seen, c.reading::pg_catalog.text AS reading, c.range_place, c.place, c.place_txid, c.place_n, "
-        "c.relations::pg_catalog.oid[] AS relations, c.missed, c.missed_until FROM pawl._lock_consumer($1, $2, false) c",
+    run("SELECT c.seen::pg_catalog.text AS seen, c.reading::pg_catalog.text AS reading, c.range_place, c.place, "
+        "c.place_txid, c.place_n, "
+        "c.relations::pg_catalog.oid[] AS relations, c.missed, c.missed_until FROM pawl._lock_consumer($1, $2, false) "
+        "c",
         2, types, values, nullptr, SPI_OK_SELECT);
     bool null;
     Interval& interval = consumer.interval;
@@ -85,7 +90,8 @@ void lock_consumer(Consumer& consumer) {
     if (consumer.is_reading) {
         interval.reading = parse_snapshot(reading);
         interval.range_place = DatumGetLSN(column_value("range_place", &null));
-        interval.position = {DatumGetLSN(column_value("place", &null)), DatumGetUInt64(column_value("place_txid", &null)),
+        interval.position = {DatumGetLSN(column_value("place", &null)),
+                             DatumGetUInt64(column_value("place_txid", &null)),
                              DatumGetInt32(column_value("place_n", &null))};
     }
     consumer.missed = DatumGetInt64(column_value("missed", &null));
@@ -93,23 +99,31 @@ void lock_consumer(Consumer& consumer) {
     Datum relations = column_value("relations", &null);
     if (null) return;
     Datum* elements;
-    deconstruct_array(DatumGetArrayTypeP(relations), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elements, nullptr, &consumer.nrelations);
+    deconstruct_array(DatumGetArrayTypeP(relations), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elements, nullptr,
+                      &consumer.nrelations);
     consumer.relations = static_cast<Oid*>(palloc(sizeof(Oid) * Max(consumer.nrelations, 1)));
     for (int i = 0; i < consumer.nrelations; ++i) consumer.relations[i] = DatumGetObjectId(elements[i]);
     const Oid check_types[] = {OIDARRAYOID, OIDOID};
     const Datum check_values[] = {relations, ObjectIdGetDatum(consumer.reader)};
-    run("SELECT pawl._check_readable($1::pg_catalog.regclass[], $2)", 2, check_types, check_values, nullptr, SPI_OK_SELECT);
+    run("SELECT pawl._check_readable($1::pg_catalog.regclass[], $2)", 2, check_types, check_values, nullptr,
+        SPI_OK_SELECT);
 }
 
 void save_consumer(const Consumer& consumer) {
     const Interval& interval = consumer.interval;
     const Oid types[] = {TEXTOID, TEXTOID, TEXTOID, LSNOID, LSNOID, XID8OID, INT4OID};
-    const Datum values[] = {PointerGetDatum(consumer.name), CStringGetTextDatum(print_snapshot(interval.seen)),
-                            consumer.is_reading ? CStringGetTextDatum(print_snapshot(interval.reading)) : static_cast<Datum>(0),
-                            LSNGetDatum(consumer.is_reading ? interval.range_place : 0), LSNGetDatum(consumer.is_reading ? interval.position.place : 0),
-                            UInt64GetDatum(consumer.is_reading ? interval.position.txid : 0), Int32GetDatum(consumer.is_reading ? interval.position.n : 0)};
-    run("UPDATE pawl.consumer SET seen = $2::pg_catalog.pg_snapshot, reading = $3::pg_catalog.pg_snapshot, range_place = $4, "
-        "place = $5, place_txid = $6, place_n = $7, missed = 0, missed_until = NULL WHERE consumer OPERATOR(pg_catalog.=) $1",
+    const Datum values[] = {
+        PointerGetDatum(consumer.name),
+        CStringGetTextDatum(print_snapshot(interval.seen)),
+        consumer.is_reading ? CStringGetTextDatum(print_snapshot(interval.reading)) : static_cast<Datum>(0),
+        LSNGetDatum(consumer.is_reading ? interval.range_place : 0),
+        LSNGetDatum(consumer.is_reading ? interval.position.place : 0),
+        UInt64GetDatum(consumer.is_reading ? interval.position.txid : 0),
+        Int32GetDatum(consumer.is_reading ? interval.position.n : 0)};
+    run("UPDATE pawl.consumer SET seen = $2::pg_catalog.pg_snapshot, reading = $3::pg_catalog.pg_snapshot, range_place "
+        "= $4, "
+        "place = $5, place_txid = $6, place_n = $7, missed = 0, missed_until = NULL WHERE consumer "
+        "OPERATOR(pg_catalog.=) $1",
         7, types, values, consumer.is_reading ? nullptr : "  n    ", SPI_OK_UPDATE);
 }
 
@@ -212,15 +226,19 @@ PAWL_FUNCTION(pawl_read_events) {
     return static_cast<Datum>(0);
 }
 
-PAWL_FUNCTION(pawl_shows_events) { return BoolGetDatum(pg::call([&] { return shows_events(PG_GETARG_OID(0), PG_GETARG_OID(1)); })); }
+PAWL_FUNCTION(pawl_shows_events) {
+    return BoolGetDatum(pg::call([&] { return shows_events(PG_GETARG_OID(0), PG_GETARG_OID(1)); }));
+}
 
 PAWL_FUNCTION(pawl_create_consumer) {
     pg::call([&] {
         const Caller caller = become_owner();
         SPI_connect();
         const Oid types[] = {TEXTOID, TEXTOID, REGCLASSARRAYOID, OIDOID};
-        const Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2), ObjectIdGetDatum(caller.role)};
-        const char nulls[] = {PG_ARGISNULL(0) ? 'n' : ' ', PG_ARGISNULL(1) ? 'n' : ' ', PG_ARGISNULL(2) ? 'n' : ' ', ' '};
+        const Datum values[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2),
+                                ObjectIdGetDatum(caller.role)};
+        const char nulls[] = {PG_ARGISNULL(0) ? 'n' : ' ', PG_ARGISNULL(1) ? 'n' : ' ', PG_ARGISNULL(2) ? 'n' : ' ',
+                              ' '};
         run("SELECT pawl._create_consumer($1, $2, $3, $4)", 4, types, values, nulls, SPI_OK_SELECT);
         SPI_finish();
         restore_caller(caller);
@@ -236,7 +254,8 @@ PAWL_FUNCTION(pawl_drop_consumer) {
         const Datum values[] = {PG_GETARG_DATUM(0), ObjectIdGetDatum(caller.role)};
         const char nulls[] = {PG_ARGISNULL(0) ? 'n' : ' ', ' '};
         run("SELECT pawl._lock_consumer($1, $2, true)", 2, types, values, nulls, SPI_OK_SELECT);
-        run("DELETE FROM pawl.consumer WHERE consumer OPERATOR(pg_catalog.=) $1", 1, types, values, nulls, SPI_OK_DELETE);
+        run("DELETE FROM pawl.consumer WHERE consumer OPERATOR(pg_catalog.=) $1", 1, types, values, nulls,
+            SPI_OK_DELETE);
         SPI_finish();
         restore_caller(caller);
     });

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "events/outbox_era.hpp"
+#include "events/outbox_epoch.hpp"
 
 extern "C" {
 #include "access/nbtree.h"
@@ -21,7 +21,9 @@ struct Commit {
     int slot;
 };
 
-bool operator<(const Commit& a, const Commit& b) { return a.place != b.place ? a.place < b.place : a.txid < b.txid; }
+bool operator<(const Commit& a, const Commit& b) {
+    return a.place != b.place ? a.place < b.place : a.txid < b.txid;
+}
 
 struct Table {
     Relation events;
@@ -68,7 +70,8 @@ void begin_scan(Scan& scan, Relation table, Relation index) {
 
 Commit read_commit(Table& table, int slot) {
     bool null;
-    return {DatumGetLSN(slot_getattr(table.commit, 2, &null)), DatumGetUInt64(slot_getattr(table.commit, 1, &null)), slot};
+    return {DatumGetLSN(slot_getattr(table.commit, 2, &null)), DatumGetUInt64(slot_getattr(table.commit, 1, &null)),
+            slot};
 }
 
 // Whether a commit lies where the position has not been yet; the transaction at the position may have events left.
@@ -76,7 +79,8 @@ bool lies_ahead(const Commit& commit, const Position& position) {
     return commit.place != position.place ? commit.place > position.place : commit.txid >= position.txid;
 }
 
-// The transactions that were in progress when `seen` was taken and have committed since. They may have places of long ago.
+// The transactions that were in progress when `seen` was taken and have committed since. They may have places of long
+// ago.
 int late_commits(EventReader* reader, const Interval& interval, Commit* found) {
     int n = 0;
     for (int i = 0; i < interval.seen.n; ++i) {
@@ -87,7 +91,8 @@ int late_commits(EventReader* reader, const Interval& interval, Commit* found) {
             Scan scan = {};
             add_key(scan, 1, BTEqualStrategyNumber, F_XID8EQ, UInt64GetDatum(txid));
             begin_scan(scan, table.commits, table.commits_index);
-            if (index_getnext_slot(scan.index, ForwardScanDirection, table.commit)) found[n++] = read_commit(table, slot);
+            if (index_getnext_slot(scan.index, ForwardScanDirection, table.commit))
+                found[n++] = read_commit(table, slot);
             index_endscan(scan.index);
         }
     }
@@ -133,7 +138,9 @@ void advance(Stream& stream, int slot) {
     while (index_getnext_slot(stream.scans[slot].index, ForwardScanDirection, table.commit)) {
         CHECK_FOR_INTERRUPTS();
         const Commit commit = read_commit(table, slot);
-        if (commit.txid < interval.seen.xmax || !interval.reading.sees(commit.txid) || !lies_ahead(commit, interval.position)) continue;
+        if (commit.txid < interval.seen.xmax || !interval.reading.sees(commit.txid) ||
+            !lies_ahead(commit, interval.position))
+            continue;
         stream.next[slot] = commit;
         stream.has[slot] = true;
         return;
@@ -145,10 +152,12 @@ void open_stream(Stream& stream, EventReader* reader, const Interval* interval) 
     stream.interval = interval;
     stream.late = static_cast<Commit*>(palloc(sizeof(Commit) * (interval->seen.n + 1)));
     stream.nlate = late_commits(reader, *interval, stream.late);
-    while (stream.at_late < stream.nlate && !lies_ahead(stream.late[stream.at_late], interval->position)) ++stream.at_late;
+    while (stream.at_late < stream.nlate && !lies_ahead(stream.late[stream.at_late], interval->position))
+        ++stream.at_late;
     for (int slot = 0; slot < outbox_slots; ++slot) {
         Table& table = reader->tables[slot];
-        add_key(stream.scans[slot], 1, BTGreaterEqualStrategyNumber, F_PG_LSN_GE, LSNGetDatum(Max(interval->range_place, interval->position.place)));
+        add_key(stream.scans[slot], 1, BTGreaterEqualStrategyNumber, F_PG_LSN_GE,
+                LSNGetDatum(Max(interval->range_place, interval->position.place)));
         begin_scan(stream.scans[slot], table.commits, table.places_index);
         advance(stream, slot);
     }
@@ -237,7 +246,8 @@ bool read_interval(EventReader* reader, Interval* interval, EventVisitor visit, 
     open_stream(stream, reader, interval);
     Commit commit;
     bool more = true;
-    while (more && next_commit(stream, &commit)) more = visit_events(reader, commit, &interval->position, visit, argument);
+    while (more && next_commit(stream, &commit))
+        more = visit_events(reader, commit, &interval->position, visit, argument);
     close_stream(stream);
     return more;
 }

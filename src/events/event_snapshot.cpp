@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "events/outbox_era.hpp"
+#include "events/outbox_epoch.hpp"
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -52,7 +52,8 @@ char* print_snapshot(const EventSnapshot& snapshot) {
     StringInfoData out;
     initStringInfo(&out);
     appendStringInfo(&out, UINT64_FORMAT ":" UINT64_FORMAT ":", snapshot.xmin, snapshot.xmax);
-    for (int i = 0; i < snapshot.n; ++i) appendStringInfo(&out, "%s" UINT64_FORMAT, i > 0 ? "," : "", snapshot.in_progress[i]);
+    for (int i = 0; i < snapshot.n; ++i)
+        appendStringInfo(&out, "%s" UINT64_FORMAT, i > 0 ? "," : "", snapshot.in_progress[i]);
     return out.data;
 }
 

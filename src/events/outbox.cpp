@@ -1,7 +1,7 @@
 // May ereport; owns nothing. See outbox.hpp.
 #include "events/outbox.hpp"
 
-#include "events/outbox_era.hpp"
+#include "events/outbox_epoch.hpp"
 
 extern "C" {
 #include "access/xlog.h"
@@ -15,8 +15,26 @@ namespace {
 constexpr int batch_size = 512;
 
 // The columns of pawl.outbox_1, in order.
-enum Column { txid, at, n, relation, sort_key, machine_version, log_id, state_column, machine, key, from_state, to_state, event, processor, actor,
-              correlation_id, metadata, n_columns };
+enum Column {
+    txid,
+    at,
+    n,
+    relation,
+    sort_key,
+    machine_version,
+    log_id,
+    state_column,
+    machine,
+    key,
+    from_state,
+    to_state,
+    event,
+    processor,
+    actor,
+    correlation_id,
+    metadata,
+    n_columns
+};
 
 // Events that a subtransaction has written and that will count if it commits.
 struct Tally {
@@ -27,8 +45,8 @@ struct Tally {
 
 // What the transaction has written so far.
 struct Outbox {
-    int slot;        // 0: nothing yet; it stays the same until the transaction ends
-    bool based;      // base is known
+    int slot;    // 0: nothing yet; it stays the same until the transaction ends
+    bool based;  // base is known
     uint64 base;
     int last_n;
     Tally* tallies;  // innermost first, in the transaction's memory
@@ -36,9 +54,9 @@ struct Outbox {
 
 Outbox outbox = {};
 
-// What the events of one attachment have in common.
+// What the events of one binding have in common.
 struct Source {
-    const Attachment* attachment;
+    const Binding* binding;
     Datum column;
     Datum machine;
     FmgrInfo* outputs;  // by key column
@@ -62,7 +80,9 @@ struct OutboxWriter {
 namespace {
 
 // The number that tells this transaction from all others the outbox has seen.
-uint64 transaction_number() { return outbox.base + U64FromFullTransactionId(GetTopFullTransactionId()); }
+uint64 transaction_number() {
+    return outbox.base + U64FromFullTransactionId(GetTopFullTransactionId());
+}
 
 void count_event() {
     const SubTransactionId current = GetCurrentSubTransactionId();
@@ -90,35 +110,36 @@ OutboxWriter* begin_outbox() {
     return writer;
 }
 
-void turn_to(OutboxWriter* writer, const Attachment& attachment) {
-    if (writer->source.attachment == &attachment) return;
+void turn_to(OutboxWriter* writer, const Binding& binding) {
+    if (writer->source.binding == &binding) return;
     MemoryContext caller = MemoryContextSwitchTo(writer->lasting);
-    writer->source.attachment = &attachment;
-    writer->source.column = CStringGetTextDatum(NameStr(attachment.column));
-    writer->source.machine = CStringGetTextDatum(attachment.machine->name);
-    writer->source.outputs = static_cast<FmgrInfo*>(palloc0(sizeof(FmgrInfo) * attachment.nkeys));
-    for (int i = 0; i < attachment.nkeys; ++i) {
+    writer->source.binding = &binding;
+    writer->source.column = CStringGetTextDatum(NameStr(binding.column));
+    writer->source.machine = CStringGetTextDatum(binding.machine->name);
+    writer->source.outputs = static_cast<FmgrInfo*>(palloc0(sizeof(FmgrInfo) * binding.nkeys));
+    for (int i = 0; i < binding.nkeys; ++i) {
         Oid output;
         bool varlena;
-        getTypeOutputInfo(attachment.keys[i].type, &output, &varlena);
+        getTypeOutputInfo(binding.keys[i].type, &output, &varlena);
         fmgr_info(output, &writer->source.outputs[i]);
     }
     MemoryContextSwitchTo(caller);
 }
 
 // Key values in the form that every session gives them.
-Datum key_texts(const OutboxWriter* writer, const Hop& hop) {
-    const Attachment& attachment = *hop.attachment;
+Datum key_texts(const OutboxWriter* writer, const StateChange& change) {
+    const Binding& binding = *change.binding;
     Datum values[INDEX_MAX_KEYS];
-    for (int i = 0; i < attachment.nkeys; ++i) {
-        const KeyColumn& column = attachment.keys[i];
-        values[i] = CStringGetTextDatum(has_one_text(column.type) ? OutputFunctionCall(&writer->source.outputs[i], hop.key[i])
-                                                                  : fixed_text(column.type, hop.key[i]));
+    for (int i = 0; i < binding.nkeys; ++i) {
+        const KeyColumn& column = binding.keys[i];
+        values[i] = CStringGetTextDatum(has_one_text(column.type)
+                                            ? OutputFunctionCall(&writer->source.outputs[i], change.key[i])
+                                            : fixed_text(column.type, change.key[i]));
     }
-    return PointerGetDatum(construct_array(values, attachment.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
+    return PointerGetDatum(construct_array(values, binding.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-HeapTuple form_event(const OutboxWriter* writer, const Hop& hop, const LogEntry* entry) {
+HeapTuple form_event(const OutboxWriter* writer, const StateChange& change, const LogEntry* entry) {
     Datum values[n_columns];
     bool nulls[n_columns] = {};
     auto set_text = [&](Column column, const text* value) {
@@ -126,24 +147,24 @@ HeapTuple form_event(const OutboxWriter* writer, const Hop& hop, const LogEntry*
         nulls[column] = value == nullptr;
     };
     values[txid] = writer->txid;
-    values[at] = TimestampTzGetDatum(entry != nullptr ? entry->at : hop.at);
+    values[at] = TimestampTzGetDatum(entry != nullptr ? entry->at : change.at);
     values[n] = Int32GetDatum(outbox.last_n);
-    values[relation] = ObjectIdGetDatum(hop.attachment->root);
+    values[relation] = ObjectIdGetDatum(change.binding->root);
     values[sort_key] = Int32GetDatum(entry != nullptr ? entry->sort_key : 0);
-    values[machine_version] = Int32GetDatum(hop.attachment->machine->version);
+    values[machine_version] = Int32GetDatum(change.binding->machine->version);
     values[log_id] = UUIDPGetDatum(entry != nullptr ? &entry->id : nullptr);
     nulls[sort_key] = nulls[log_id] = entry == nullptr;
     values[state_column] = writer->source.column;
     values[machine] = writer->source.machine;
-    values[key] = key_texts(writer, hop);
-    set_text(from_state, hop.from);
-    set_text(to_state, hop.to);
-    set_text(event, hop.event);
-    set_text(processor, hop.processor);
-    set_text(actor, hop.actor);
-    set_text(correlation_id, hop.correlation_id);
-    values[metadata] = JsonbPGetDatum(hop.metadata);
-    nulls[metadata] = hop.metadata == nullptr;
+    values[key] = key_texts(writer, change);
+    set_text(from_state, change.from);
+    set_text(to_state, change.to);
+    set_text(event, change.event);
+    set_text(processor, change.processor);
+    set_text(actor, change.actor);
+    set_text(correlation_id, change.correlation_id);
+    values[metadata] = JsonbPGetDatum(change.metadata);
+    nulls[metadata] = change.metadata == nullptr;
     return heap_form_tuple(RelationGetDescr(writer->table), values, nulls);
 }
 
@@ -156,16 +177,17 @@ void write_batch(OutboxWriter* writer) {
 
 }  // namespace
 
-void append_event(OutboxWriter** made, const Hop& hop, const LogEntry* entry) {
+void append_event(OutboxWriter** made, const StateChange& change, const LogEntry* entry) {
     if (*made == nullptr) *made = begin_outbox();
     OutboxWriter* writer = *made;
-    turn_to(writer, *hop.attachment);
+    turn_to(writer, *change.binding);
     if (outbox.last_n == PG_INT32_MAX)
-        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("more than %d events in one transaction", PG_INT32_MAX)));
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                        errmsg("more than %d events in one transaction", PG_INT32_MAX)));
     ++outbox.last_n;
     count_event();
     MemoryContext caller = MemoryContextSwitchTo(writer->batch);
-    HeapTuple tuple = form_event(writer, hop, entry);
+    HeapTuple tuple = form_event(writer, change, entry);
     MemoryContextSwitchTo(writer->lasting);
     if (writer->nused == writer->nslots)
         writer->slots[writer->nslots++] = MakeSingleTupleTableSlot(writer->descriptor, &TTSOpsHeapTuple);
@@ -185,8 +207,8 @@ void finish_outbox(OutboxWriter* writer) {
     MemoryContextDelete(writer->batch);
 }
 
-// The end of the write-ahead log is read here, before this transaction's commit record: whoever begins to commit after that record is
-// there reads a higher one. No clock could be trusted to do that.
+// The end of the write-ahead log is read here, before this transaction's commit record: whoever begins to commit after
+// that record is there reads a higher one. No clock could be trusted to do that.
 bool seal_outbox() {
     int64 events = 0;
     for (const Tally* tally = outbox.tallies; tally != nullptr; tally = tally->outer) events += tally->events;
@@ -200,11 +222,14 @@ bool seal_outbox() {
     return true;
 }
 
-void forget_outbox() noexcept { outbox = {}; }
+void forget_outbox() noexcept {
+    outbox = {};
+}
 
 void drop_events_of(SubTransactionId subtransaction) noexcept {
-    while (outbox.tallies != nullptr && outbox.tallies->subtransaction >= subtransaction) outbox.tallies = outbox.tallies->outer;
-    outbox.based = false;  // the mark of the era may be undone with it
+    while (outbox.tallies != nullptr && outbox.tallies->subtransaction >= subtransaction)
+        outbox.tallies = outbox.tallies->outer;
+    outbox.based = false;  // the mark of the epoch may be undone with it
 }
 
 void reassign_events(SubTransactionId from, SubTransactionId to) noexcept {

@@ -1,4 +1,5 @@
-// May ereport; owns nothing. The outbox: the transitions of lifecycles with events, for consumers to read in the order of commits.
+// May ereport; owns nothing. The outbox: the transitions of lifecycles with events, for consumers to read in the order
+// of commits.
 #pragma once
 
 #include "catalog/state_change.hpp"
@@ -11,8 +12,9 @@ inline constexpr int outbox_slots = 3;
 // An outbox that is being written; lives in the memory context current at the first event.
 struct OutboxWriter;
 
-// Appends a hop; *writer is made when it is null. `entry`: the hop's row in the log, null where there is none.
-void append_event(OutboxWriter** writer, const Hop& hop, const LogEntry* entry);
+// Appends a state change; *writer is made when it is null. `entry`: the state change's row in the log, null where there
+// is none.
+void append_event(OutboxWriter** writer, const StateChange& change, const LogEntry* entry);
 void finish_outbox(OutboxWriter* writer);  // null: nothing was appended
 
 // Before the transaction commits or is prepared: gives it its place in the order of commits. True when it has events.

@@ -15,7 +15,7 @@ namespace pawl {
 namespace {
 
 // Advisory locks are told apart by their last number: 1 and 2 are those that SQL takes.
-enum LockClass : uint16 { asleep = 7101, in_flight, notifier };
+enum LockClass : uint16 { waiting = 7101, in_flight, notifier };
 
 struct Wake {
     Wake* next;
@@ -49,15 +49,16 @@ bool lock_if_free(Oid channel, LockClass which, LOCKMODE mode) {
     return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-// Whether another transaction that is committing notifies for us: whoever it wakes waits for us before he sleeps again. If it
-// failed at the last moment nobody would be woken, so those that often do must not stand in for others.
+// Whether another transaction that is committing notifies for us: whoever it wakes waits for us before he sleeps again.
+// If it failed at the last moment nobody would be woken, so those that often do must not stand in for others.
 bool somebody_notifies(Oid channel) {
-    if (!lock_if_free(channel, in_flight, RowExclusiveLock)) return false;  // somebody is falling asleep, and may not see our work
+    if (!lock_if_free(channel, in_flight, RowExclusiveLock))
+        return false;  // somebody is falling asleep, and may not see our work
     return !IsolationIsSerializable() && !lock_if_free(channel, notifier, ExclusiveLock);
 }
 
 bool holds_asleep(Oid channel) {
-    const LOCKTAG tag = lock_tag(channel, asleep);
+    const LOCKTAG tag = lock_tag(channel, waiting);
     return pg::holds_lock(&tag, ShareLock);
 }
 
@@ -66,7 +67,8 @@ bool listens(Oid channel) {
     SPI_connect();
     if (plan == nullptr) {
         const Oid type = TEXTOID;
-        SPIPlanPtr made = pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
+        SPIPlanPtr made =
+            pg::prepare("SELECT FROM pg_catalog.pg_listening_channels() c WHERE c OPERATOR(pg_catalog.=) $1", 1, &type);
         SPI_keepplan(made);
         plan = made;
     }
@@ -79,7 +81,7 @@ bool listens(Oid channel) {
 }
 
 void fall_asleep(Oid channel) {
-    const LOCKTAG tag = lock_tag(channel, asleep);
+    const LOCKTAG tag = lock_tag(channel, waiting);
     if (LockAcquire(&tag, ShareLock, true, false) == LOCKACQUIRE_ALREADY_HELD) LockRelease(&tag, ShareLock, true);
     const LOCKTAG flight = lock_tag(channel, in_flight);
     if (listens(channel)) {
@@ -97,18 +99,22 @@ Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
     if (PG_ARGISNULL(0)) return events_channel;
     Relation relation = pg::call([&] {
         Relation opened = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
-        if (opened == nullptr) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
+        if (opened == nullptr)
+            ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                            errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
         return opened;
     });
     const Member* member = find_member(relation);
     bool wakes_somebody = false;
-    for (int i = 0; i < member->nattachments; ++i) wakes_somebody |= member->attachments[i].wake;
-    const Oid root = member->attachments[0].root;
+    for (int i = 0; i < member->nbindings; ++i) wakes_somebody |= member->bindings[i].wake;
+    const Oid root = member->bindings[0].root;
     const std::string name = RelationGetRelationName(relation);
     pg::call([&] { relation_close(relation, AccessShareLock); });
     if (must_wake && !wakes_somebody)
-        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing that happens to table \"" + name + "\" wakes anybody",
-                          "Its lifecycle was attached without wake.", "Attach it with wake => true, or look for work from time to time.");
+        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                          "nothing that happens to table \"" + name + "\" wakes anybody",
+                          "Its lifecycle was attached without wake.",
+                          "Attach it with wake => true, or look for work from time to time.");
     return root;
 }
 
@@ -124,34 +130,38 @@ void note_wake(Oid channel) {
     wakes = wake;
 }
 
-void note_claimable(const Attachment& attachment, const text* state) {
+void note_claimable(const Binding& binding, const text* state) {
     if (state == nullptr || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA) return;
-    const core::StateId id = attachment.machine->machine->find(view(state));
-    if (id != core::no_state && attachment.claimable[id]) note_wake(attachment.root);
+    const core::StateId id = binding.machine->machine->find(view(state));
+    if (id != core::no_state && binding.claimable[id]) note_wake(binding.root);
 }
 
 void note_prepared_work() {
     const LockData* locks = GetLockStatusData();
     for (int i = 0; i < locks->nelements; ++i) {
         const LOCKTAG& tag = locks->locks[i].locktag;
-        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == asleep) note_wake(tag.locktag_field2);
+        if (tag.locktag_type == LOCKTAG_ADVISORY && tag.locktag_field1 == MyDatabaseId && tag.locktag_field4 == waiting)
+            note_wake(tag.locktag_field2);
     }
 }
 
-void wake_sleepers() {
+void wake_waiters() {
     for (const Wake* wake = wakes; wake != nullptr; wake = wake->next)
-        if (!lock_if_free(wake->channel, asleep, RowExclusiveLock) && !somebody_notifies(wake->channel))
+        if (!lock_if_free(wake->channel, waiting, RowExclusiveLock) && !somebody_notifies(wake->channel))
             Async_Notify(channel_name(wake->channel).text, "");
 }
 
-void forget_wakes() noexcept { wakes = nullptr; }
+void forget_wakes() noexcept {
+    wakes = nullptr;
+}
 
 void drop_wakes_of(SubTransactionId subtransaction) noexcept {
     while (wakes != nullptr && wakes->subtransaction >= subtransaction) wakes = wakes->next;
 }
 
 void reassign_wakes(SubTransactionId from, SubTransactionId to) noexcept {
-    for (Wake* wake = wakes; wake != nullptr && wake->subtransaction == from; wake = wake->next) wake->subtransaction = to;
+    for (Wake* wake = wakes; wake != nullptr && wake->subtransaction == from; wake = wake->next)
+        wake->subtransaction = to;
 }
 
 PAWL_FUNCTION(pawl_channel) {
@@ -178,10 +188,11 @@ PAWL_FUNCTION(pawl_sleep) {
 PAWL_FUNCTION(pawl_awake) {
     const Oid channel = find_channel(fcinfo, false);
     const bool slept = holds_asleep(channel);
-    if (slept) pg::call([&] {
-        const LOCKTAG tag = lock_tag(channel, asleep);
-        LockRelease(&tag, ShareLock, true);
-    });
+    if (slept)
+        pg::call([&] {
+            const LOCKTAG tag = lock_tag(channel, waiting);
+            LockRelease(&tag, ShareLock, true);
+        });
     return BoolGetDatum(slept);
 }
 

@@ -5,54 +5,64 @@ namespace pawl {
 
 namespace {
 
-// What ownership or attempts have against an arrow, by a name that no guard can have.
-const char* name_of(Bar bar) {
-    switch (bar) {
-        case Bar::nobody: case Bar::unowned: case Bar::stranger: return "pawl.owner";
-        case Bar::lapsed: return "pawl.lease";
-        case Bar::old_token: return "pawl.token";
-        case Bar::no_attempts: return "pawl.attempts";
-        case Bar::none: break;
+// What ownership or attempts have against a transition, by a name that no guard can have.
+const char* name_of(OwnershipFault fault) {
+    switch (fault) {
+        case OwnershipFault::no_processor:
+        case OwnershipFault::unowned:
+        case OwnershipFault::not_owner:
+            return "pawl.owner";
+        case OwnershipFault::expired:
+            return "pawl.lease";
+        case OwnershipFault::stale_token:
+            return "pawl.token";
+        case OwnershipFault::no_attempts:
+            return "pawl.attempts";
+        case OwnershipFault::none:
+            break;
     }
     return nullptr;
 }
 
-// What blocks an arrow: ownership or attempts, and the guards that say no, all of them.
-Datum blocking(Attachment& attachment, const Target& target, int arrow, const FoundRow& row, bool* allowed) {
-    ArrowCalls& calls = attachment.calls[arrow];
+// What blocks a transition: ownership or attempts, and the guards that say no, all of them.
+Datum blocking(Binding& binding, const Target& target, int transition, const FoundRow& row, bool* allowed) {
+    TransitionCalls& calls = binding.calls[transition];
     auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * (calls.nguards + 1)));
     int n = 0;
-    if (attachment.managed != nullptr) {
-        const Bar bar = bar_of(attachment, standing_of(attachment, row.slot, acting(nullptr, {})), arrow);
-        if (bar != Bar::none) elements[n++] = PointerGetDatum(cstring_to_text(name_of(bar)));
+    if (binding.managed != nullptr) {
+        const OwnershipFault fault =
+            ownership_fault(binding, ownership_of(binding, row.slot, acting(nullptr, {})), transition);
+        if (fault != OwnershipFault::none) elements[n++] = PointerGetDatum(cstring_to_text(name_of(fault)));
     }
     if (calls.nguards > 0) {
-        const core::StateId to = attachment.machine->machine->arrows()[arrow].to;
-        const HeapTuple after = with_state(target, row.tuple, attachment.machine->state_text[to]);
-        const RowVersions versions{{row.tuple, attachment.root_descriptor, nullptr}, {after, attachment.root_descriptor, nullptr}};
+        const core::StateId to = binding.machine->machine->transitions()[transition].to;
+        const HeapTuple after = with_state(target, row.tuple, binding.machine->state_text[to]);
+        const RowVersions versions{{row.tuple, binding.root_descriptor, nullptr},
+                                   {after, binding.root_descriptor, nullptr}};
         for (int i = 0; i < calls.nguards; ++i)
-            if (!guard_allows(attachment, arrow, i, versions)) elements[n++] = PointerGetDatum(cstring_to_text(calls.guards[i].name));
+            if (!guard_allows(binding, transition, i, versions))
+                elements[n++] = PointerGetDatum(cstring_to_text(calls.guards[i].name));
     }
     *allowed = n == 0;
     return PointerGetDatum(construct_array(elements, n, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
 void return_available(ReturnSetInfo* result, const Target& target, const FoundRow& row) {
-    Attachment& attachment = *target.attachment;
-    const BoundMachine& machine = *attachment.machine;
+    Binding& binding = *target.binding;
+    const BoundMachine& machine = *binding.machine;
     if (row.state == core::no_state) return;
-    for (std::int32_t arrow : machine.machine->leaving(row.state)) {
-        const core::Arrow& drawn = machine.machine->arrows()[arrow];
+    for (std::int32_t transition : machine.machine->leaving(row.state)) {
+        const core::Transition& drawn = machine.machine->transitions()[transition];
         bool allowed;
-        Datum blocked_by = blocking(attachment, target, arrow, row, &allowed);
-        Datum values[7] = {PointerGetDatum(machine.event_text[arrow]),
+        Datum blocked_by = blocking(binding, target, transition, row, &allowed);
+        Datum values[7] = {PointerGetDatum(machine.event_text[transition]),
                            PointerGetDatum(machine.state_text[drawn.to]),
                            BoolGetDatum(allowed),
                            blocked_by,
                            pg::make_text_array(drawn.params),
                            pg::make_text_array(drawn.guards),
                            pg::make_text_array(drawn.notes)};
-        bool nulls[7] = {machine.event_text[arrow] == nullptr, false, false, false, false, false, false};
+        bool nulls[7] = {machine.event_text[transition] == nullptr, false, false, false, false, false, false};
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
 }
@@ -63,7 +73,7 @@ PAWL_FUNCTION(pawl_available) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "key");
     const Target target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2));
-    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
+    const Datum* key = read_key(*target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
     pg::call([&] {
         pg::materialize(fcinfo);
         SPI_connect();
@@ -85,13 +95,14 @@ PAWL_FUNCTION(pawl_key_text) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "key");
     const Target target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2));
-    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
+    const Datum* key = read_key(*target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
     return pg::call([&] {
-        const Attachment& attachment = *target.attachment;
-        auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-        for (int i = 0; i < attachment.nkeys; ++i) elements[i] = PointerGetDatum(cstring_to_text(fixed_text(attachment.keys[i].type, key[i])));
+        const Binding& binding = *target.binding;
+        auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+        for (int i = 0; i < binding.nkeys; ++i)
+            elements[i] = PointerGetDatum(cstring_to_text(fixed_text(binding.keys[i].type, key[i])));
         close_target(target);
-        return PointerGetDatum(construct_array(elements, attachment.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
+        return PointerGetDatum(construct_array(elements, binding.nkeys, TEXTOID, -1, false, TYPALIGN_INT));
     });
 }
 

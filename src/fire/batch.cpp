@@ -5,86 +5,98 @@ namespace pawl {
 
 namespace {
 
-void add_keys(const Attachment& attachment, const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
+void add_keys(const Binding& binding, const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
-    for (int column = 0; column < attachment.nkeys; ++column) {
-        const KeyColumn& key = attachment.keys[column];
+    for (int column = 0; column < binding.nkeys; ++column) {
+        const KeyColumn& key = binding.keys[column];
         int filled = 0;
         for (int i = 0; i < batch.n; ++i) {
             if (!chosen[i]) continue;
             bool null;
             values[filled++] = slot_getattr(batch.rows[i].slot, key.attribute, &null);
             if (null)
-                ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("null in key column \"%s\" of \"%s\"", NameStr(key.name), get_rel_name(attachment.root)),
-                                errhint("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL;", quote_identifier(NameStr(key.name)))));
+                ereport(
+                    ERROR,
+                    (errcode(ERRCODE_NOT_NULL_VIOLATION),
+                     errmsg("null in key column \"%s\" of \"%s\"", NameStr(key.name), get_rel_name(binding.root)),
+                     errhint("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL;", quote_identifier(NameStr(key.name)))));
         }
         char alignment;
         int16 length;
         bool by_value;
         get_typlenbyvalalign(key.type, &length, &by_value, &alignment);
-        parameters.add(get_array_type(key.type), PointerGetDatum(construct_array(values, n, key.type, length, by_value, alignment)));
+        parameters.add(get_array_type(key.type),
+                       PointerGetDatum(construct_array(values, n, key.type, length, by_value, alignment)));
     }
 }
 
-// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they are found again
-// by their places, and their columns are read one by one, which neither copies nor detoasts what is not looked at.
+// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they
+// are found again by their places, and their columns are read one by one, which neither copies nor detoasts what is not
+// looked at.
 bool stay_in_place(const Target& target) {
-    return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass && !target.attachment->has_guards;
+    return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass &&
+           !target.binding->has_guards;
 }
 
 bool is_managed(const Managed& managed, AttrNumber attribute) {
-    for (const ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts, &managed.max_attempts, &managed.queue})
+    for (const ManagedColumn* column : {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts,
+                                        &managed.max_attempts, &managed.queue})
         if (column->attribute == attribute) return true;
     return false;
 }
 
 // Whether a row that is picked is asked for this column: what decides where it goes, and where in the order it stands.
-bool is_looked_at(const Attachment& attachment, const FormData_pg_attribute* column) {
-    if (column->attnum == attachment.state || is_managed(*attachment.managed, column->attnum)) return true;
-    for (int i = 0; i < attachment.nkeys; ++i)
-        if (attachment.keys[i].attribute == column->attnum) return true;
-    return attachment.managed->claim_columns.contain(NameStr(column->attname));
+bool is_looked_at(const Binding& binding, const FormData_pg_attribute* column) {
+    if (column->attnum == binding.state || is_managed(*binding.managed, column->attnum)) return true;
+    for (int i = 0; i < binding.nkeys; ++i)
+        if (binding.keys[i].attribute == column->attnum) return true;
+    return binding.managed->claim_columns.contain(NameStr(column->attname));
 }
 
 enum class Columns { all, looked_at };
 
 // The columns of the table, at the places that they have in its rows; composed once a session.
 const char* column_list(const Target& target, Columns which) {
-    const Attachment& attachment = *target.attachment;
-    char*& list = target.attachment->column_lists[static_cast<int>(which)];
+    const Binding& binding = *target.binding;
+    char*& list = target.binding->column_lists[static_cast<int>(which)];
     if (list != nullptr) return list;
     StringInfoData out;
     initStringInfo(&out);
-    TupleDesc descriptor = attachment.root_descriptor;
+    TupleDesc descriptor = binding.root_descriptor;
     for (int i = 0; i < descriptor->natts; ++i) {
         const FormData_pg_attribute* column = TupleDescAttr(descriptor, i);
         if (i > 0) appendStringInfoString(&out, ", ");
-        if (column->attisdropped || (which == Columns::looked_at && !is_looked_at(attachment, column)))
+        if (column->attisdropped || (which == Columns::looked_at && !is_looked_at(binding, column)))
             appendStringInfoString(&out, "NULL::pg_catalog.int4");
         else
             appendStringInfo(&out, "%s.%s", row_alias, quote_identifier(NameStr(column->attname)));
     }
-    return list = MemoryContextStrdup(GetMemoryChunkContext(attachment.keys), out.data);
+    return list = MemoryContextStrdup(GetMemoryChunkContext(binding.keys), out.data);
 }
 
 void add_places(const Batch& batch, const bool* chosen, int n, Parameters& parameters) {
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) values[filled++] = PointerGetDatum(&batch.rows[i].tuple->t_self);
-    parameters.add(TIDARRAYOID, PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
+    parameters.add(TIDARRAYOID,
+                   PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
 }
 
 // "UPDATE table SET assignment FROM the chosen rows", in which each has its number k.n.
-const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters& parameters) {
-    const Attachment& attachment = *target.attachment;
+const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
+                         Parameters& parameters) {
+    const Binding& binding = *target.binding;
     const int first = parameters.n + 1;
     if (stay_in_place(target)) {
         add_places(batch, chosen, n, parameters);
-        return psprintf("UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid OPERATOR(pg_catalog.=) k.place",
-                        target.table, row_alias, assignment, first, row_alias);
+        return psprintf(
+            "UPDATE %s AS %s SET %s FROM pg_catalog.unnest($%d) WITH ORDINALITY AS k(place, n) WHERE %s.ctid "
+            "OPERATOR(pg_catalog.=) k.place",
+            target.table, row_alias, assignment, first, row_alias);
     }
-    add_keys(attachment, batch, chosen, n, parameters);
-    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment, unnested_keys(attachment, first), key_join(attachment));
+    add_keys(binding, batch, chosen, n, parameters);
+    return psprintf("UPDATE %s AS %s SET %s FROM %s WHERE %s", target.table, row_alias, assignment,
+                    unnested_keys(binding, first), key_join(binding));
 }
 
 // Puts the rows that an UPDATE returned beside what they were.
@@ -93,20 +105,24 @@ void note_returned(const Target& target, const Batch& batch, const bool* chosen,
     for (int i = 0, filled = 0; i < batch.n; ++i)
         if (chosen[i]) ordinal[filled++] = i;
     const bool in_place = stay_in_place(target);
-    const int number = in_place ? target.attachment->root_descriptor->natts + 1 : 2;
+    const int number = in_place ? target.binding->root_descriptor->natts + 1 : 2;
     for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
         const int64 k = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc, number, &null));
-        steps[ordinal[k - 1]].after = in_place ? tuple : composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
+        steps[ordinal[k - 1]].after =
+            in_place ? tuple : composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null));
     }
 }
 
 // Updates the chosen rows. With `steps`, each is put there as it then is.
-int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment, Parameters parameters, Step* steps) {
+int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
+                  Parameters parameters, Step* steps) {
     const char* query = update_query(target, batch, chosen, n, assignment, parameters);
-    if (steps != nullptr) query = psprintf("%s RETURNING %s, k.n", query, stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
-    const uint64 written = run_planned(*target.attachment, query, parameters);
+    if (steps != nullptr)
+        query = psprintf("%s RETURNING %s, k.n", query,
+                         stay_in_place(target) ? column_list(target, Columns::all) : row_alias);
+    const uint64 written = run_planned(*target.binding, query, parameters);
     if (steps != nullptr) note_returned(target, batch, chosen, n, steps);
     return static_cast<int64>(written);
 }
@@ -115,17 +131,18 @@ int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, 
 FoundRow found_in_place(const Target& target, HeapTuple tuple) {
     bool null;
     FoundRow row = row_from(target, tuple);
-    Datum place = SPI_getbinval(tuple, SPI_tuptable->tupdesc, target.attachment->root_descriptor->natts + 1, &null);
+    Datum place = SPI_getbinval(tuple, SPI_tuptable->tupdesc, target.binding->root_descriptor->natts + 1, &null);
     tuple->t_self = *reinterpret_cast<ItemPointer>(DatumGetPointer(place));
     return row;
 }
 
-// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take each entry for
-// one more version of the same row, and look in the heap for dead ones to make room (bottom-up deletion), in vain.
+// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take
+// each entry for one more version of the same row, and look in the heap for dead ones to make room (bottom-up
+// deletion), in vain.
 const char* name_owner(const Target& target) {
-    const ManagedColumn& owner = target.attachment->managed->owner;
-    const AttrNumber attribute = get_attnum(target.attachment->root, NameStr(owner.name));
-    if (!pg::may_update(target.attachment->root, attribute, GetUserId())) return "";
+    const ManagedColumn& owner = target.binding->managed->owner;
+    const AttrNumber attribute = get_attnum(target.binding->root, NameStr(owner.name));
+    if (!pg::may_update(target.binding->root, attribute, GetUserId())) return "";
     return psprintf(", %s = %s", quote_identifier(NameStr(owner.name)), column_name(owner));
 }
 
@@ -136,20 +153,24 @@ bool same_event(const text* one, const text* other) {
 
 }  // namespace
 
-const char* column_name(const ManagedColumn& column) { return psprintf("%s.%s", row_alias, quote_identifier(NameStr(column.name))); }
+const char* column_name(const ManagedColumn& column) {
+    return psprintf("%s.%s", row_alias, quote_identifier(NameStr(column.name)));
+}
 
-char* state_condition(const Attachment& attachment, ArrowRole role, const text* event) {
-    const BoundMachine& machine = *attachment.machine;
-    const char* type = format_type_be_qualified(attachment.is_enum ? attachment.state_type : TEXTOID);
+char* state_condition(const Binding& binding, TransitionRole role, const text* event) {
+    const BoundMachine& machine = *binding.machine;
+    const char* type = format_type_be_qualified(binding.is_enum ? binding.state_type : TEXTOID);
     StringInfoData out;
     initStringInfo(&out);
-    appendStringInfo(&out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias, quote_identifier(NameStr(attachment.column)), type);
+    appendStringInfo(&out, "%s.%s::%s OPERATOR(pg_catalog.=) ANY (ARRAY[", row_alias,
+                     quote_identifier(NameStr(binding.column)), type);
     const auto& states = machine.machine->states();
     int n = 0;
     for (std::size_t from = 0; from < states.size(); ++from) {
         bool leads = false;
-        for (std::int32_t arrow : machine.machine->leaving(static_cast<core::StateId>(from)))
-            leads |= (attachment.managed->roles[arrow] & role) != 0 && (event == nullptr || view(machine.event_text[arrow]) == view(event));
+        for (std::int32_t transition : machine.machine->leaving(static_cast<core::StateId>(from)))
+            leads |= (binding.managed->roles[transition] & role) != 0 &&
+                     (event == nullptr || view(machine.event_text[transition]) == view(event));
         if (leads) appendStringInfo(&out, "%s%s", n++ > 0 ? ", " : "", quote_literal_cstr(states[from].name.c_str()));
     }
     appendStringInfo(&out, "]::%s[])", type);
@@ -160,17 +181,24 @@ char* column_equals(const ManagedColumn& column, int parameter) {
     return same_values(column.type, column_name(column), psprintf("$%d", parameter));
 }
 
-char* order_by_key(const Attachment& attachment) { return key_order(attachment); }
+char* order_by_key(const Binding& binding) {
+    return key_order(binding);
+}
 
 Batch pick_rows(const Target& target, const char* clauses, const Parameters& parameters, Order order) {
     const bool in_place = stay_in_place(target);
-    const char* row = in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : row_alias;
-    const uint64 n = run_planned(*target.attachment, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses), parameters, order);
+    const char* row =
+        in_place ? psprintf("%s, %s.ctid", column_list(target, Columns::looked_at), row_alias) : row_alias;
+    const uint64 n =
+        run_planned(*target.binding, psprintf("SELECT %s FROM %s AS %s %s", row, target.table, row_alias, clauses),
+                    parameters, order);
     Batch batch = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1))), static_cast<int>(n)};
     for (uint64 i = 0; i < n; ++i) {
         bool null;
         HeapTuple tuple = SPI_tuptable->vals[i];
-        batch.rows[i] = in_place ? found_in_place(target, tuple) : row_from(target, composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null)));
+        batch.rows[i] =
+            in_place ? found_in_place(target, tuple)
+                     : row_from(target, composite_as_tuple(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &null)));
     }
     return batch;
 }
@@ -187,8 +215,8 @@ Step* lead(const Target& target, const Batch& batch, const text* event, const In
 int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent, Returning returning) {
     auto* chosen = static_cast<bool*>(palloc(sizeof(bool) * Max(batch.n, 1)));
     auto* done = static_cast<bool*>(palloc0(sizeof(bool) * Max(batch.n, 1)));
-    const Attachment& attachment = *target.attachment;
-    const char* assignment = psprintf("%s = %s%s", quote_identifier(NameStr(attachment.column)), state_value(target, "$1"),
+    const Binding& binding = *target.binding;
+    const char* assignment = psprintf("%s = %s%s", quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
                                       returning == Returning::rows ? name_owner(target) : "");
     int64 moved = 0;
     for (int first = 0; first < batch.n; ++first) {
@@ -200,21 +228,25 @@ int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& 
             done[i] |= chosen[i];
         }
         Parameters parameters = {};
-        parameters.add(state_parameter_type(attachment), state_parameter(attachment, attachment.machine->state_text[steps[first].to]));
+        parameters.add(state_parameter_type(binding),
+                       state_parameter(binding, binding.machine->state_text[steps[first].to]));
         intent.event = const_cast<text*>(steps[first].event);
-        moved += update_rows(target, batch, chosen, n, assignment, parameters, returning == Returning::rows ? steps : nullptr);
+        moved += update_rows(target, batch, chosen, n, assignment, parameters,
+                             returning == Returning::rows ? steps : nullptr);
     }
     return moved;
 }
 
-int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent) {
+int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null,
+                 Intent& intent) {
     if (batch.n == 0) return 0;
     intent.still = true;
     auto* all = static_cast<bool*>(palloc(sizeof(bool) * batch.n));
     memset(all, true, sizeof(bool) * batch.n);
     Parameters parameters = {};
     parameters.add(column.type, value, null);
-    const int64 written = update_rows(target, batch, all, batch.n, psprintf("%s = $1", quote_identifier(NameStr(column.name))), parameters, nullptr);
+    const int64 written = update_rows(target, batch, all, batch.n,
+                                      psprintf("%s = $1", quote_identifier(NameStr(column.name))), parameters, nullptr);
     intent.still = false;
     return written;
 }

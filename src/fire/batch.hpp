@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Many rows at once: picked and locked by a query of ours, then moved, one UPDATE for each event and state
-// they go to. Inside SPI.
+// May ereport; owns nothing. Many rows at once: picked and locked by a query of ours, then moved, one UPDATE for each
+// event and state they go to. Inside SPI.
 #pragma once
 
 #include "fire/destination.hpp"
@@ -7,7 +7,8 @@
 
 namespace pawl {
 
-// Rows that were picked, in the order of the query. They live until SPI_finish, and may have more attributes than the table has.
+// Rows that were picked, in the order of the query. They live until SPI_finish, and may have more attributes than the
+// table has.
 struct Batch {
     FoundRow* rows;
     int n;
@@ -18,8 +19,8 @@ Batch pick_rows(const Target& target, const char* clauses, const Parameters& par
 
 // What is to become of a picked row.
 struct Step {
-    core::StateId to;    // no_state: it stays
-    const text* event;  // of the arrow it takes
+    core::StateId to;   // no_state: it stays
+    const text* event;  // of the transition it takes
     HeapTuple after;    // the row as it then is, if rows are to be returned; null: nothing moved it
 };
 
@@ -28,16 +29,19 @@ Step* lead(const Target& target, const Batch& batch, const text* event, const In
 
 // Moves the rows; `intent` says who does it, and its event is set group by group. The number of rows moved.
 enum class Returning { nothing, rows };
-int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent, Returning returning = Returning::nothing);
+int64 take_steps(const Target& target, const Batch& batch, Step* steps, Intent& intent,
+                 Returning returning = Returning::nothing);
 
 // Sets one column of the rows to a value, without a move.
-int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null, Intent& intent);
+int64 set_column(const Target& target, const Batch& batch, const ManagedColumn& column, Datum value, bool null,
+                 Intent& intent);
 
-// Conditions on the row: it is in one of the states from which an arrow with this role and event (null: any) leads (written as the predicate of
-// the claim index is, so that the planner sees that it applies); alias.column OPERATOR(...) $n; and the row's keys as an ORDER BY list.
-char* state_condition(const Attachment& attachment, ArrowRole role, const text* event);
+// Conditions on the row: it is in one of the states from which a transition with this role and event (null: any) leads
+// (written as the predicate of the claim index is, so that the planner sees that it applies); alias.column
+// OPERATOR(...) $n; and the row's keys as an ORDER BY list.
+char* state_condition(const Binding& binding, TransitionRole role, const text* event);
 char* column_equals(const ManagedColumn& column, int parameter);
-char* order_by_key(const Attachment& attachment);
+char* order_by_key(const Binding& binding);
 const char* column_name(const ManagedColumn& column);  // alias.column, quoted
 
 }  // namespace pawl

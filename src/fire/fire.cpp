@@ -1,6 +1,6 @@
 // May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
-#include "pg/sqlstate.hpp"
 #include "fire/destination.hpp"
+#include "pg/sqlstate.hpp"
 
 namespace pawl {
 
@@ -16,17 +16,18 @@ struct Request {
 };
 
 void require_known_event(const Request& request) {
-    const BoundMachine& machine = *request.target.attachment->machine;
+    const BoundMachine& machine = *request.target.binding->machine;
     if (machine.machine->knows_event(view(request.event))) return;
-    throw pg::Failure(sqlstate::unknown_object,
-                      "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
-                      "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+    throw pg::Failure(
+        sqlstate::unknown_object,
+        "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
+        "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
 }
 
 Intent intent_of(const Request& request) {
     Intent intent = {};
-    intent.root = request.target.attachment->root;
-    intent.column = NameStr(request.target.attachment->column);
+    intent.root = request.target.binding->root;
+    intent.column = NameStr(request.target.binding->column);
     intent.event = request.event;
     intent.metadata = request.metadata;
     intent.with_metadata = request.metadata != nullptr;
@@ -50,7 +51,8 @@ Request read_request(FunctionCallInfo fcinfo) {
     return request;
 }
 
-// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked, before any moves.
+// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked,
+// before any moves.
 struct Tokens {
     const Datum* values;  // null: none were given
     const bool* nulls;
@@ -78,7 +80,7 @@ Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
 }
 
 // What became of one key of fire_many.
-struct Outcome {
+struct KeyResult {
     FoundRow row;
     core::StateId to;
     const Rejection* rejection;  // null: none
@@ -86,7 +88,7 @@ struct Outcome {
 };
 
 // What the row may not do is told in the result; any other error, of a guard or of an output function, ends the call.
-void decide(const Request& request, const Intent& intent, Outcome& outcome) {
+void decide(const Request& request, const Intent& intent, KeyResult& outcome) {
     const Destination destination = look_for_destination(request.target, request.event, outcome.row, &intent, true);
     outcome.to = destination.to;
     if (outcome.to != core::no_state) return;
@@ -102,18 +104,18 @@ struct Group {
     int n;
 };
 
-bool goes_to(const Outcome& outcome, core::StateId to) {
+bool goes_to(const KeyResult& outcome, core::StateId to) {
     return outcome.row.tuple != nullptr && outcome.row.same_as < 0 && outcome.rejection == nullptr && outcome.to == to;
 }
 
-Group group_of(const Attachment& attachment, const Datum* key_columns, const Outcome* outcomes, int n, core::StateId to) {
+Group group_of(const Binding& binding, const Datum* key_columns, const KeyResult* outcomes, int n, core::StateId to) {
     Group group = {};
     group.members = static_cast<int*>(palloc(sizeof(int) * Max(n, 1)));
     for (int i = 0; i < n; ++i)
         if (goes_to(outcomes[i], to)) group.members[group.n++] = i;
     if (group.n == 0) return group;
-    group.arrays = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-    for (int column = 0; column < attachment.nkeys; ++column) {
+    group.arrays = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+    for (int column = 0; column < binding.nkeys; ++column) {
         ArrayType* all = DatumGetArrayTypeP(key_columns[column]);
         int16 length;
         bool by_value;
@@ -124,28 +126,29 @@ Group group_of(const Attachment& attachment, const Datum* key_columns, const Out
         int count;
         deconstruct_array(all, ARR_ELEMTYPE(all), length, by_value, alignment, &elements, &nulls, &count);
         for (int i = 0; i < group.n; ++i) elements[i] = elements[group.members[i]];
-        group.arrays[column] = PointerGetDatum(construct_array(elements, group.n, ARR_ELEMTYPE(all), length, by_value, alignment));
+        group.arrays[column] =
+            PointerGetDatum(construct_array(elements, group.n, ARR_ELEMTYPE(all), length, by_value, alignment));
     }
     return group;
 }
 
 // One UPDATE for each state that rows go to.
-void move_in_groups(const Request& request, const Datum* key_columns, Outcome* outcomes, int n) {
-    const Attachment& attachment = *request.target.attachment;
-    const auto& states = attachment.machine->machine->states();
+void move_in_groups(const Request& request, const Datum* key_columns, KeyResult* outcomes, int n) {
+    const Binding& binding = *request.target.binding;
+    const auto& states = binding.machine->machine->states();
     for (core::StateId to = 0; to < static_cast<core::StateId>(states.size()); ++to) {
-        const Group group = group_of(attachment, key_columns, outcomes, n, to);
+        const Group group = group_of(binding, key_columns, outcomes, n, to);
         if (group.n == 0) continue;
         auto* moved = static_cast<bool*>(palloc0(sizeof(bool) * group.n));
-        move_rows(request.target, group.arrays, attachment.machine->state_text[to], moved);
+        move_rows(request.target, group.arrays, binding.machine->state_text[to], moved);
         for (int i = 0; i < group.n; ++i) outcomes[group.members[i]].moved = moved[i];
     }
 }
 
-void return_outcome(ReturnSetInfo* result, const Request& request, const char* key, const Outcome& outcome) {
+void return_outcome(ReturnSetInfo* result, const Request& request, const char* key, const KeyResult& outcome) {
     Datum values[6] = {};
     bool nulls[6] = {false, false, true, true, true, true};
-    const BoundMachine& machine = *request.target.attachment->machine;
+    const BoundMachine& machine = *request.target.binding->machine;
     const bool found = outcome.row.tuple != nullptr;
     const bool ok = found && outcome.moved;
     auto set = [&](int column, text* value) {
@@ -164,16 +167,17 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
         set(5, cstring_to_text(outcome.rejection->message));
     } else if (!ok) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
-        set(5, cstring_to_text(psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
+        set(5, cstring_to_text(
+                   psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
     }
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-Datum* key_of(const Attachment& attachment, const Datum* key_columns, int n) {
-    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-    for (int i = 0; i < attachment.nkeys; ++i) {
+Datum* key_of(const Binding& binding, const Datum* key_columns, int n) {
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+    for (int i = 0; i < binding.nkeys; ++i) {
         bool null;
-        const KeyColumn& column = attachment.keys[i];
+        const KeyColumn& column = binding.keys[i];
         char alignment;
         int16 length;
         bool by_value;
@@ -193,7 +197,7 @@ PAWL_FUNCTION(pawl_fire) {
         request.token = PG_GETARG_INT64(6);
     }
     const Target& target = request.target;
-    const Datum* key = read_key(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
+    const Datum* key = read_key(*target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1));
     Intent intent = intent_of(request);
     const core::StateId to = pg::call([&] {
         SPI_connect();
@@ -205,7 +209,7 @@ PAWL_FUNCTION(pawl_fire) {
 
     IntentScope scope(intent);
     return pg::call([&] {
-        text* state = target.attachment->machine->state_text[to];
+        text* state = target.binding->machine->state_text[to];
         if (move_row(target, key, state) == 0)
             ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
                             errmsg("event \"%s\" moved no row of %s", text_to_cstring(request.event), target.table),
@@ -221,19 +225,21 @@ PAWL_FUNCTION(pawl_fire_many) {
     const Target& target = request.target;
     int n = 0;
     Intent intent = intent_of(request);
-    const Datum* key_columns = read_keys(*target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
+    const Datum* key_columns =
+        read_keys(*target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &n);
     auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
     const Tokens tokens = read_tokens(fcinfo, 6, n);
-    Outcome* outcomes = pg::call([&] {
+    KeyResult* outcomes = pg::call([&] {
         pg::materialize(fcinfo);
-        auto* made = static_cast<Outcome*>(palloc0(sizeof(Outcome) * Max(n, 1)));
+        auto* made = static_cast<KeyResult*>(palloc0(sizeof(KeyResult) * Max(n, 1)));
         auto* found = static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(n, 1)));
         SPI_connect();
         find_rows(target, key_columns, n, found);
         intent.at = GetCurrentTimestamp();
         for (int i = 0; i < n; ++i) {
             made[i].row = found[i];
-            if (found[i].tuple != nullptr && found[i].same_as < 0) decide(request, tokens.shown_for(intent, i), made[i]);
+            if (found[i].tuple != nullptr && found[i].same_as < 0)
+                decide(request, tokens.shown_for(intent, i), made[i]);
         }
         return made;
     });
@@ -243,7 +249,7 @@ PAWL_FUNCTION(pawl_fire_many) {
     pg::call([&] {
         move_in_groups(request, key_columns, outcomes, n);
         for (int i = 0; i < n; ++i)
-            return_outcome(result, request, describe_key(*target.attachment, key_of(*target.attachment, key_columns, i)),
+            return_outcome(result, request, describe_key(*target.binding, key_of(*target.binding, key_columns, i)),
                            outcomes[outcomes[i].row.same_as < 0 ? i : outcomes[i].row.same_as]);
         SPI_finish();
         close_target(target);

@@ -10,7 +10,7 @@ namespace pawl {
 
 namespace {
 
-const Attachment* chosen = nullptr;
+const Binding* chosen = nullptr;
 Order chosen_order = Order::of_index;
 get_relation_info_hook_type next_relation_info = nullptr;
 
@@ -40,7 +40,8 @@ Columns columns_in(Oid relation) {
     }
     if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed.due.name));
     if (chosen_order == Order::of_claims && managed.queue.kept()) columns.add(relation, NameStr(managed.queue.name));
-    for (int i = 0; chosen_order == Order::of_claims && i < managed.claim_columns.n; ++i) columns.add(relation, managed.claim_columns.items[i]);
+    for (int i = 0; chosen_order == Order::of_claims && i < managed.claim_columns.n; ++i)
+        columns.add(relation, managed.claim_columns.items[i]);
     for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
     return columns;
 }
@@ -66,8 +67,8 @@ void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* 
 
 }  // namespace
 
-void choose_index(const Attachment* attachment, Order order) noexcept {
-    chosen = order == Order::of_index || order == Order::sorted ? nullptr : attachment;
+void choose_index(const Binding* binding, Order order) noexcept {
+    chosen = order == Order::of_index || order == Order::sorted ? nullptr : binding;
     chosen_order = order;
 }
 

@@ -16,28 +16,36 @@ struct First {
     const char* keys[INDEX_MAX_KEYS];
 };
 
-[[noreturn]] void report_unfit(const Attachment& attachment, const char* why) {
-    const char* table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(attachment.root)), get_rel_name(attachment.root));
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("the lock order of table %s cannot be kept", table), errdetail("%s", why),
+[[noreturn]] void report_unfit(const Binding& binding, const char* why) {
+    const char* table =
+        quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("the lock order of table %s cannot be kept", table), errdetail("%s", why),
                     errhint("SELECT pawl.set_lock_order(%s, NULL);", quote_literal_cstr(table))));
 }
 
-bool is_table(char relkind) { return relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE; }
+bool is_table(char relkind) {
+    return relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE;
+}
 
-First find_first(const Attachment& attachment) {
-    Relation relation = try_relation_open(attachment.locked_after, AccessShareLock);
-    if (relation == nullptr) report_unfit(attachment, "The table whose rows are locked first does not exist.");
-    if (!is_table(relation->rd_rel->relkind)) report_unfit(attachment, "What is locked first is not a table.");
+First find_first(const Binding& binding) {
+    Relation relation = try_relation_open(binding.locked_after, AccessShareLock);
+    if (relation == nullptr) report_unfit(binding, "The table whose rows are locked first does not exist.");
+    if (!is_table(relation->rd_rel->relkind)) report_unfit(binding, "What is locked first is not a table.");
     list_free(RelationGetIndexList(relation));
-    if (!OidIsValid(relation->rd_pkindex)) report_unfit(attachment, "The table whose rows are locked first has no primary key.");
+    if (!OidIsValid(relation->rd_pkindex))
+        report_unfit(binding, "The table whose rows are locked first has no primary key.");
     First first = {};
-    first.table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), RelationGetRelationName(relation));
+    first.table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+                                             RelationGetRelationName(relation));
     Relation index = index_open(relation->rd_pkindex, AccessShareLock);
     first.nkeys = IndexRelationGetNumberOfKeyAttributes(index);
     for (int i = 0; i < first.nkeys; ++i) {
-        const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(relation), index->rd_index->indkey.values[i] - 1);
-        if (i >= attachment.nkeys || getBaseType(column->atttypid) != getBaseType(attachment.keys[i].type))
-            report_unfit(attachment, "The key does not begin with the primary key of the table whose rows are locked first.");
+        const FormData_pg_attribute* column =
+            TupleDescAttr(RelationGetDescr(relation), index->rd_index->indkey.values[i] - 1);
+        if (i >= binding.nkeys || getBaseType(column->atttypid) != getBaseType(binding.keys[i].type))
+            report_unfit(binding,
+                         "The key does not begin with the primary key of the table whose rows are locked first.");
         first.keys[i] = pstrdup(NameStr(column->attname));
     }
     index_close(index, AccessShareLock);
@@ -48,13 +56,14 @@ First find_first(const Attachment& attachment) {
 // "SELECT ... FROM the first table WHERE its key is": of a row, of an unnested key, or given by parameters.
 enum class KeyOf { row, list, parameters };
 
-char* select_first(const Attachment& attachment, const First& first, KeyOf key) {
+char* select_first(const Binding& binding, const First& first, KeyOf key) {
     StringInfoData query;
     initStringInfo(&query);
     appendStringInfo(&query, "SELECT 1 AS locked FROM %s AS %s WHERE ", first.table, first_alias);
     for (int i = 0; i < first.nkeys; ++i) {
-        const KeyColumn& column = attachment.keys[i];
-        appendStringInfo(&query, "%s%s.%s %s ", i > 0 ? " AND " : "", first_alias, quote_identifier(first.keys[i]), equality(column.type));
+        const KeyColumn& column = binding.keys[i];
+        appendStringInfo(&query, "%s%s.%s %s ", i > 0 ? " AND " : "", first_alias, quote_identifier(first.keys[i]),
+                         equality(column.type));
         if (key == KeyOf::row)
             appendStringInfo(&query, "%s.%s", row_alias, quote_identifier(NameStr(column.name)));
         else if (key == KeyOf::list)
@@ -68,9 +77,10 @@ char* select_first(const Attachment& attachment, const First& first, KeyOf key) 
 
 // Locks the first rows of distinct keys, in their order. `keys`: a query of columns k0, k1, ...
 void lock_listed(const Target& target, const First& first, const char* keys, const Parameters& parameters) {
-    run_planned(*target.attachment,
-                psprintf("SELECT 1 FROM (%s) AS f CROSS JOIN LATERAL (%s) AS l", keys, select_first(*target.attachment, first, KeyOf::list)), parameters,
-                Order::sorted);
+    run_planned(*target.binding,
+                psprintf("SELECT 1 FROM (%s) AS f CROSS JOIN LATERAL (%s) AS l", keys,
+                         select_first(*target.binding, first, KeyOf::list)),
+                parameters, Order::sorted);
 }
 
 // k0, k1, ...
@@ -80,45 +90,47 @@ void append_names(StringInfo out, int n) {
 
 }  // namespace
 
-const char* lock_first(const Attachment& attachment) {
-    if (!OidIsValid(attachment.locked_after)) return "";
-    return psprintf(" CROSS JOIN LATERAL (%s SKIP LOCKED) AS \"pawl~lock\"", select_first(attachment, find_first(attachment), KeyOf::row));
+const char* lock_first(const Binding& binding) {
+    if (!OidIsValid(binding.locked_after)) return "";
+    return psprintf(" CROSS JOIN LATERAL (%s SKIP LOCKED) AS \"pawl~lock\"",
+                    select_first(binding, find_first(binding), KeyOf::row));
 }
 
 void lock_before_rows(const Target& target, const char* condition, const Parameters& parameters) {
-    const Attachment& attachment = *target.attachment;
-    if (!OidIsValid(attachment.locked_after)) return;
-    const First first = find_first(attachment);
+    const Binding& binding = *target.binding;
+    if (!OidIsValid(binding.locked_after)) return;
+    const First first = find_first(binding);
     StringInfoData keys;
     initStringInfo(&keys);
     appendStringInfoString(&keys, "SELECT DISTINCT ");
     for (int i = 0; i < first.nkeys; ++i)
-        appendStringInfo(&keys, "%s%s.%s AS k%d", i > 0 ? ", " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)), i);
+        appendStringInfo(&keys, "%s%s.%s AS k%d", i > 0 ? ", " : "", row_alias,
+                         quote_identifier(NameStr(binding.keys[i].name)), i);
     appendStringInfo(&keys, " FROM %s AS %s WHERE %s ORDER BY ", target.table, row_alias, condition);
     append_names(&keys, first.nkeys);
     lock_listed(target, first, keys.data, parameters);
 }
 
 void lock_before_row(const Target& target, const Datum* key) {
-    Attachment& attachment = *target.attachment;
-    if (!OidIsValid(attachment.locked_after)) return;
-    const First first = find_first(attachment);
+    Binding& binding = *target.binding;
+    if (!OidIsValid(binding.locked_after)) return;
+    const First first = find_first(binding);
     Parameters parameters = {};
-    for (int i = 0; i < first.nkeys; ++i) parameters.add(attachment.keys[i].type, key[i]);
-    run_planned(attachment, select_first(attachment, first, KeyOf::parameters), parameters);
+    for (int i = 0; i < first.nkeys; ++i) parameters.add(binding.keys[i].type, key[i]);
+    run_planned(binding, select_first(binding, first, KeyOf::parameters), parameters);
 }
 
 void lock_before_keys(const Target& target, const Datum* key_columns) {
-    const Attachment& attachment = *target.attachment;
-    if (!OidIsValid(attachment.locked_after)) return;
-    const First first = find_first(attachment);
+    const Binding& binding = *target.binding;
+    if (!OidIsValid(binding.locked_after)) return;
+    const First first = find_first(binding);
     Parameters parameters = {};
-    for (int i = 0; i < attachment.nkeys; ++i) parameters.add(get_array_type(attachment.keys[i].type), key_columns[i]);
+    for (int i = 0; i < binding.nkeys; ++i) parameters.add(get_array_type(binding.keys[i].type), key_columns[i]);
     StringInfoData keys;
     initStringInfo(&keys);
     appendStringInfoString(&keys, "SELECT DISTINCT ");
     append_names(&keys, first.nkeys);
-    appendStringInfo(&keys, " FROM %s ORDER BY ", unnested_keys(attachment, 1));
+    appendStringInfo(&keys, " FROM %s ORDER BY ", unnested_keys(binding, 1));
     append_names(&keys, first.nkeys);
     lock_listed(target, first, keys.data, parameters);
 }

@@ -9,7 +9,9 @@ namespace pawl {
 
 namespace {
 
-SPIPlanPtr& plan_of(const Target& target, Plan plan) { return target.attachment->plans[static_cast<int>(plan)]; }
+SPIPlanPtr& plan_of(const Target& target, Plan plan) {
+    return target.binding->plans[static_cast<int>(plan)];
+}
 
 SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
     SPIPlanPtr plan = pg::prepare(query, nparameters, types);
@@ -17,16 +19,18 @@ SPIPlanPtr prepare_to_keep(const char* query, int nparameters, Oid* types) {
     return plan;
 }
 
-Oid* key_types(const Attachment& attachment, bool of_arrays, int skip) {
-    auto* types = static_cast<Oid*>(palloc(sizeof(Oid) * (attachment.nkeys + skip)));
-    for (int i = 0; i < attachment.nkeys; ++i) types[skip + i] = of_arrays ? get_array_type(attachment.keys[i].type) : attachment.keys[i].type;
+Oid* key_types(const Binding& binding, bool of_arrays, int skip) {
+    auto* types = static_cast<Oid*>(palloc(sizeof(Oid) * (binding.nkeys + skip)));
+    for (int i = 0; i < binding.nkeys; ++i)
+        types[skip + i] = of_arrays ? get_array_type(binding.keys[i].type) : binding.keys[i].type;
     return types;
 }
 
 uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
     const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
     if (result != expected)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
     return SPI_processed;
 }
 
@@ -42,62 +46,64 @@ HeapTuple composite_as_tuple(Datum composite) {
     return heap_copytuple(&tuple);
 }
 
-char* unnested_keys(const Attachment& attachment, int first_parameter) {
+char* unnested_keys(const Binding& binding, int first_parameter) {
     StringInfoData list;
     initStringInfo(&list);
     appendStringInfoString(&list, "ROWS FROM (");
-    for (int i = 0; i < attachment.nkeys; ++i)
+    for (int i = 0; i < binding.nkeys; ++i)
         appendStringInfo(&list, "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", first_parameter + i);
     appendStringInfoString(&list, ") WITH ORDINALITY AS k(");
-    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
+    for (int i = 0; i < binding.nkeys; ++i) appendStringInfo(&list, "k%d, ", i);
     appendStringInfoString(&list, "n)");
     return list.data;
 }
 
-char* key_join(const Attachment& attachment) {
+char* key_join(const Binding& binding) {
     StringInfoData condition;
     initStringInfo(&condition);
-    for (int i = 0; i < attachment.nkeys; ++i)
+    for (int i = 0; i < binding.nkeys; ++i)
         appendStringInfo(&condition, "%s%s", i > 0 ? " AND " : "",
-                         same_values(attachment.keys[i].type, psprintf("%s.%s", row_alias, quote_identifier(NameStr(attachment.keys[i].name))),
+                         same_values(binding.keys[i].type,
+                                     psprintf("%s.%s", row_alias, quote_identifier(NameStr(binding.keys[i].name))),
                                      psprintf("k.k%d", i)));
     return condition.data;
 }
 
-char* key_order(const Attachment& attachment) {
+char* key_order(const Binding& binding) {
     StringInfoData order;
     initStringInfo(&order);
-    for (int i = 0; i < attachment.nkeys; ++i)
-        appendStringInfo(&order, "%s%s.%s", i > 0 ? ", " : "", row_alias, quote_identifier(NameStr(attachment.keys[i].name)));
+    for (int i = 0; i < binding.nkeys; ++i)
+        appendStringInfo(&order, "%s%s.%s", i > 0 ? ", " : "", row_alias,
+                         quote_identifier(NameStr(binding.keys[i].name)));
     return order.data;
 }
 
 FoundRow row_from(const Target& target, HeapTuple tuple) {
-    const Attachment& attachment = *target.attachment;
+    const Binding& binding = *target.binding;
     FoundRow row = {};
     row.same_as = -1;
     row.tuple = tuple;
-    row.slot = MakeSingleTupleTableSlot(attachment.root_descriptor, &TTSOpsHeapTuple);
+    row.slot = MakeSingleTupleTableSlot(binding.root_descriptor, &TTSOpsHeapTuple);
     ExecStoreHeapTuple(row.tuple, row.slot, false);
     bool null;
-    Datum state = slot_getattr(row.slot, attachment.state, &null);
-    row.state = decode_state(attachment, state, null);
-    row.state_text = state_as_text(attachment, state, null);
+    Datum state = slot_getattr(row.slot, binding.state, &null);
+    row.state = decode_state(binding, state, null);
+    row.state_text = state_as_text(binding, state, null);
     return row;
 }
 
 FoundRow find_row(const Target& target, const Datum* key, bool lock) {
-    const Attachment& attachment = *target.attachment;
+    const Binding& binding = *target.binding;
     Datum* values = const_cast<Datum*>(key);
-    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias, key_condition(attachment, row_alias, 1),
-                           lock ? " FOR NO KEY UPDATE" : "");
+    char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s%s", row_alias, target.table, row_alias,
+                           key_condition(binding, row_alias, 1), lock ? " FOR NO KEY UPDATE" : "");
     if (lock) {
         lock_before_row(target, key);
         SPIPlanPtr& plan = plan_of(target, Plan::find);
-        if (plan == nullptr) plan = prepare_to_keep(query, attachment.nkeys, key_types(attachment, false, 0));
+        if (plan == nullptr) plan = prepare_to_keep(query, binding.nkeys, key_types(binding, false, 0));
         run(plan, values, SPI_OK_SELECT);
     } else {
-        SPIPlanPtr plan = pg::prepare(query, attachment.nkeys, key_types(attachment, false, 0));
+        SPIPlanPtr plan = pg::prepare(query, binding.nkeys, key_types(binding, false, 0));
         if (SPI_execute_plan(plan, values, nullptr, true, 0) != SPI_OK_SELECT)
             ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read a row")));
     }
@@ -107,16 +113,17 @@ FoundRow find_row(const Target& target, const Datum* key, bool lock) {
 }
 
 void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* found) {
-    const Attachment& attachment = *target.attachment;
+    const Binding& binding = *target.binding;
     memset(found, 0, sizeof(FoundRow) * n);
     for (int i = 0; i < n; ++i) found[i].same_as = -1;
     lock_before_keys(target, key_columns);
     SPIPlanPtr& plan = plan_of(target, Plan::find_many);
     if (plan == nullptr)
-        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, k.n FOR NO KEY UPDATE OF %s",
-                                row_alias, row_alias, row_alias, unnested_keys(attachment, 1), target.table, row_alias, key_join(attachment),
-                                key_order(attachment), row_alias),
-                       attachment.nkeys, key_types(attachment, true, 0));
+        plan = prepare_to_keep(psprintf("SELECT k.n, %s, %s.tableoid, %s.ctid FROM %s JOIN %s AS %s ON %s ORDER BY %s, "
+                                        "k.n FOR NO KEY UPDATE OF %s",
+                                        row_alias, row_alias, row_alias, unnested_keys(binding, 1), target.table,
+                                        row_alias, key_join(binding), key_order(binding), row_alias),
+                               binding.nkeys, key_types(binding, true, 0));
     run(plan, const_cast<Datum*>(key_columns), SPI_OK_SELECT);
     Oid last_table = InvalidOid;
     ItemPointerData last_place;
@@ -140,35 +147,36 @@ void find_rows(const Target& target, const Datum* key_columns, int n, FoundRow* 
 }
 
 uint64 move_row(const Target& target, const Datum* key, text* state) {
-    const Attachment& attachment = *target.attachment;
+    const Binding& binding = *target.binding;
     SPIPlanPtr& plan = plan_of(target, Plan::move);
     if (plan == nullptr) {
-        Oid* types = key_types(attachment, false, 1);
-        types[0] = state_parameter_type(attachment);
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias, quote_identifier(NameStr(attachment.column)),
-                                state_value(target, "$1"), key_condition(attachment, row_alias, 2)),
-                       attachment.nkeys + 1, types);
+        Oid* types = key_types(binding, false, 1);
+        types[0] = state_parameter_type(binding);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s WHERE %s", target.table, row_alias,
+                                        quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
+                                        key_condition(binding, row_alias, 2)),
+                               binding.nkeys + 1, types);
     }
-    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
-    values[0] = state_parameter(attachment, state);
-    memcpy(values + 1, key, sizeof(Datum) * attachment.nkeys);
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
+    values[0] = state_parameter(binding, state);
+    memcpy(values + 1, key, sizeof(Datum) * binding.nkeys);
     return run(plan, values, SPI_OK_UPDATE);
 }
 
 void move_rows(const Target& target, const Datum* key_columns, text* state, bool* moved) {
-    const Attachment& attachment = *target.attachment;
+    const Binding& binding = *target.binding;
     SPIPlanPtr& plan = plan_of(target, Plan::move_many);
     if (plan == nullptr) {
-        Oid* types = key_types(attachment, true, 1);
-        types[0] = state_parameter_type(attachment);
-        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table, row_alias,
-                                quote_identifier(NameStr(attachment.column)), state_value(target, "$1"), unnested_keys(attachment, 2),
-                                key_join(attachment)),
-                       attachment.nkeys + 1, types);
+        Oid* types = key_types(binding, true, 1);
+        types[0] = state_parameter_type(binding);
+        plan = prepare_to_keep(psprintf("UPDATE %s AS %s SET %s = %s FROM %s WHERE %s RETURNING k.n", target.table,
+                                        row_alias, quote_identifier(NameStr(binding.column)), state_value(target, "$1"),
+                                        unnested_keys(binding, 2), key_join(binding)),
+                               binding.nkeys + 1, types);
     }
-    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (attachment.nkeys + 1)));
-    values[0] = state_parameter(attachment, state);
-    memcpy(values + 1, key_columns, sizeof(Datum) * attachment.nkeys);
+    auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * (binding.nkeys + 1)));
+    values[0] = state_parameter(binding, state);
+    memcpy(values + 1, key_columns, sizeof(Datum) * binding.nkeys);
     run(plan, values, SPI_OK_UPDATE_RETURNING);
     for (uint64 i = 0; i < SPI_processed; ++i) {
         bool null;
@@ -177,14 +185,14 @@ void move_rows(const Target& target, const Datum* key_columns, text* state, bool
 }
 
 HeapTuple with_state(const Target& target, HeapTuple row, text* state) {
-    const Attachment& attachment = *target.attachment;
-    const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(target.relation), attachment.state - 1);
+    const Binding& binding = *target.binding;
+    const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(target.relation), binding.state - 1);
     Oid input, parameter;
     getTypeInputInfo(column->atttypid, &input, &parameter);
     Datum value = OidInputFunctionCall(input, text_to_cstring(state), parameter, column->atttypmod);
-    int attribute = attachment.state;
+    int attribute = binding.state;
     bool null = false;
-    HeapTuple moved = heap_modify_tuple_by_cols(row, attachment.root_descriptor, 1, &attribute, &value, &null);
+    HeapTuple moved = heap_modify_tuple_by_cols(row, binding.root_descriptor, 1, &attribute, &value, &null);
     return has_generated_columns(target.relation) ? with_generated_columns(target.relation, moved) : moved;
 }
 

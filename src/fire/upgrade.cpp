@@ -1,19 +1,19 @@
 // May throw and may ereport: the part of pawl.upgrade that moves rows from states the new machine does not have.
+#include "fire/target.hpp"
 #include "pg/sqlstate.hpp"
-#include "fire/subject.hpp"
 
 namespace pawl {
 
 namespace {
 
 uint64 remap_rows(const Target& target, Jsonb* remap) {
-    const char* column = quote_identifier(NameStr(target.attachment->column));
+    const char* column = quote_identifier(NameStr(target.binding->column));
     const char* new_state = psprintf("pg_catalog.jsonb_extract_path_text($1, pawl._text(%s))", column);
     char* query = psprintf(
-        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl._text(%s))",
-        target.table, column,
-        target.attachment->is_enum ? psprintf("pawl._value(%s, NULL::%s)", new_state, format_type_be_qualified(target.attachment->state_type))
-                                   : state_value(target, new_state),
+        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl._text(%s))", target.table, column,
+        target.binding->is_enum
+            ? psprintf("pawl._value(%s, NULL::%s)", new_state, format_type_be_qualified(target.binding->state_type))
+            : state_value(target, new_state),
         column);
     Oid type = JSONBOID;
     Datum value = JsonbPGetDatum(remap);
@@ -37,8 +37,8 @@ PAWL_FUNCTION(pawl_remap) {
     const Target target = open_table_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 1));
     Jsonb* remap = pg::call([&] { return PG_GETARG_JSONB_P(2); });
     Intent intent = {};
-    intent.root = target.attachment->root;
-    intent.column = NameStr(target.attachment->column);
+    intent.root = target.binding->root;
+    intent.column = NameStr(target.binding->column);
     intent.remap = true;
     IntentScope scope(intent);
     return pg::call([&] {

@@ -6,15 +6,16 @@ namespace pawl {
 namespace {
 
 // The row as a value of the root table's row type, which is what guards and effects are declared with.
-NullableDatum as_root_row(const Attachment& attachment, const RowVersion& version) {
+NullableDatum as_root_row(const Binding& binding, const RowVersion& version) {
     if (version.tuple == nullptr) return {static_cast<Datum>(0), true};
-    HeapTuple tuple = version.to_root == nullptr ? version.tuple : execute_attr_map_tuple(version.tuple, version.to_root);
-    return {heap_copy_tuple_as_datum(tuple, attachment.root_descriptor), false};
+    HeapTuple tuple =
+        version.to_root == nullptr ? version.tuple : execute_attr_map_tuple(version.tuple, version.to_root);
+    return {heap_copy_tuple_as_datum(tuple, binding.root_descriptor), false};
 }
 
 // Both versions, made at most once for all the functions of a row.
 struct Arguments {
-    const Attachment& attachment;
+    const Binding& binding;
     const RowVersions& row;
     bool ready = false;
     NullableDatum before = {};
@@ -22,8 +23,8 @@ struct Arguments {
 
     void make() {
         if (ready) return;
-        before = as_root_row(attachment, row.before);
-        after = as_root_row(attachment, row.after);
+        before = as_root_row(binding, row.before);
+        after = as_root_row(binding, row.after);
         ready = true;
     }
 };
@@ -46,8 +47,9 @@ Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
     return invoke(&function, arguments, null);
 }
 
-// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on in the middle
-// when it is called again, if the transaction goes on: what it kept is thrown away then, after the rollback and not during it.
+// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on
+// in the middle when it is called again, if the transaction goes on: what it kept is thrown away then, after the
+// rollback and not during it.
 void make_ready(Call& call) {
     if (call.memory == nullptr) {
         MemoryContext member = GetMemoryChunkContext(const_cast<char*>(call.name));
@@ -72,9 +74,7 @@ Datum invoke(Call& call, Arguments& arguments, bool* null) {
     Datum result;
     call.running = true;
     PG_TRY();
-    {
-        result = invoke(&call.function, arguments, null);
-    }
+    { result = invoke(&call.function, arguments, null); }
     PG_CATCH();
     {
         call.running = false;
@@ -92,8 +92,8 @@ bool says_yes(Call& guard, Arguments& arguments) {
     return !null && DatumGetBool(allowed);
 }
 
-bool guards_allow(Attachment& attachment, int arrow, Arguments& arguments, const char** refused_by) {
-    ArrowCalls& calls = attachment.calls[arrow];
+bool guards_allow(Binding& binding, int transition, Arguments& arguments, const char** refused_by) {
+    TransitionCalls& calls = binding.calls[transition];
     for (int i = 0; i < calls.nguards; ++i) {
         if (says_yes(calls.guards[i], arguments)) continue;
         *refused_by = calls.guards[i].name;
@@ -104,19 +104,19 @@ bool guards_allow(Attachment& attachment, int arrow, Arguments& arguments, const
 
 }  // namespace
 
-bool guards_allow(Attachment& attachment, int arrow, const RowVersions& row, const char** refused_by) {
-    Arguments arguments{attachment, row};
-    return guards_allow(attachment, arrow, arguments, refused_by);
+bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** refused_by) {
+    Arguments arguments{binding, row};
+    return guards_allow(binding, transition, arguments, refused_by);
 }
 
-bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersions& row) {
-    Arguments arguments{attachment, row};
-    return says_yes(attachment.calls[arrow].guards[guard], arguments);
+bool guard_allows(Binding& binding, int transition, int guard, const RowVersions& row) {
+    Arguments arguments{binding, row};
+    return says_yes(binding.calls[transition].guards[guard], arguments);
 }
 
-void run_effects(Attachment& attachment, int arrow, const RowVersions& row) {
-    ArrowCalls& calls = attachment.calls[arrow];
-    Arguments arguments{attachment, row};
+void run_effects(Binding& binding, int transition, const RowVersions& row) {
+    TransitionCalls& calls = binding.calls[transition];
+    Arguments arguments{binding, row};
     for (int i = 0; i < calls.neffects; ++i) {
         bool null;
         invoke(calls.effects[i], arguments, &null);

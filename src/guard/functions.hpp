@@ -1,4 +1,5 @@
-// May ereport; owns nothing. Guards and effects: the functions that the transitions of a machine call, with the caller's rights.
+// May ereport; owns nothing. Guards and effects: the functions that the transitions of a machine call, with the
+// caller's rights.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -18,13 +19,14 @@ struct RowVersions {
     RowVersion after;
 };
 
-// Whether all guards of an arrow say yes; if not, *refused_by is the first that does not. 42501 where the caller may not execute one.
-bool guards_allow(Attachment& attachment, int arrow, const RowVersions& row, const char** refused_by);
+// Whether all guards of a transition say yes; if not, *refused_by is the first that does not. 42501 where the caller
+// may not execute one.
+bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** refused_by);
 
-// Whether one guard of an arrow says yes.
-bool guard_allows(Attachment& attachment, int arrow, int guard, const RowVersions& row);
+// Whether one guard of a transition says yes.
+bool guard_allows(Binding& binding, int transition, int guard, const RowVersions& row);
 
 // In the order of the diagram.
-void run_effects(Attachment& attachment, int arrow, const RowVersions& row);
+void run_effects(Binding& binding, int transition, const RowVersions& row);
 
 }  // namespace pawl

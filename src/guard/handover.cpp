@@ -9,7 +9,7 @@ namespace {
 
 struct PendingEffects {
     HandoverKey key;
-    int arrow;
+    int transition;
 };
 
 HTAB* pending = nullptr;  // PendingEffects, in the transaction's memory
@@ -25,18 +25,18 @@ HTAB* make_table(const char* name, std::size_t entry) {
 
 }  // namespace
 
-HandoverKey handover_key(const Member* member, int attachment, HeapTuple version) {
+HandoverKey handover_key(const Member* member, int binding, HeapTuple version) {
     HandoverKey key;
     memset(&key, 0, sizeof(key));
     key.relation = member->relid;
     key.version = version->t_self;
-    key.attachment = static_cast<uint16>(attachment);
+    key.binding = static_cast<uint16>(binding);
     return key;
 }
 
-void leave_effects(const HandoverKey& key, int arrow) {
+void leave_effects(const HandoverKey& key, int transition) {
     if (pending == nullptr) pending = make_table("pawl effects", sizeof(PendingEffects));
-    static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr))->arrow = arrow;
+    static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr))->transition = transition;
 }
 
 // What a rolled-back statement may have left for this version must not run.
@@ -44,20 +44,22 @@ void drop_effects(const HandoverKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
 }
 
-void leave_decision(const HandoverKey& key, int arrow, const text* processor, const Jsonb* remark, TimestampTz at) {
+void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* remark,
+                    TimestampTz at) {
     if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedChange));
     auto* move = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_ENTER, nullptr));
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-    move->arrow = arrow;
+    move->transition = transition;
     move->at = at;
     move->processor = processor == nullptr ? nullptr : make_text(view(processor));
-    move->remark = remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
+    move->remark =
+        remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
     MemoryContextSwitchTo(caller);
 }
 
-// What was decided for this version of the row; its arrow is no_arrow when nothing was.
+// What was decided for this version of the row; its transition is no_transition when nothing was.
 DecidedChange take_decision(const HandoverKey& key) {
-    DecidedChange move = {key, no_arrow, nullptr, nullptr, 0};
+    DecidedChange move = {key, no_transition, nullptr, nullptr, 0};
     if (decided == nullptr) return move;
     if (auto* found = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_FIND, nullptr))) {
         move = *found;
@@ -66,16 +68,18 @@ DecidedChange take_decision(const HandoverKey& key) {
     return move;
 }
 
-bool take_effects(const HandoverKey& key, int* arrow) {
+bool take_effects(const HandoverKey& key, int* transition) {
     if (pending == nullptr) return false;
     auto* effects = static_cast<PendingEffects*>(hash_search(pending, &key, HASH_FIND, nullptr));
     if (effects == nullptr) return false;
-    *arrow = effects->arrow;
+    *transition = effects->transition;
     hash_search(pending, &key, HASH_REMOVE, nullptr);
     return true;
 }
 
-bool effects_are_pending() noexcept { return pending != nullptr && hash_get_num_entries(pending) > 0; }
+bool effects_are_pending() noexcept {
+    return pending != nullptr && hash_get_num_entries(pending) > 0;
+}
 
 void forget_handovers() noexcept {
     pending = nullptr;

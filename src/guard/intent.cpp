@@ -15,15 +15,20 @@ IntentScope::IntentScope(Intent& intent) noexcept : outer_(current_intent) {
     current_intent = &intent;
 }
 
-IntentScope::~IntentScope() noexcept { current_intent = outer_; }
+IntentScope::~IntentScope() noexcept {
+    current_intent = outer_;
+}
 
 Intent* intent_for(Oid root, const char* column) noexcept {
     Intent* intent = current_intent;
-    if (intent == nullptr || intent->level != executor_level || intent->root != root || strcmp(intent->column, column) != 0)
+    if (intent == nullptr || intent->level != executor_level || intent->root != root ||
+        strcmp(intent->column, column) != 0)
         return nullptr;
     return intent;
 }
 
-void clear_intents() noexcept { current_intent = nullptr; }
+void clear_intents() noexcept {
+    current_intent = nullptr;
+}
 
 }  // namespace pawl

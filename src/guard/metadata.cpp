@@ -6,7 +6,9 @@ namespace pawl {
 namespace {
 
 const JsonbValue* member_of(JsonbContainer* object, const char* key, JsonbValue* found) {
-    return JsonContainerIsObject(object) ? getKeyJsonValueFromContainer(object, key, static_cast<int>(strlen(key)), found) : nullptr;
+    return JsonContainerIsObject(object)
+               ? getKeyJsonValueFromContainer(object, key, static_cast<int>(strlen(key)), found)
+               : nullptr;
 }
 
 void push_fact(JsonbParseState** state, const char* key, const JsonbValue* fact) {
@@ -37,23 +39,24 @@ Jsonb* facts_of(Jsonb* result) {
 
 }  // namespace
 
-Jsonb* lost_ownership(const Standing& standing) {
+Jsonb* lost_ownership(const Ownership& ownership) {
     StringInfoData json;
     initStringInfo(&json);
     appendStringInfoString(&json, "{\"lost_owner\": ");
-    escape_json(&json, text_to_cstring(owner_text(*standing.managed, standing.owner)));
-    if (standing.has_lease) appendStringInfo(&json, ", \"lease\": \"%s\"", timestamptz_to_str(standing.lease));
-    if (standing.managed->token.kept()) appendStringInfo(&json, ", \"token\": " INT64_FORMAT, standing.token);
+    escape_json(&json, text_to_cstring(owner_text(*ownership.managed, ownership.owner)));
+    if (ownership.has_lease) appendStringInfo(&json, ", \"lease\": \"%s\"", timestamptz_to_str(ownership.lease));
+    if (ownership.managed->token.kept()) appendStringInfo(&json, ", \"token\": " INT64_FORMAT, ownership.token);
     appendStringInfoChar(&json, '}');
     return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
 
-Jsonb* facts_of_result(const Attachment& attachment, const Statement& statement) {
-    for (int i = 0; i < attachment.nresults; ++i) {
-        const AttrNumber column = attachment.results[i];
+Jsonb* facts_of_result(const Binding& binding, const Statement& statement) {
+    for (int i = 0; i < binding.nresults; ++i) {
+        const AttrNumber column = binding.results[i];
         bool null = true;
         Datum value = 0;
-        if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber, statement.updated)) value = slot_getattr(statement.after, column, &null);
+        if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber, statement.updated))
+            value = slot_getattr(statement.after, column, &null);
         if (null) continue;
         if (Jsonb* facts = facts_of(DatumGetJsonbP(value))) return facts;
     }

@@ -1,15 +1,15 @@
 // May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
-#include "pg/sqlstate.hpp"
 #include "catalog/catalog.hpp"
-#include "session/context.hpp"
 #include "catalog/generated.hpp"
-#include "log/log_writer.hpp"
-#include "guard/moves.hpp"
-#include "pg/bridge.hpp"
-#include "log/record.hpp"
 #include "guard/apply.hpp"
 #include "guard/handover.hpp"
+#include "guard/partition_moves.hpp"
+#include "log/write_access.hpp"
+#include "log/writer.hpp"
+#include "pg/bridge.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/uuid_v7.hpp"
+#include "session/context.hpp"
 
 namespace pawl {
 
@@ -20,14 +20,17 @@ bool rows_deferred = false;
 
 TriggerData* trigger_data(FunctionCallInfo fcinfo, const char* name) {
     if (!CALLED_AS_TRIGGER(fcinfo))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string("pawl.") + name + "() is a trigger function");
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          std::string("pawl.") + name + "() is a trigger function");
     return reinterpret_cast<TriggerData*>(fcinfo->context);
 }
 
-// Anybody may hang these functions on a table of his own, in any way that CREATE TRIGGER takes; then there may be no row to look at.
+// Anybody may hang these functions on a table of his own, in any way that CREATE TRIGGER takes; then there may be no
+// row to look at.
 void require_moment(bool right, const char* name, const char* moment) {
     if (right) return;
-    throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string("pawl.") + name + "() must be fired " + moment, {},
+    throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                      std::string("pawl.") + name + "() must be fired " + moment, {},
                       "Triggers with it are made by pawl.enforce.");
 }
 
@@ -42,19 +45,23 @@ bool same_attribute(const Row& before, const Row& after, AttrNumber attribute) {
 
 // Whether what a BEFORE trigger sees of this row is what will be stored, in this partition.
 bool is_final(const Member& member, const Row& before, const Row& after) {
-    if (!member.judged_before) return false;
+    if (!member.validated_before) return false;
     for (int i = 0; i < member.npartition_keys; ++i)
         if (!same_attribute(before, after, member.partition_keys[i])) return false;
     return true;
 }
 
-// What is left for an AFTER UPDATE trigger must find one. PostgreSQL's event triggers see to it; somebody may have disabled them.
+// What is left for an AFTER UPDATE trigger must find one. PostgreSQL's event triggers see to it; somebody may have
+// disabled them.
 [[noreturn]] void report_no_settling(Relation relation) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
-                    errdetail("A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
-                              "\"!pawl_update\" to judge rows once more."),
-                    errhint("SELECT * FROM pawl.health();")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+         errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
+         errdetail(
+             "A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
+             "\"!pawl_update\" to judge rows once more."),
+         errhint("SELECT * FROM pawl.health();")));
 }
 
 void defer() {
@@ -63,23 +70,28 @@ void defer() {
 }
 
 // Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
-void judge_early(Member* member, Relation relation, const Row& before, const Row& after, Upkeep* upkeep) {
-    if (!member->guards_generated) return apply_update_before(member, before, after, upkeep);
-    const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple), with_generated_columns(relation, after.tuple)};
+void validate_early(Member* member, Relation relation, const Row& before, const Row& after,
+                    ManagedUpdate* managed_update) {
+    if (!member->guards_generated) return apply_update_before(member, before, after, managed_update);
+    const Row stored{MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsHeapTuple),
+                     with_generated_columns(relation, after.tuple)};
     ExecStoreHeapTuple(stored.tuple, stored.slot, false);
-    apply_update_before(member, before, stored, upkeep);
+    apply_update_before(member, before, stored, managed_update);
     ExecDropSingleTupleTableSlot(stored.slot);
 }
 
 // A subscriber gets rows as they were kept by their publisher.
-bool keeps_columns(const Member& member) { return member.keeps_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA; }
+bool manages_columns(const Member& member) {
+    return member.manages_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
+}
 
 HeapTuple with_changes(HeapTuple tuple, Relation relation, ColumnChanges& changes) {
     if (changes.n == 0) return tuple;
-    return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values, changes.nulls);
+    return heap_modify_tuple_by_cols(tuple, RelationGetDescr(relation), changes.n, changes.columns, changes.values,
+                                     changes.nulls);
 }
 
-void settle_update(Member* member, TriggerData* trigger) {
+void record_update(Member* member, TriggerData* trigger) {
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
     if (is_final(*member, before, after))
@@ -88,24 +100,24 @@ void settle_update(Member* member, TriggerData* trigger) {
         apply_update_after(member, before, after);
 }
 
-void settle_delete(Member* member, TriggerData* trigger) {
+void record_delete(Member* member, TriggerData* trigger) {
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
     if (HeapTupleHeaderIndicatesMovedPartitions(row.tuple->t_data))
         row_leaves(member, row, Leaving::by_update);
-    else if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && member->attachments[0].nkeys > 0)
+    else if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && member->bindings[0].nkeys > 0)
         row_leaves(member, row, Leaving::by_replication);
     else
         apply_delete(member, row, Ending::deleted, HeapTupleHeaderGetCmax(row.tuple->t_data));
 }
 
-void settle_insert(Member* member, TriggerData* trigger) {
+void record_insert(Member* member, TriggerData* trigger) {
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
     if (!row_arrives(member, row)) apply_insert(member, row);
 }
 
 bool minds_truncate(const Member& member) {
-    for (int i = 0; i < member.nattachments; ++i)
-        if (member.attachments[i].on_delete != OnDelete::allow || is_recorded(member.attachments[i])) return true;
+    for (int i = 0; i < member.nbindings; ++i)
+        if (member.bindings[i].on_delete != OnDelete::allow || is_recorded(member.bindings[i])) return true;
     return false;
 }
 
@@ -126,25 +138,28 @@ void truncate_rows(Member* member, Relation relation) {
 
 }  // namespace
 
-void forget_deferral() noexcept { rows_deferred = false; }
+void forget_deferral() noexcept {
+    rows_deferred = false;
+}
 
 PAWL_FUNCTION(pawl_judge) {
     TriggerData* trigger = trigger_data(fcinfo, "judge");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
+                       TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
                    "judge", "BEFORE UPDATE FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(trigger->tg_newtuple);
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
     const bool final = is_final(*member, before, after);
-    if (!member->settles_updates && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
-    Upkeep kept = {trigger->tg_updatedcols, {}};
-    Upkeep* upkeep = keeps_columns(*member) ? &kept : nullptr;
+    if (!member->has_after_trigger && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
+    ManagedUpdate kept = {trigger->tg_updatedcols, {}};
+    ManagedUpdate* managed_update = manages_columns(*member) ? &kept : nullptr;
     if (final) {
-        judge_early(member, trigger->tg_relation, before, after, upkeep);
+        validate_early(member, trigger->tg_relation, before, after, managed_update);
     } else {
-        if (upkeep != nullptr) {
-            keep_columns_before(member, before, after, upkeep);
+        if (managed_update != nullptr) {
+            set_columns_before(member, before, after, managed_update);
             row_may_move(member, after);
         }
         defer();
@@ -154,52 +169,60 @@ PAWL_FUNCTION(pawl_judge) {
 
 PAWL_FUNCTION(pawl_begin) {
     TriggerData* trigger = trigger_data(fcinfo, "begin");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) && TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
+                       TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
                    "begin", "BEFORE INSERT FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
     const Row row{trigger->tg_trigslot, trigger->tg_trigtuple};
-    if (keeps_columns(*member) && !row_is_moving(member, row)) keep_columns_of_new(member, row, &changes);
+    if (manages_columns(*member) && !row_is_moving(member, row)) set_columns_of_new(member, row, &changes);
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
 PAWL_FUNCTION(pawl_settle) {
     TriggerData* trigger = trigger_data(fcinfo, "settle");
-    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle", "AFTER, FOR EACH ROW");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle",
+                   "AFTER, FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
     if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-        settle_insert(member, trigger);
+        record_insert(member, trigger);
     else if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
-        settle_delete(member, trigger);
+        record_delete(member, trigger);
     else
-        settle_update(member, trigger);
+        record_update(member, trigger);
     return PointerGetDatum(nullptr);
 }
 
 PAWL_FUNCTION(pawl_truncated) {
     TriggerData* trigger = trigger_data(fcinfo, "truncated");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated", "BEFORE TRUNCATE");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated",
+                   "BEFORE TRUNCATE");
     if (!is_restoring()) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
 }
 
-PAWL_FUNCTION(pawl_deferred) { return BoolGetDatum(rows_deferred || effects_are_pending()); }
+PAWL_FUNCTION(pawl_deferred) {
+    return BoolGetDatum(rows_deferred || effects_are_pending());
+}
 
 // Tells every backend that machines or bindings have changed.
 PAWL_FUNCTION(pawl_invalidate) {
     TriggerData* trigger = trigger_data(fcinfo, "invalidate");
-    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event), "invalidate",
-                   "AFTER, FOR EACH STATEMENT");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event),
+                   "invalidate", "AFTER, FOR EACH STATEMENT");
     const Oid table = RelationGetRelid(trigger->tg_relation);
     const bool ours = pg::call([&] {
-        return table == catalog_table("machine") || table == catalog_table("binding") || table == catalog_table("audit_binding");
+        return table == catalog_table("machine") || table == catalog_table("binding") ||
+               table == catalog_table("audit_binding");
     });
     if (!ours)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "pawl.invalidate() is not made for table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
-                          "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.", "Drop the trigger.");
+                          "pawl.invalidate() is not made for table \"" +
+                              std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
+                          "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.",
+                          "Drop the trigger.");
     pg::call([&] { CacheInvalidateRelcache(trigger->tg_relation); });
     return PointerGetDatum(nullptr);
 }
@@ -210,15 +233,18 @@ PAWL_FUNCTION(pawl_log_guard) {
                    "BEFORE UPDATE, DELETE OR TRUNCATE");
     // pawl.prune_log, and pawl.redact, which updates
     const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
-    if (updates == redacting && record_is_open(RelationGetRelid(trigger->tg_relation)))
-        return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr : updates ? trigger->tg_newtuple : trigger->tg_trigtuple);
+    if (updates == redacting && is_writable_now(RelationGetRelid(trigger->tg_relation)))
+        return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr
+                               : updates                                 ? trigger->tg_newtuple
+                                                                         : trigger->tg_trigtuple);
     const char* operation = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)   ? "UPDATE"
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
                                                                          : "TRUNCATE";
-    throw pg::Failure(sqlstate::log_is_immutable,
-                      "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
-                      std::string(operation) + " was refused: what happened stays on the record.",
-                      "Move a row by an UPDATE of its state, or by an INSERT into the log of its key and to_state or event.");
+    throw pg::Failure(
+        sqlstate::log_is_immutable,
+        "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
+        std::string(operation) + " was refused: what happened stays on the record.",
+        "Move a row by an UPDATE of its state, or by an INSERT into the log of its key and to_state or event.");
 }
 
 PAWL_FUNCTION(pawl_uuid_v7) {

@@ -36,7 +36,8 @@ bool is_up_to(const KeyPage* last, Page page, OffsetNumber offset, const Datum* 
     return order == Order::less || order == Order::equal;
 }
 
-// The last entry that is not greater than the key, of which `low` is one: from there on in growing steps, then by halves.
+// The last entry that is not greater than the key, of which `low` is one: from there on in growing steps, then by
+// halves.
 OffsetNumber last_up_to(const KeyPage* last, Page page, OffsetNumber low, OffsetNumber end, const Datum* key) {
     int at = low;
     int step = 1;
@@ -55,13 +56,15 @@ OffsetNumber last_up_to(const KeyPage* last, Page page, OffsetNumber low, Offset
     return at;
 }
 
-// On a page that is locked. The newest entry of a key is here if something here is not greater than the key, and all beyond is greater.
+// On a page that is locked. The newest entry of a key is here if something here is not greater than the key, and all
+// beyond is greater.
 OnPage search_page(KeyPage* last, Page page, const Datum* key, ItemPointer place) {
     const BTPageOpaque opaque = BTPageGetOpaque(page);
     if (PageIsNew(page) || !P_ISLEAF(opaque) || P_IGNORE(opaque)) return OnPage::elsewhere;
     const OffsetNumber first = P_FIRSTDATAKEY(opaque);
     const OffsetNumber end = PageGetMaxOffsetNumber(page);
-    if (end < first || (!P_RIGHTMOST(opaque) && compare(last, page, P_HIKEY, key) != Order::greater)) return OnPage::elsewhere;
+    if (end < first || (!P_RIGHTMOST(opaque) && compare(last, page, P_HIKEY, key) != Order::greater))
+        return OnPage::elsewhere;
     OffsetNumber low = last->offset;
     if (low < first || low > end || !is_up_to(last, page, low, key)) low = first;
     if (low == first && !is_up_to(last, page, first, key)) return OnPage::elsewhere;

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. The page of a log's primary key that was looked at last: rows that are moved together mostly have their entries
-// side by side, and need no descent from the root each.
+// May ereport; owns nothing. The page of a log's primary key that was looked at last: rows that are moved together
+// mostly have their entries side by side, and need no descent from the root each.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -20,7 +20,8 @@ enum class OnPage { elsewhere, nothing, entry };
 
 void prepare_key_page(KeyPage* last, Relation index, int nkeys);
 
-// Whether the page tells the newest index entry of a subject (`place`: of its row, which may be dead), or that there is none.
+// Whether the page tells the newest index entry of a subject (`place`: of its row, which may be dead), or that there is
+// none.
 OnPage search_key_page(KeyPage* last, const Datum* key, ItemPointer place);
 
 // Turns to the page where an ordinary search has ended; `hit`: it found an entry.

@@ -1,9 +1,9 @@
-// May throw and may ereport: pawl._prune and pawl._prune_audit, the only ones for whom the guards of logs and audits open. Below the
-// shells nothing owns anything.
+// May throw and may ereport: pawl._prune and pawl._prune_audit, the only ones for whom the guards of logs and audits
+// open. Below the shells nothing owns anything.
+#include "log/prune_whole.hpp"
+#include "log/write_access.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
-#include "log/prune_whole.hpp"
-#include "log/record.hpp"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -52,12 +52,16 @@ struct Pruning {
 void require_right(Oid relation) {
     if (!OidIsValid(relation) || get_rel_relkind(relation) == '\0')
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
-    if (pg::owns_relation(relation, GetUserId()) || has_privs_of_role(GetUserId(), get_role_oid("pawl_admin", false))) return;
-    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("must be owner of table %s, or a member of pawl_admin", get_rel_name(relation)),
+    if (pg::owns_relation(relation, GetUserId()) || has_privs_of_role(GetUserId(), get_role_oid("pawl_admin", false)))
+        return;
+    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                    errmsg("must be owner of table %s, or a member of pawl_admin", get_rel_name(relation)),
                     errdetail("What is removed from the record is gone.")));
 }
 
-Datum result(int column, bool* null) { return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, null); }
+Datum result(int column, bool* null) {
+    return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, null);
+}
 
 char* text_result(int column, MemoryContext memory) {
     bool null;
@@ -69,7 +73,8 @@ char* text_result(int column, MemoryContext memory) {
 void run(const char* statement, int n, Oid* types, Datum* values) {
     const int code = SPI_execute_with_args(statement, n, types, values, nullptr, false, 0);
     if (code != SPI_OK_SELECT || SPI_processed != 1)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)), errdetail("%s", statement)));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
+                        errdetail("%s", statement)));
 }
 
 char* text_of(HeapTuple row, const char* column, MemoryContext memory) {
@@ -104,8 +109,10 @@ void plan_log(void* argument) {
     MemoryContext caller = CurrentMemoryContext;
     SPI_connect();
     Oid types[] = {OIDOID, TIMESTAMPTZOID, BOOLOID};
-    Datum values[] = {ObjectIdGetDatum(pruning->log), TimestampTzGetDatum(pruning->cutoff), BoolGetDatum(pruning->only_terminal)};
-    if (SPI_execute_with_args("SELECT * FROM pawl._prune_plan($1, $2, $3)", 3, types, values, nullptr, false, 0) != SPI_OK_SELECT)
+    Datum values[] = {ObjectIdGetDatum(pruning->log), TimestampTzGetDatum(pruning->cutoff),
+                      BoolGetDatum(pruning->only_terminal)};
+    if (SPI_execute_with_args("SELECT * FROM pawl._prune_plan($1, $2, $3)", 3, types, values, nullptr, false, 0) !=
+        SPI_OK_SELECT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not plan what to prune")));
     pruning->nparts = static_cast<int>(SPI_processed);
     pruning->parts = static_cast<Part*>(MemoryContextAllocZero(caller, sizeof(Part) * Max(pruning->nparts, 1)));
@@ -145,7 +152,8 @@ bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
     return pruning->removed < pruning->batch;
 }
 
-// A plan that reads the whole log for every few pages would be no plan; statistics may be missing or old. Undone with the rights.
+// A plan that reads the whole log for every few pages would be no plan; statistics may be missing or old. Undone with
+// the rights.
 void plan_by_index() {
     for (const char* name : {"enable_seqscan", "enable_hashjoin", "enable_mergejoin"})
         set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
@@ -187,7 +195,7 @@ bool go_as_a_whole(Pruning* pruning, Oid owner) {
     const Part& part = *pruning->part;
     if (part.whole.may_go == nullptr || part.next_block > 0) return false;
     WholeStep step = {pruning, {}};
-    with_open_records(owner, part.table, pruning->record, prune_whole, &step, Reach::confined);
+    with_write_access(owner, part.table, pruning->record, prune_whole, &step, Reach::confined);
     pruning->removed += step.result.removed;
     if (step.result.emptied) pruning->emptied = lappend_oid(pruning->emptied, part.table);
     if (step.result.droppable) pruning->droppable = lappend_oid(pruning->droppable, part.table);
@@ -199,7 +207,8 @@ void drop_parts(void* argument) {
     int patience = 50;
     ListCell* cell;
     foreach (cell, pruning->droppable)
-        if (drop_part(lfirst_oid(cell), pruning->log, &patience)) pruning->dropped = lappend_oid(pruning->dropped, lfirst_oid(cell));
+        if (drop_part(lfirst_oid(cell), pruning->log, &patience))
+            pruning->dropped = lappend_oid(pruning->dropped, lfirst_oid(cell));
 }
 
 void prune_parts(Pruning* pruning) {
@@ -210,7 +219,7 @@ void prune_parts(Pruning* pruning) {
             pruning->more = true;
             pruning->next_leaf = pruning->part->table;
         } else if (!go_as_a_whole(pruning, owner)) {
-            with_open_records(owner, pruning->part->table, pruning->record, prune_rows, pruning, Reach::confined);
+            with_write_access(owner, pruning->part->table, pruning->record, prune_rows, pruning, Reach::confined);
         }
     }
     with_rights_of(owner, drop_parts, pruning, Reach::confined);  // last: it stops who would write the log
@@ -227,12 +236,14 @@ Datum as_array(List* tables) {
 void remember_place(void* argument) {
     auto* pruning = static_cast<Pruning*>(argument);
     Oid types[] = {OIDOID, INT8OID, OIDOID, OIDARRAYOID, OIDARRAYOID};
-    Datum values[] = {ObjectIdGetDatum(pruning->log), Int64GetDatum(pruning->next_block), ObjectIdGetDatum(pruning->next_leaf),
-                      as_array(pruning->emptied), as_array(pruning->dropped)};
+    Datum values[] = {ObjectIdGetDatum(pruning->log), Int64GetDatum(pruning->next_block),
+                      ObjectIdGetDatum(pruning->next_leaf), as_array(pruning->emptied), as_array(pruning->dropped)};
     SPI_connect();
     if (SPI_execute_with_args("UPDATE pawl.pruned_log p SET next_block = $2, next_leaf = $3, emptied = ARRAY("
-                              "SELECT DISTINCT e FROM pg_catalog.unnest(p.emptied::pg_catalog.oid[] || $4) e WHERE e <> ALL ($5) ORDER BY e)::pg_catalog.regclass[] "
-                              "WHERE p.log = $1", 5, types, values, nullptr, false, 0) != SPI_OK_UPDATE)
+                              "SELECT DISTINCT e FROM pg_catalog.unnest(p.emptied::pg_catalog.oid[] || $4) e WHERE e "
+                              "<> ALL ($5) ORDER BY e)::pg_catalog.regclass[] "
+                              "WHERE p.log = $1",
+                              5, types, values, nullptr, false, 0) != SPI_OK_UPDATE)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write pawl.pruned_log")));
     SPI_finish();
 }
@@ -264,7 +275,8 @@ void prune_audit(void* argument) {
 Datum as_row(FunctionCallInfo fcinfo, const Pruning& pruning) {
     TupleDesc descriptor;
     if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("pawl._prune must be called where a row can be returned")));
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("pawl._prune must be called where a row can be returned")));
     Datum values[] = {Int64GetDatum(pruning.removed), BoolGetDatum(pruning.more)};
     bool nulls[] = {false, false};
     return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
@@ -295,7 +307,7 @@ PAWL_FUNCTION(pawl_prune_audit) {
     return pg::call([&] {
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan_audit, &pruning);
         require_right(pruning.record);
-        with_open_records(owner_of(pruning.record), pruning.record, InvalidOid, prune_audit, &pruning, Reach::confined);
+        with_write_access(owner_of(pruning.record), pruning.record, InvalidOid, prune_audit, &pruning, Reach::confined);
         return Int64GetDatum(pruning.removed);
     });
 }

@@ -24,14 +24,17 @@ BlockNumber pages_of(Oid table) {
 bool ask(const char* statement, int n, Oid* types, Datum* values, int column) {
     const int code = SPI_execute_with_args(statement, n, types, values, nullptr, false, 0);
     if (code != SPI_OK_SELECT || SPI_processed != 1)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)), errdetail("%s", statement)));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
+                        errdetail("%s", statement)));
     bool null;
     return DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, &null)) && !null;
 }
 
 void command(const char* text) {
     const int code = SPI_execute(text, false, 0);
-    if (code < 0) ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)), errdetail("%s", text)));
+    if (code < 0)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not prune: %s", SPI_result_code_string(code)),
+                        errdetail("%s", text)));
 }
 
 const char* name_of(Oid table) {
@@ -47,7 +50,9 @@ bool is_used_here(Oid table) {
 }
 
 // Without waiting; what was locked stays locked until the transaction ends.
-bool take(Oid table) { return ConditionalLockRelationOid(table, AccessExclusiveLock) && !is_used_here(table); }
+bool take(Oid table) {
+    return ConditionalLockRelationOid(table, AccessExclusiveLock) && !is_used_here(table);
+}
 
 // A moment in which nobody has it is waited for, without standing in anybody's way.
 bool take_when_free(Oid table, int* patience) {
@@ -83,7 +88,8 @@ bool empty_locked(const WholePart& part, TimestampTz cutoff, int64* removed) {
 bool is_past(Oid table, Oid log, Oid* default_part) {
     Relation root = table_open(log, AccessShareLock);
     bool past = false;
-    if (root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE && RelationGetPartitionKey(root)->strategy == PARTITION_STRATEGY_RANGE) {
+    if (root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE &&
+        RelationGetPartitionKey(root)->strategy == PARTITION_STRATEGY_RANGE) {
         PartitionDesc parts = RelationGetPartitionDesc(root, true);
         *default_part = get_default_oid_from_partdesc(parts);
         bool seen = false;
@@ -101,7 +107,9 @@ bool is_past(Oid table, Oid log, Oid* default_part) {
 
 bool drop_part(Oid table, Oid log, int* patience) {
     Oid default_part = InvalidOid;
-    if (!is_past(table, log, &default_part) || !take_when_free(log, patience) || (OidIsValid(default_part) && !take(default_part)) || !take(table)) return false;
+    if (!is_past(table, log, &default_part) || !take_when_free(log, patience) ||
+        (OidIsValid(default_part) && !take(default_part)) || !take(table))
+        return false;
     if (pages_of(table) > 0) return false;
     SPI_connect();
     const char* name = name_of(table);

@@ -25,8 +25,8 @@ struct WholeResult {
 // With the rights of the log's owner, and the partition and the anchors open. Waits for nobody.
 WholeResult empty_part(const WholePart& part, TimestampTz cutoff);
 
-// Drops an empty partition whose time is over, if nobody is writing the log; after that nobody can until the transaction ends.
-// patience: for how many milliseconds more such a moment is looked for.
+// Drops an empty partition whose time is over, if nobody is writing the log; after that nobody can until the
+// transaction ends. patience: for how many milliseconds more such a moment is looked for.
 bool drop_part(Oid table, Oid log, int* patience);
 
 }  // namespace pawl

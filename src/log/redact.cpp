@@ -1,7 +1,9 @@
-// May throw and may ereport: pawl._redact, for which the guards of logs open for UPDATE. Below the shell nothing owns anything.
+// May throw and may ereport: pawl._redact, for which the guards of logs open for UPDATE. Below the shell nothing owns
+// anything.
 #include "catalog/catalog.hpp"
+#include "catalog/key_column.hpp"
+#include "log/write_access.hpp"
 #include "pg/bridge.hpp"
-#include "log/record.hpp"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -23,16 +25,22 @@ struct Redaction {
     Datum reason;
     Oid role;  // that asked for it
     char* find_row;
+    char* key_at;
+    char* find_entry;
+    char* key_in;
     char* redact_log;
     char* redact_results;
     char* redact_rest;
+    char* redact_copies;  // null: no field is a column of the audit
     Datum changed[4];  // entries of the log: ids, processors, correlation ids, metadata
     int64 entries;
     int64 results;
     int64 events;
 };
 
-Datum result(int column, bool* null) { return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, null); }
+Datum result(int column, bool* null) {
+    return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, null);
+}
 
 Datum array_result(int column) {
     bool null;
@@ -49,7 +57,8 @@ char* text_result(int column) {
 int64 count_of(const char* statement, int n, Oid* types, Datum* values) {
     const int code = SPI_execute_with_args(statement, n, types, values, nullptr, false, 0);
     if (code != SPI_OK_SELECT || SPI_processed != 1)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not redact: %s", SPI_result_code_string(code)), errdetail("%s", statement)));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not redact: %s", SPI_result_code_string(code)),
+                        errdetail("%s", statement)));
     bool null;
     return DatumGetInt64(result(1, &null));
 }
@@ -57,10 +66,12 @@ int64 count_of(const char* statement, int n, Oid* types, Datum* values) {
 void plan(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     MemoryContext caller = CurrentMemoryContext;
-    Oid types[] = {OIDOID, NAMEOID};
-    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column};
+    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID};
+    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column, redaction->fields};
     SPI_connect();
-    if (SPI_execute_with_args("SELECT * FROM pawl._redact_plan($1, $2)", 2, types, values, nullptr, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
+    if (SPI_execute_with_args("SELECT * FROM pawl._redact_plan($1, $2, $3)", 3, types, values, nullptr, false, 0) !=
+            SPI_OK_SELECT ||
+        SPI_processed != 1)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not plan what to redact")));
     bool null;
     Datum value = result(1, &null);
@@ -68,10 +79,10 @@ void plan(void* argument) {
     value = result(2, &null);
     redaction->audit = null ? InvalidOid : DatumGetObjectId(value);
     MemoryContext spi = MemoryContextSwitchTo(caller);
-    redaction->find_row = text_result(3);
-    redaction->redact_log = text_result(4);
-    redaction->redact_results = text_result(5);
-    redaction->redact_rest = text_result(6);
+    int column = 3;
+    for (char** text : {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in, &redaction->redact_log,
+                        &redaction->redact_results, &redaction->redact_rest, &redaction->redact_copies})
+        *text = text_result(column++);
     MemoryContextSwitchTo(spi);
     SPI_finish();
 }
@@ -83,21 +94,42 @@ void require_rights(const Redaction& redaction) {
         if (OidIsValid(relation)) may = may && pg::owns_relation(relation, redaction.role);
     if (!may)
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-                        errmsg("must be a member of pawl_admin and owner of table %s, its log and its audit", get_rel_name(redaction.relation)),
+                        errmsg("must be a member of pawl_admin and owner of table %s, its log and its audit",
+                               get_rel_name(redaction.relation)),
                         errdetail("What is redacted is gone.")));
 }
 
-// The row's lock keeps others from adding to its log, and gives the key as the record has it. Where there is no row the whole log is locked.
+// Gives the key of a row as the outbox and pawl.redaction have it, the same in every session, whatever form it was asked
+// for in. Returns false if find, which says where a row is, finds none.
+bool use_stored_key(Redaction* redaction, const char* find, const char* key) {
+    Oid type = TEXTARRAYOID;
+    if (SPI_execute_with_args(find, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not find the row")));
+    if (SPI_processed != 1) return false;
+    bool null;
+    Oid types[] = {OIDOID, TIDOID};
+    Datum place[] = {result(1, &null), SPI_datumTransfer(result(2, &null), false, sizeof(ItemPointerData))};
+    const int level = begin_fixed_text();
+    if (SPI_execute_with_args(key, 2, types, place, nullptr, false, 0) == SPI_OK_SELECT && SPI_processed == 1)
+        redaction->key = array_result(1);
+    AtEOXact_GUC(true, level);
+    return true;
+}
+
+// The row's lock keeps others from adding to its log. Where there is no row the whole log is locked.
 void lock_subject(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
-    Oid type = TEXTARRAYOID;
     SPI_connect();
-    if (SPI_execute_with_args(redaction->find_row, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not lock the row")));
-    if (SPI_processed == 1)
-        redaction->key = array_result(1);
-    else if (OidIsValid(redaction->log))
+    if (!use_stored_key(redaction, redaction->find_row, redaction->key_at) && OidIsValid(redaction->log))
         LockRelationOid(redaction->log, ShareRowExclusiveLock);
+    SPI_finish();
+}
+
+// With the rights of the log's owner.
+void find_in_log(void* argument) {
+    auto* redaction = static_cast<Redaction*>(argument);
+    SPI_connect();
+    use_stored_key(redaction, redaction->find_entry, redaction->key_in);
     SPI_finish();
 }
 
@@ -114,10 +146,12 @@ void redact_log(void* argument) {
 void redact_results(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     Oid types[] = {TEXTARRAYOID, TEXTARRAYOID, UUIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID};
-    Datum values[] = {redaction->key, redaction->fields, redaction->changed[0], redaction->changed[1], redaction->changed[2]};
+    Datum values[] = {redaction->key, redaction->fields, redaction->changed[0], redaction->changed[1],
+                      redaction->changed[2]};
     SPI_connect();
     redaction->results = count_of(redaction->redact_results, 5, types, values);
     redaction->results += count_of(redaction->redact_rest, 5, types, values);
+    if (redaction->redact_copies != nullptr) redaction->results += count_of(redaction->redact_copies, 5, types, values);
     SPI_finish();
 }
 
@@ -128,31 +162,50 @@ void redact_events(void* argument) {
     for (int i = 1; i <= 3; ++i) {
         if (OidIsValid(redaction->log)) {
             Oid types[] = {UUIDARRAYOID, TEXTARRAYOID, TEXTARRAYOID, JSONBARRAYOID};
-            redaction->events += count_of(psprintf("WITH changed AS (UPDATE pawl.outbox_%d o SET processor = r.processor, correlation_id = r.correlation_id, "
-                                                   "metadata = r.metadata FROM unnest($1, $2, $3, $4) r(id, processor, correlation_id, metadata) "
-                                                   "WHERE o.log_id = r.id RETURNING 1) SELECT pg_catalog.count(*) FROM changed", i), 4, types, redaction->changed);
+            redaction->events += count_of(
+                psprintf("WITH changed AS (UPDATE pawl.outbox_%d o SET processor = r.processor, correlation_id = "
+                         "r.correlation_id, "
+                         "metadata = r.metadata FROM unnest($1, $2, $3, $4) r(id, processor, correlation_id, metadata) "
+                         "WHERE o.log_id = r.id RETURNING 1) SELECT pg_catalog.count(*) FROM changed",
+                         i),
+                4, types, redaction->changed);
         }
         // events of no log, or of entries that were pruned
         Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID};
-        Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column, redaction->key, redaction->fields};
-        redaction->events += count_of(psprintf("WITH changed AS (UPDATE pawl.outbox_%d o SET processor = r.processor, correlation_id = r.correlation_id, "
-                                               "metadata = r.metadata FROM (SELECT o.ctid AS place, r.* FROM pawl.outbox_%d o CROSS JOIN LATERAL "
-                                               "pawl._redacted($4, o.processor, o.correlation_id, o.metadata, uuid_send(gen_random_uuid()), NULL, false) r "
-                                               "WHERE o.relation = $1 AND o.state_column = $2 AND o.key = $3 AND r.changed) r "
-                                               "WHERE o.ctid = r.place RETURNING 1) SELECT pg_catalog.count(*) FROM changed", i, i), 4, types, values);
+        Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column, redaction->key,
+                          redaction->fields};
+        redaction->events += count_of(
+            psprintf("WITH changed AS (UPDATE pawl.outbox_%d o SET processor = r.processor, correlation_id = "
+                     "r.correlation_id, "
+                     "metadata = r.metadata FROM (SELECT o.ctid AS place, r.* FROM pawl.outbox_%d o CROSS JOIN LATERAL "
+                     "pawl._redacted($4, o.processor, o.correlation_id, o.metadata, uuid_send(gen_random_uuid()), "
+                     "NULL, false) r "
+                     "WHERE o.relation = $1 AND o.state_column = $2 AND o.key = $3 AND r.changed) r "
+                     "WHERE o.ctid = r.place RETURNING 1) SELECT pg_catalog.count(*) FROM changed",
+                     i, i),
+            4, types, values);
     }
     SPI_finish();
 }
 
 void put_on_record(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
-    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID};
-    Datum values[] = {ObjectIdGetDatum(redaction->relation), redaction->state_column, redaction->key, redaction->fields, redaction->reason,
-                      Int64GetDatum(redaction->entries), Int64GetDatum(redaction->results), Int64GetDatum(redaction->events),
-                      CStringGetTextDatum(GetUserNameFromId(redaction->role, false))};
+    Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID, OIDOID};
+    Datum values[] = {ObjectIdGetDatum(redaction->relation),
+                      redaction->state_column,
+                      redaction->key,
+                      redaction->fields,
+                      redaction->reason,
+                      Int64GetDatum(redaction->entries),
+                      Int64GetDatum(redaction->results),
+                      Int64GetDatum(redaction->events),
+                      CStringGetTextDatum(GetUserNameFromId(redaction->role, false)),
+                      ObjectIdGetDatum(redaction->log)};
     SPI_connect();
-    if (SPI_execute_with_args("INSERT INTO pawl.redaction (relation, state_column, key, fields, reason, entries, results, events, redacted_by) "
-                              "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)", 9, types, values, nullptr, false, 0) != SPI_OK_INSERT)
+    if (SPI_execute_with_args("INSERT INTO pawl.redaction (relation, state_column, key, fields, reason, entries, "
+                              "results, events, redacted_by, log) "
+                              "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0))",
+                              10, types, values, nullptr, false, 0) != SPI_OK_INSERT)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write pawl.redaction")));
     SPI_finish();
 }
@@ -161,13 +214,15 @@ void redact_records(Redaction* redaction) {
     redacting = true;
     PG_TRY();
     {
-        if (OidIsValid(redaction->log)) with_open_records(owner_of(redaction->log), redaction->log, InvalidOid, redact_log, redaction, Reach::confined);
-        if (OidIsValid(redaction->audit)) with_open_records(owner_of(redaction->audit), redaction->audit, InvalidOid, redact_results, redaction, Reach::confined);
+        if (OidIsValid(redaction->log))
+            with_write_access(owner_of(redaction->log), redaction->log, InvalidOid, redact_log, redaction,
+                              Reach::confined);
+        if (OidIsValid(redaction->audit))
+            with_write_access(owner_of(redaction->audit), redaction->audit, InvalidOid, redact_results, redaction,
+                              Reach::confined);
     }
     PG_FINALLY();
-    {
-        redacting = false;
-    }
+    { redacting = false; }
     PG_END_TRY();
 }
 
@@ -185,6 +240,7 @@ PAWL_FUNCTION(pawl_redact) {
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan, &redaction);
         require_rights(redaction);
         with_rights_of(owner_of(redaction.relation), lock_subject, &redaction, Reach::confined);
+        if (OidIsValid(redaction.log)) with_rights_of(owner_of(redaction.log), find_in_log, &redaction, Reach::confined);
         redact_records(&redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, redact_events, &redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, put_on_record, &redaction);

@@ -1,15 +1,15 @@
-// May throw and may ereport: pawl.audit_results(), which writes a row of the audit for every result that enters a log. Below the shell
-// nothing owns anything.
+// May throw and may ereport: pawl.audit_results(), which writes a row of the audit for every result that enters a log.
+// Below the shell nothing owns anything.
 #include "observe/audit.hpp"
 
 #include "catalog/catalog.hpp"
-#include "session/context.hpp"
-#include "log/journal.hpp"
-#include "log/log_columns.hpp"
+#include "log/columns.hpp"
+#include "log/entry_buffer.hpp"
+#include "log/write_access.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
 #include "pg/texts.hpp"
-#include "log/record.hpp"
+#include "session/context.hpp"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -56,13 +56,15 @@ Oid bindings = InvalidOid;
 
 void relation_changed(Datum, Oid relid) {
     for (Audit* audit = audits; audit != nullptr; audit = audit->next)
-        if (!OidIsValid(relid) || relid == audit->trigger_table || relid == audit->log || relid == audit->table || relid == audit->relation ||
-            relid == audit_bindings || relid == bindings)
+        if (!OidIsValid(relid) || relid == audit->trigger_table || relid == audit->log || relid == audit->table ||
+            relid == audit->relation || relid == audit_bindings || relid == bindings)
             audit->stale = true;
 }
 
 // A schema was renamed.
-void schema_changed(Datum, int, uint32) { relation_changed(static_cast<Datum>(0), InvalidOid); }
+void schema_changed(Datum, int, uint32) {
+    relation_changed(static_cast<Datum>(0), InvalidOid);
+}
 
 void drop(Audit** link) {
     Audit* audit = *link;
@@ -95,7 +97,8 @@ States states_column(const char* name, MemoryContext memory) {
     States states = {};
     if (null) return states;
     MemoryContext caller = MemoryContextSwitchTo(memory);
-    deconstruct_array(DatumGetArrayTypePCopy(array), TEXTOID, -1, false, TYPALIGN_INT, &states.names, nullptr, &states.n);
+    deconstruct_array(DatumGetArrayTypePCopy(array), TEXTOID, -1, false, TYPALIGN_INT, &states.names, nullptr,
+                      &states.n);
     MemoryContextSwitchTo(caller);
     return states;
 }
@@ -168,7 +171,8 @@ JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
     JsonbContainer* container = &metadata->root;
     for (const char* key : path) {
         JsonbValue found;
-        if (!JsonContainerIsObject(container) || getKeyJsonValueFromContainer(container, key, static_cast<int>(strlen(key)), &found) == nullptr) {
+        if (!JsonContainerIsObject(container) ||
+            getKeyJsonValueFromContainer(container, key, static_cast<int>(strlen(key)), &found) == nullptr) {
             value.type = jbvNull;
             return value;
         }
@@ -180,11 +184,12 @@ JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
 }
 
 [[noreturn]] void refuse_time(JsonbValue value) {
-    const char* shown = value.type == jbvNumeric  ? DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)))
-                        : value.type == jbvString ? psprintf("the text \"%s\"", pnstrdup(value.val.string.val, value.val.string.len))
-                                                  : "no number";
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("execution_time_ms of a result must be a number from 0 on"),
-                    errdetail("It is %s.", shown)));
+    const char* shown =
+        value.type == jbvNumeric ? DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)))
+        : value.type == jbvString ? psprintf("the text \"%s\"", pnstrdup(value.val.string.val, value.val.string.len))
+                                  : "no number";
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("execution_time_ms of a result must be a number from 0 on"), errdetail("It is %s.", shown)));
 }
 
 // Looked for where pawl._result_value looks: in the metadata, or in the result that it wraps.
@@ -196,7 +201,8 @@ void check_time(Jsonb* metadata) {
         const JsonbValue value = value_at(metadata, path);
         if (value.type == jbvNull) continue;
         if (value.type != jbvNumeric) refuse_time(value);
-        const double number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, NumericGetDatum(value.val.numeric)));
+        const double number =
+            DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, NumericGetDatum(value.val.numeric)));
         if (!(number >= 0 && number < 9e18)) refuse_time(value);
     }
 }
@@ -206,8 +212,8 @@ void check_success(Jsonb* metadata, bool success, std::string_view state) {
         const JsonbValue value = value_at(metadata, path);
         if (value.type == jbvBool && value.val.boolean != success)
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                            errmsg("a result in state \"%.*s\" is a %s, and its metadata says the opposite", static_cast<int>(state.size()), state.data(),
-                                   success ? "success" : "failure"),
+                            errmsg("a result in state \"%.*s\" is a %s, and its metadata says the opposite",
+                                   static_cast<int>(state.size()), state.data(), success ? "success" : "failure"),
                             errdetail("\"success\" is %s.", success ? "false" : "true")));
     }
 }
@@ -257,25 +263,22 @@ void write_results(void* argument) {
     }
     const int result = SPI_execute_plan(audit->plan, nullptr, nullptr, false, 0);
     if (result != SPI_OK_INSERT)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write an audit: %s", SPI_result_code_string(result))));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("could not write an audit: %s", SPI_result_code_string(result))));
     SPI_finish();
 }
 
 void audit_results(TriggerData* trigger) {
     // What a publisher sends has its audit there, and comes with it if that is published too.
-    if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !journal_is_writing()) return;
+    if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && !entry_buffer_is_writing()) return;
     Audit* audit = find_audit(trigger->tg_relation);
     if (audit == nullptr || !has_results(*audit, trigger)) return;
     Writing writing = {audit, trigger};
     ++audit->users;
     PG_TRY();
-    {
-        with_open_records(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing);
-    }
+    { with_write_access(owner_of(audit->table), audit->table, InvalidOid, write_results, &writing); }
     PG_FINALLY();
-    {
-        --audit->users;
-    }
+    { --audit->users; }
     PG_END_TRY();
 }
 
@@ -287,13 +290,14 @@ void register_audit_callbacks() {
 }
 
 PAWL_FUNCTION(pawl_audit_results) {
-    if (!CALLED_AS_TRIGGER(fcinfo)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.audit_results() is a trigger function");
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.audit_results() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
     if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event) ||
         !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || trigger->tg_newtable == nullptr)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table", {},
-                          "Triggers with it are made by pawl.audit.");
+                          "pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table",
+                          {}, "Triggers with it are made by pawl.audit.");
     if (!is_restoring()) pg::call([&] { audit_results(trigger); });  // a dump has the audit, too
     return PointerGetDatum(nullptr);
 }

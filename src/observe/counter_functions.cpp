@@ -1,8 +1,8 @@
 // May throw and may ereport. The counters as SQL sees them. See counters.hpp.
 #include "observe/counters.hpp"
+#include "observe/transaction_counts.hpp"
 #include "pg/arguments.hpp"
 #include "pg/sqlstate.hpp"
-#include "observe/tally.hpp"
 
 namespace pawl {
 
@@ -10,13 +10,16 @@ namespace {
 
 constexpr int columns = 12;
 
-Datum text_of(std::string_view name) { return PointerGetDatum(cstring_to_text_with_len(name.data(), static_cast<int>(name.size()))); }
+Datum text_of(std::string_view name) {
+    return PointerGetDatum(cstring_to_text_with_len(name.data(), static_cast<int>(name.size())));
+}
 
 Datum roles_of(std::uint8_t roles) {
     static constexpr struct {
         std::uint8_t role;
         const char* name;
-    } names[] = {{arrow_claims, "claim"}, {arrow_gives_up, "completion"}, {arrow_lapses, "lapse"}, {arrow_operates, "operator"}, {arrow_retries, "retry"}, {arrow_times, "timer"}};
+    } names[] = {{role_claims, "claim"},      {role_gives_up, "completion"}, {role_expires, "lapse"},
+                 {role_operates, "operator"}, {role_retries, "retry"},       {role_times, "timer"}};
     Datum values[lengthof(names)];
     int n = 0;
     for (const auto& [role, name] : names)
@@ -68,7 +71,8 @@ PAWL_FUNCTION(pawl_counters) {
 PAWL_FUNCTION(pawl_counter_bounds) {
     return pg::call([&] {
         Datum values[Count::nbounds];
-        for (int i = 0; i < Count::nbounds; ++i) values[i] = Float8GetDatum(static_cast<double>(Count::bounds[i]) / 1e6);
+        for (int i = 0; i < Count::nbounds; ++i)
+            values[i] = Float8GetDatum(static_cast<double>(Count::bounds[i]) / 1e6);
         return PointerGetDatum(construct_array(values, Count::nbounds, FLOAT8OID, 8, true, TYPALIGN_DOUBLE));
     });
 }
@@ -83,7 +87,8 @@ PAWL_FUNCTION(pawl_counted_since) {
 
 PAWL_FUNCTION(pawl_reset_counters) {
     if (!counters_are_kept())
-        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is counted here", "pawl was not loaded with the server.",
+        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is counted here",
+                          "pawl was not loaded with the server.",
                           "ALTER SYSTEM SET shared_preload_libraries = 'pawl'; then restart the server");
     reset_counters();
     PG_RETURN_VOID();

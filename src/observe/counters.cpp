@@ -13,8 +13,9 @@ extern "C" {
 namespace pawl {
 
 // From a millisecond to a day.
-const std::int64_t Count::bounds[nbounds] = {1'000,     5'000,      25'000,     100'000,    250'000,     500'000,       1'000'000,     2'500'000,
-                                             5'000'000, 10'000'000, 30'000'000, 60'000'000, 300'000'000, 1'800'000'000, 7'200'000'000, 86'400'000'000};
+const std::int64_t Count::bounds[nbounds] = {
+    1'000,     5'000,      25'000,     100'000,    250'000,     500'000,       1'000'000,     2'500'000,
+    5'000'000, 10'000'000, 30'000'000, 60'000'000, 300'000'000, 1'800'000'000, 7'200'000'000, 86'400'000'000};
 
 namespace {
 
@@ -50,8 +51,8 @@ struct Prepared {
 struct CounterTable {
     LWLock* lock;
     TimestampTz began;
-    uint32 most;   // slots that are given away
-    uint32 size;   // twice as many, so that looking for one ends soon
+    uint32 most;  // slots that are given away
+    uint32 size;  // twice as many, so that looking for one ends soon
     uint32 given;
     Prepared prepared[prepared_slots];
     Slot slots[FLEXIBLE_ARRAY_MEMBER];  // `size`, then two for what had no room: moves, refusals
@@ -65,8 +66,12 @@ int wanted_slots = 4096;
 shmem_request_hook_type next_request = nullptr;
 shmem_startup_hook_type next_startup = nullptr;
 
-uint32 table_size() { return static_cast<uint32>(wanted_slots) * 2; }
-Size table_bytes() { return add_size(offsetof(CounterTable, slots), mul_size(sizeof(Slot), table_size() + 2)); }
+uint32 table_size() {
+    return static_cast<uint32>(wanted_slots) * 2;
+}
+Size table_bytes() {
+    return add_size(offsetof(CounterTable, slots), mul_size(sizeof(Slot), table_size() + 2));
+}
 
 void request() {
     if (next_request != nullptr) next_request();
@@ -111,7 +116,8 @@ uint64 hash_of(std::string_view text) {
 uint64 hash_of(const CounterKey& key) {
     uint64 hash = (static_cast<uint64>(MyDatabaseId) << 32) | static_cast<uint32>(key.version);
     hash = hash_combine64(hash, static_cast<uint64>(key.kind) << 8 | key.roles);
-    for (const std::string_view name : {key.machine, key.from, key.to, key.event}) hash = hash_combine64(hash, hash_of(name));
+    for (const std::string_view name : {key.machine, key.from, key.to, key.event})
+        hash = hash_combine64(hash, hash_of(name));
     return hash;
 }
 
@@ -121,8 +127,9 @@ bool is_cut(const Name& kept, std::string_view name) {
 }
 
 bool is_of(const Slot& slot, uint64 hash, const CounterKey& key) {
-    return slot.hash == hash && slot.database == MyDatabaseId && slot.kind == key.kind && slot.version == key.version && slot.roles == key.roles &&
-           is_cut(slot.machine, key.machine) && is_cut(slot.from, key.from) && is_cut(slot.to, key.to) && is_cut(slot.event, key.event);
+    return slot.hash == hash && slot.database == MyDatabaseId && slot.kind == key.kind && slot.version == key.version &&
+           slot.roles == key.roles && is_cut(slot.machine, key.machine) && is_cut(slot.from, key.from) &&
+           is_cut(slot.to, key.to) && is_cut(slot.event, key.event);
 }
 
 // The slot of the key, or the free one where it would be.
@@ -143,7 +150,8 @@ uint32 look_for(uint64 hash, const CounterKey& key, bool* found) {
 
 void keep(Name& kept, std::string_view name) {
     std::size_t length = name.size();
-    if (length >= NAMEDATALEN) length = static_cast<std::size_t>(pg_mbcliplen(name.data(), static_cast<int>(length), NAMEDATALEN - 1));
+    if (length >= NAMEDATALEN)
+        length = static_cast<std::size_t>(pg_mbcliplen(name.data(), static_cast<int>(length), NAMEDATALEN - 1));
     memcpy(kept.text, name.data(), length);
     kept.text[length] = '\0';
 }
@@ -190,23 +198,28 @@ constexpr CounterKey reset_key = {Counted::reset, 0, 0, {}, {}, {}, {}};
 }  // namespace
 
 void request_counters() {
-    DefineCustomIntVariable("pawl.counter_slots", "How many counters of arrows and refusals there is room for, in all databases together.",
-                            "Each takes about 900 bytes of shared memory. What has no room is counted as lost.", &wanted_slots, 4096, 16, 1 << 20,
-                            PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("pawl.counter_slots",
+                            "How many counters of arrows and refusals there is room for, in all databases together.",
+                            "Each takes about 900 bytes of shared memory. What has no room is counted as lost.",
+                            &wanted_slots, 4096, 16, 1 << 20, PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
     next_request = shmem_request_hook;
     shmem_request_hook = request;
     next_startup = shmem_startup_hook;
     shmem_startup_hook = startup;
 }
 
-void add_count(const CounterKey& key, const Count& count) noexcept { add_to(counter_table->slots[slot_of(key)], count); }
+void add_count(const CounterKey& key, const Count& count) noexcept {
+    add_to(counter_table->slots[slot_of(key)], count);
+}
 
 int refused(int sqlstate, const char* machine) noexcept {
     // a process without a database has no tables either
     if (counter_table == nullptr || !OidIsValid(MyDatabaseId)) return sqlstate;
     Count once = {};
     once.n = 1;
-    add_count({Counted::refusal, 0, 0, machine == nullptr ? std::string_view() : machine, {}, {}, unpack_sql_state(sqlstate)}, once);
+    add_count(
+        {Counted::refusal, 0, 0, machine == nullptr ? std::string_view() : machine, {}, {}, unpack_sql_state(sqlstate)},
+        once);
     return sqlstate;
 }
 
@@ -248,11 +261,13 @@ void read_counters(void (*visit)(const CounterReading& reading, void* argument),
         CounterReading reading = {};
         reading.other = i >= counter_table->size;
         if (!reading.other && (slot.database != MyDatabaseId || slot.kind == Counted::reset)) continue;
-        reading.key = {slot.kind, slot.roles, slot.version, slot.machine.text, slot.from.text, slot.to.text, slot.event.text};
+        reading.key = {slot.kind,      slot.roles,   slot.version,   slot.machine.text,
+                       slot.from.text, slot.to.text, slot.event.text};
         reading.count.n = pg_atomic_read_u64(&slot.n);
         reading.count.timed = pg_atomic_read_u64(&slot.timed);
         reading.count.microseconds = pg_atomic_read_u64(&slot.microseconds);
-        for (int bucket = 0; bucket <= Count::nbounds; ++bucket) reading.buckets[bucket] = pg_atomic_read_u64(&slot.buckets[bucket]);
+        for (int bucket = 0; bucket <= Count::nbounds; ++bucket)
+            reading.buckets[bucket] = pg_atomic_read_u64(&slot.buckets[bucket]);
         visit(reading, argument);
     }
 }
@@ -267,7 +282,8 @@ void reset_counters() noexcept {
         for (pg_atomic_uint64& bucket : slot.buckets) pg_atomic_write_u64(&bucket, 0);
     }
     const uint32 at = slot_of(reset_key);
-    if (at < counter_table->size) pg_atomic_write_u64(&counter_table->slots[at].n, static_cast<uint64>(GetCurrentTimestamp()));
+    if (at < counter_table->size)
+        pg_atomic_write_u64(&counter_table->slots[at].n, static_cast<uint64>(GetCurrentTimestamp()));
 }
 
 TimestampTz counted_since() noexcept {

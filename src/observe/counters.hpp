@@ -1,13 +1,13 @@
-// Does not throw and does not ereport, but for request_counters. Counters in shared memory: moves by arrow with the time that rows had
-// spent in the state they left, refusals by SQLSTATE. They exist where the library is loaded with the server (shared_preload_libraries)
-// and begin at zero when the server does; nothing depends on them.
+// Does not throw and does not ereport, but for request_counters. Counters in shared memory: moves by transition with
+// the time that rows had spent in the state they left, refusals by SQLSTATE. They exist where the library is loaded
+// with the server (shared_preload_libraries) and begin at zero when the server does; nothing depends on them.
 #pragma once
 
 #include "pg/postgres.hpp"
 
 namespace pawl {
 
-// What is counted of one arrow.
+// What is counted of one transition.
 struct Count {
     static constexpr int nbounds = 16;
     static const std::int64_t bounds[nbounds];  // in microseconds; the last bucket has no bound
@@ -38,14 +38,16 @@ enum class Counted : std::uint8_t { move, refusal, reset };
 // What a counter is of. Names are not null; empty: none.
 struct CounterKey {
     Counted kind;
-    std::uint8_t roles;  // ArrowRole and arrow_gives_up
+    std::uint8_t roles;  // TransitionRole and role_gives_up
     std::int32_t version;
     std::string_view machine, from, to, event;  // of a refusal: event is its SQLSTATE
 };
 
 struct CounterTable;
 extern CounterTable* counter_table;  // null: not preloaded
-inline bool counters_are_kept() noexcept { return counter_table != nullptr; }
+inline bool counters_are_kept() noexcept {
+    return counter_table != nullptr;
+}
 
 // While the library is loaded with the server.
 void request_counters();
@@ -59,7 +61,8 @@ int refused(int sqlstate, const char* machine = nullptr) noexcept;
 void add_prepared(const char* gid, const CounterKey& key, const Count& count) noexcept;
 void settle_prepared(const char* gid, bool committed) noexcept;
 
-// Every counter of this database; one without a machine and kind move or refusal and `other`: what had no room, of all databases.
+// Every counter of this database; one without a machine and kind move or refusal and `other`: what had no room, of all
+// databases.
 struct CounterReading {
     CounterKey key;
     bool other;

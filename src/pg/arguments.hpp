@@ -12,7 +12,9 @@ inline void require(FunctionCallInfo fcinfo, int n, const char* name) {
 }
 
 // An argument of type name; null for NULL.
-inline const char* name_argument(FunctionCallInfo fcinfo, int n) { return PG_ARGISNULL(n) ? nullptr : NameStr(*PG_GETARG_NAME(n)); }
+inline const char* name_argument(FunctionCallInfo fcinfo, int n) {
+    return PG_ARGISNULL(n) ? nullptr : NameStr(*PG_GETARG_NAME(n));
+}
 
 // Argument n, of type text and not null; lives as long as the call.
 inline text* text_argument(FunctionCallInfo fcinfo, int n) {

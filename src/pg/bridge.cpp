@@ -12,8 +12,8 @@ void (*on_failure)(int sqlstate) noexcept = nullptr;
 
 namespace {
 
-// What is known of an exception once it has been caught, in plain memory: nothing may allocate inside a handler (an exception
-// thrown there ends the server), and nothing with a destructor may be alive when the error is reported.
+// What is known of an exception once it has been caught, in plain memory: nothing may allocate inside a handler (an
+// exception thrown there ends the server), and nothing with a destructor may be alive when the error is reported.
 struct Image {
     static constexpr std::size_t capacity = 2048;
 
@@ -36,7 +36,8 @@ void keep(char (&to)[Image::capacity], std::string_view from) noexcept {
     to[length] = '\0';
 }
 
-void keep(Image& image, int sqlstate, std::string_view message, std::string_view detail, std::string_view hint) noexcept {
+void keep(Image& image, int sqlstate, std::string_view message, std::string_view detail,
+          std::string_view hint) noexcept {
     image.raised = nullptr;
     image.sqlstate = sqlstate;
     keep(image.message, message);
@@ -48,13 +49,15 @@ void keep_definition_error(Image& image, const core::Error& error) noexcept {
     keep(image, sqlstate::definition_error, error.what(), error.detail, error.hint);
     if (error.where.line > 0) {
         const std::size_t used = std::strlen(image.detail);
-        pg_snprintf(image.detail + used, Image::capacity - used, "%sLine %d, column %d.", used > 0 ? " " : "", error.where.line,
-                    error.where.column);
+        pg_snprintf(image.detail + used, Image::capacity - used, "%sLine %d, column %d.", used > 0 ? " " : "",
+                    error.where.line, error.where.column);
     }
 }
 
 // Of class PW.
-bool is_ours(int sqlstate) { return ERRCODE_TO_CATEGORY(sqlstate) == ERRCODE_TO_CATEGORY(sqlstate::no_such_transition); }
+bool is_ours(int sqlstate) {
+    return ERRCODE_TO_CATEGORY(sqlstate) == ERRCODE_TO_CATEGORY(sqlstate::no_such_transition);
+}
 
 // True when the body returned; false when it threw, and then the image says what.
 bool run(Implementation implementation, FunctionCallInfo fcinfo, Datum& result, Image& image) noexcept {
@@ -85,9 +88,7 @@ ErrorData* detail::run_caught(Body body, void* argument) noexcept {
     MemoryContext caller = CurrentMemoryContext;
     ErrorData* volatile error = nullptr;
     PG_TRY();
-    {
-        body(argument);
-    }
+    { body(argument); }
     PG_CATCH();
     {
         MemoryContextSwitchTo(caller);
@@ -112,8 +113,9 @@ Datum guarded(Implementation implementation, FunctionCallInfo fcinfo) {
     MemoryContextSwitchTo(memory);
     if (image.raised != nullptr) ReThrowError(image.raised);
     if (on_failure != nullptr && is_ours(image.sqlstate)) on_failure(image.sqlstate);
-    ereport(ERROR, (errcode(image.sqlstate), errmsg("%s", image.message), image.detail[0] ? errdetail("%s", image.detail) : 0,
-                    image.hint[0] ? errhint("%s", image.hint) : 0));
+    ereport(ERROR,
+            (errcode(image.sqlstate), errmsg("%s", image.message), image.detail[0] ? errdetail("%s", image.detail) : 0,
+             image.hint[0] ? errhint("%s", image.hint) : 0));
 }
 
 }  // namespace pawl::pg

@@ -68,13 +68,13 @@ Datum guarded(Implementation implementation, FunctionCallInfo fcinfo);
 }  // namespace pawl::pg
 
 // Defines a function that SQL can call. The body is C++ and may throw anything; it gets `fcinfo`.
-#define PAWL_FUNCTION(name)                                        \
-    static Datum name##_body(FunctionCallInfo fcinfo);             \
-    extern "C" {                                                   \
-    PGDLLEXPORT Datum name(FunctionCallInfo fcinfo);               \
-    PG_FUNCTION_INFO_V1(name);                                     \
-    Datum name(FunctionCallInfo fcinfo) {                          \
-        return ::pawl::pg::guarded(&name##_body, fcinfo);          \
-    }                                                              \
-    }                                                              \
+#define PAWL_FUNCTION(name)                               \
+    static Datum name##_body(FunctionCallInfo fcinfo);    \
+    extern "C" {                                          \
+    PGDLLEXPORT Datum name(FunctionCallInfo fcinfo);      \
+    PG_FUNCTION_INFO_V1(name);                            \
+    Datum name(FunctionCallInfo fcinfo) {                 \
+        return ::pawl::pg::guarded(&name##_body, fcinfo); \
+    }                                                     \
+    }                                                     \
     static Datum name##_body([[maybe_unused]] FunctionCallInfo fcinfo)

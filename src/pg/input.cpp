@@ -18,7 +18,8 @@ namespace {
 bool reads(PGFunction input, const char* value, ErrorSaveContext* errors) {
     Datum result;
     errors->type = T_ErrorSaveContext;
-    return DirectInputFunctionCallSafe(input, const_cast<char*>(value), InvalidOid, -1, reinterpret_cast<Node*>(errors), &result);
+    return DirectInputFunctionCallSafe(input, const_cast<char*>(value), InvalidOid, -1, reinterpret_cast<Node*>(errors),
+                                       &result);
 }
 
 }  // namespace
@@ -49,7 +50,9 @@ void look_at_number(void* found, char* token, JsonTokenType type) {
     if (type != JSON_TOKEN_NUMBER) return;
     const char* exponent = strpbrk(token, "eE");
     const long digits = static_cast<long>(strlen(token));
-    if (digits > most_digits || (exponent != nullptr && (strlen(exponent) > 8 || std::abs(atol(exponent + 1)) + digits > most_digits))) *static_cast<bool*>(found) = true;
+    if (digits > most_digits ||
+        (exponent != nullptr && (strlen(exponent) > 8 || std::abs(atol(exponent + 1)) + digits > most_digits)))
+        *static_cast<bool*>(found) = true;
 }
 
 }  // namespace
@@ -59,14 +62,17 @@ bool is_jsonb(const char* value, Unreadable* why) {
     JsonSemAction actions = {};
     actions.semstate = &out_of_range;
     actions.scalar = look_at_number;
-    JsonLexContext* lexer = makeJsonLexContextCstringLen(const_cast<char*>(value), static_cast<int>(strlen(value)), GetDatabaseEncoding(), true);
+    JsonLexContext* lexer = makeJsonLexContextCstringLen(const_cast<char*>(value), static_cast<int>(strlen(value)),
+                                                         GetDatabaseEncoding(), true);
     const JsonParseErrorType error = pg_parse_json(lexer, &actions);
     if (error != JSON_SUCCESS) {
         const bool is_character = error == JSON_UNICODE_CODE_POINT_ZERO || error == JSON_UNICODE_HIGH_ESCAPE;
-        *why = {is_character ? ERRCODE_UNTRANSLATABLE_CHARACTER : ERRCODE_INVALID_TEXT_REPRESENTATION, json_errdetail(error, lexer)};
+        *why = {is_character ? ERRCODE_UNTRANSLATABLE_CHARACTER : ERRCODE_INVALID_TEXT_REPRESENTATION,
+                json_errdetail(error, lexer)};
         return false;
     }
-    if (out_of_range) *why = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "A number in it is out of the range of the type numeric."};
+    if (out_of_range)
+        *why = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "A number in it is out of the range of the type numeric."};
     return !out_of_range;
 }
 

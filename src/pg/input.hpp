@@ -1,5 +1,5 @@
-// Seam. May ereport. Reads values that users write. A text that is no value of the type is an answer and not an error, because an error
-// that is caught without a subtransaction may be any other, a cancel among them.
+// Seam. May ereport. Reads values that users write. A text that is no value of the type is an answer and not an error,
+// because an error that is caught without a subtransaction may be any other, a cancel among them.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -34,8 +34,8 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/pg_subscription_rel.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
@@ -109,11 +109,13 @@ inline bool may_execute(Oid function, Oid role) {
 }
 
 inline bool may_update(Oid relation, AttrNumber column, Oid role) {
-    return pg_class_aclcheck(relation, role, ACL_UPDATE) == ACLCHECK_OK || pg_attribute_aclcheck(relation, column, role, ACL_UPDATE) == ACLCHECK_OK;
+    return pg_class_aclcheck(relation, role, ACL_UPDATE) == ACLCHECK_OK ||
+           pg_attribute_aclcheck(relation, column, role, ACL_UPDATE) == ACLCHECK_OK;
 }
 
 inline bool may_select(Oid relation, AttrNumber column, Oid role) {
-    return pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK || pg_attribute_aclcheck(relation, column, role, ACL_SELECT) == ACLCHECK_OK;
+    return pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK ||
+           pg_attribute_aclcheck(relation, column, role, ACL_SELECT) == ACLCHECK_OK;
 }
 
 inline bool owns_relation(Oid relation, Oid role) {

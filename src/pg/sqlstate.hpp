@@ -5,7 +5,9 @@
 
 namespace pawl::sqlstate {
 
-constexpr int encode(const char (&code)[6]) { return MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]); }
+constexpr int encode(const char (&code)[6]) {
+    return MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]);
+}
 
 #define PAWL_SQLSTATE(code, name, meaning) inline constexpr int name = encode(code);
 #include "../core/sqlstate.def"

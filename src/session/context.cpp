@@ -28,9 +28,13 @@ char* tracestate_value = nullptr;
 Attribution* attribution = nullptr;
 Oid attribution_role = InvalidOid;
 
-void setting_changed(const char*, void*) { attribution = nullptr; }
+void setting_changed(const char*, void*) {
+    attribution = nullptr;
+}
 
-Jsonb* parse_json(const char* value) { return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value))); }
+Jsonb* parse_json(const char* value) {
+    return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(value)));
+}
 
 bool check_metadata(char** value, void**, GucSource) {
     if (*value == nullptr || **value == '\0') return true;
@@ -54,7 +58,8 @@ bool check_token(char** value, void**, GucSource) {
 
 bool check_traceparent(char** value, void**, GucSource) {
     if (*value == nullptr || **value == '\0' || core::is_traceparent(*value)) return true;
-    GUC_check_errdetail("A W3C traceparent is 00-<32 hexadecimal digits>-<16>-<2>, in small letters, neither id all zeros.");
+    GUC_check_errdetail(
+        "A W3C traceparent is 00-<32 hexadecimal digits>-<16>-<2>, in small letters, neither id all zeros.");
     return false;
 }
 
@@ -79,7 +84,8 @@ Jsonb* trace_setting() {
 }
 
 Interval* parse_interval(const char* value) {
-    return DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(value), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+    return DatumGetIntervalP(
+        DirectFunctionCall3(interval_in, CStringGetDatum(value), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
 }
 
 bool check_delay(char** value, void**, GucSource) {
@@ -90,17 +96,24 @@ bool check_delay(char** value, void**, GucSource) {
     return false;
 }
 
-text* text_or_null(const char* value) { return value == nullptr || *value == '\0' ? nullptr : cstring_to_text(value); }
+text* text_or_null(const char* value) {
+    return value == nullptr || *value == '\0' ? nullptr : cstring_to_text(value);
+}
 
-void define_text_setting(const char* name, const char* what, const char* more, char** variable, GucStringCheckHook check) {
+void define_text_setting(const char* name, const char* what, const char* more, char** variable,
+                         GucStringCheckHook check) {
     DefineCustomStringVariable(name, what, more, variable, "", PGC_USERSET, 0, check, setting_changed, nullptr);
 }
 
 }  // namespace
 
-text* event_setting() { return text_or_null(event_value); }
+text* event_setting() {
+    return text_or_null(event_value);
+}
 
-text* processor_setting() { return text_or_null(processor_value); }
+text* processor_setting() {
+    return text_or_null(processor_value);
+}
 
 // What a client shows is meant for his own moves, not for those of triggers and effects further down.
 bool token_setting(int64* token) {
@@ -110,7 +123,9 @@ bool token_setting(int64* token) {
     return true;
 }
 
-const Interval* delay_setting() { return delay_value == nullptr || *delay_value == '\0' ? nullptr : parse_interval(delay_value); }
+const Interval* delay_setting() {
+    return delay_value == nullptr || *delay_value == '\0' ? nullptr : parse_interval(delay_value);
+}
 
 Attribution* current_attribution(MemoryContext context) {
     // The role the session acts as, also inside a SECURITY DEFINER function: who did it, not whose rights it used.
@@ -149,36 +164,46 @@ Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate) {
     return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
 }
 
-void forget_attribution() noexcept { attribution = nullptr; }
+void forget_attribution() noexcept {
+    attribution = nullptr;
+}
 
 void define_settings() {
     define_text_setting("pawl.processor", "Who does the work: recorded with every transition.",
                         "Any text, for example a worker's name. Empty: nobody named.", &processor_value, nullptr);
-    define_text_setting("pawl.event", "The event that the next moves are meant as.",
-                        "Must be an event of the row's machine that leads where the row goes; events that the machine does not "
-                        "know are ignored. Empty: any.",
-                        &event_value, nullptr);
-    define_text_setting("pawl.correlation_id", "An id that ties transitions to a request; recorded with every transition.", "Any text.",
+    define_text_setting(
+        "pawl.event", "The event that the next moves are meant as.",
+        "Must be an event of the row's machine that leads where the row goes; events that the machine does not "
+        "know are ignored. Empty: any.",
+        &event_value, nullptr);
+    define_text_setting("pawl.correlation_id",
+                        "An id that ties transitions to a request; recorded with every transition.", "Any text.",
                         &correlation_value, nullptr);
-    define_text_setting("pawl.metadata", "A JSON value recorded with every transition.", "Empty: none.", &metadata_value, check_metadata);
+    define_text_setting("pawl.metadata", "A JSON value recorded with every transition.", "Empty: none.",
+                        &metadata_value, check_metadata);
     define_text_setting("pawl.token", "The fencing token of the work that the next moves belong to.",
-                        "A whole number: a row with another token is not moved (PW005). Empty: none is shown.", &token_value, check_token);
-    define_text_setting("pawl.delay", "How long to wait before the next retry.",
-                        "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
-                        "the same cap. Empty: the backoff of the binding.",
-                        &delay_value, check_delay);
-    define_text_setting("pawl.traceparent", "The W3C trace context that moves belong to: recorded in the metadata of every transition.",
+                        "A whole number: a row with another token is not moved (PW005). Empty: none is shown.",
+                        &token_value, check_token);
+    define_text_setting(
+        "pawl.delay", "How long to wait before the next retry.",
+        "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
+        "the same cap. Empty: the backoff of the binding.",
+        &delay_value, check_delay);
+    define_text_setting("pawl.traceparent",
+                        "The W3C trace context that moves belong to: recorded in the metadata of every transition.",
                         "00-<trace id>-<parent id>-<flags>. Empty: none.", &traceparent_value, check_traceparent);
-    define_text_setting("pawl.tracestate", "The W3C tracestate that goes with pawl.traceparent.", "A list of key=value. Empty: none.",
-                        &tracestate_value, check_tracestate);
-    DefineCustomBoolVariable("pawl.restoring", "Lets a dump be loaded into tables that extensions have enforced already.",
-                             "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
-                             "pawl.verify tells afterwards whether what came in is sound.",
-                             &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+    define_text_setting("pawl.tracestate", "The W3C tracestate that goes with pawl.traceparent.",
+                        "A list of key=value. Empty: none.", &tracestate_value, check_tracestate);
+    DefineCustomBoolVariable(
+        "pawl.restoring", "Lets a dump be loaded into tables that extensions have enforced already.",
+        "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
+        "pawl.verify tells afterwards whether what came in is sound.",
+        &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("pawl");
 }
 
-// Whether a client's headers are a trace context; a wrong tracestate is dropped, the rest holds. Null where there is none.
+// Whether a client's headers are a trace context; a wrong tracestate is dropped, the rest holds. Null where there is
+// none.
 PAWL_FUNCTION(pawl_trace_of) {
     const std::string_view parent = pg::view(pg::text_argument(fcinfo, 0));
     const std::size_t blank = parent.find(' ');
@@ -190,7 +215,8 @@ PAWL_FUNCTION(pawl_trace_of) {
     }
     const bool whole = core::is_tracestate(state);
     return pg::call([&] {
-        Datum values[] = {PointerGetDatum(pg::make_text(id)), PointerGetDatum(pg::make_text(whole ? state : std::string_view()))};
+        Datum values[] = {PointerGetDatum(pg::make_text(id)),
+                          PointerGetDatum(pg::make_text(whole ? state : std::string_view()))};
         return PointerGetDatum(construct_array(values, 2, TEXTOID, -1, false, TYPALIGN_INT));
     });
 }

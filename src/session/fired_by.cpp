@@ -1,9 +1,9 @@
-// May throw and may ereport: whether a trigger function was fired by a table and at a moment that it is made for, and whether a dump is
-// being loaded. No setting that a caller can write decides about it.
-#include "session/context.hpp"
+// May throw and may ereport: whether a trigger function was fired by a table and at a moment that it is made for, and
+// whether a dump is being loaded. No setting that a caller can write decides about it.
 #include "pg/arguments.hpp"
 #include "pg/bridge.hpp"
 #include "pg/texts.hpp"
+#include "session/context.hpp"
 
 extern "C" {
 #include "catalog/partition.h"
@@ -56,7 +56,9 @@ bool is_or_belongs_to(Oid relation, const Oid* tables, int n) {
 // pawl._fired_by(moments, TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, VARIADIC tables): true, or 39P01.
 PAWL_FUNCTION(pawl_fired_by) {
     for (int i = 0; i < 6; ++i)
-        if (PG_ARGISNULL(i)) throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "this function is called by trigger functions");
+        if (PG_ARGISNULL(i))
+            throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                              "this function is called by trigger functions");
     const Oid relation = PG_GETARG_OID(1);
     struct Found {
         bool table;
@@ -85,17 +87,21 @@ PAWL_FUNCTION(pawl_fired_by) {
     });
     if (!found.table)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "this trigger function is not made for table \"" + std::string(found.name == nullptr ? "" : found.name) + "\"",
+                          "this trigger function is not made for table \"" +
+                              std::string(found.name == nullptr ? "" : found.name) + "\"",
                           "It is fired by " + std::string(found.tables) + " only.", "Drop the trigger.");
     const std::string_view moments = pg::view(pg::text_argument(fcinfo, 0));
-    if (!is_one_of(moments, pg::view(pg::text_argument(fcinfo, 2)), pg::view(pg::text_argument(fcinfo, 3)), pg::view(pg::text_argument(fcinfo, 4))))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "this trigger function must be fired " + std::string(moments),
-                          {}, "Drop the trigger.");
+    if (!is_one_of(moments, pg::view(pg::text_argument(fcinfo, 2)), pg::view(pg::text_argument(fcinfo, 3)),
+                   pg::view(pg::text_argument(fcinfo, 4))))
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          "this trigger function must be fired " + std::string(moments), {}, "Drop the trigger.");
     return BoolGetDatum(true);
 }
 
-// Whether a dump is being loaded. The library defines the setting, so that only what a superuser has set counts (or a role with SET on
-// it), never a placeholder.
-PAWL_FUNCTION(pawl_restoring) { return BoolGetDatum(is_restoring()); }
+// Whether a dump is being loaded. The library defines the setting, so that only what a superuser has set counts (or a
+// role with SET on it), never a placeholder.
+PAWL_FUNCTION(pawl_restoring) {
+    return BoolGetDatum(is_restoring());
+}
 
 }  // namespace pawl

@@ -1,19 +1,20 @@
-// Neither throws nor ereports; owns nothing. What is told of state changes and rejections while they happen: the counters, where the
-// library is loaded with the server. The hooks set it once; a null pointer: it is not told.
+// Neither throws nor ereports; owns nothing. What is told of state changes and rejections while they happen: the
+// counters, where the library is loaded with the server. The hooks set it once; a null pointer: it is not told.
 #pragma once
 
 #include "pg/postgres.hpp"
 
 namespace pawl {
 
-struct Attachment;
-struct Hop;
-struct Verdict;
+struct Binding;
+struct StateChange;
+struct Outcome;
 
 struct Observer {
     void (*rejected)(int sqlstate, const char* machine) noexcept;
-    void (*changed)(const Attachment& attachment, const Verdict& verdict);
-    void (*left)(const Hop& hop, std::int64_t microseconds);  // how long the row was in the state that it left
+    void (*changed)(const Binding& binding, const Outcome& outcome);
+    void (*left)(const StateChange& change,
+                 std::int64_t microseconds);  // how long the row was in the state that it left
 };
 
 inline Observer observer = {};

@@ -1,14 +1,15 @@
-// May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes those that are named.
+// May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes
+// those that are named.
 #include "pg/sqlstate.hpp"
-#include "work/bookmark.hpp"
+#include "work/duty.hpp"
+#include "work/scan_position.hpp"
 #include "work/trial.hpp"
-#include "work/work.hpp"
 
 namespace pawl {
 
 namespace {
 
-constexpr int least_looked_at = 50;       // at a time behind rows that guards keep where they are, and
+constexpr int least_looked_at = 50;        // at a time behind rows that guards keep where they are, and
 constexpr int most_looked_at = most_rows;  // in all
 
 struct Request {
@@ -17,7 +18,7 @@ struct Request {
     text* processor;
     const Interval* lease;
     int batch;
-    text* queue;  // null: the table has no queues
+    text* queue;        // null: the table has no queues
     const Datum* keys;  // of the rows that are named, one array a key column
 };
 
@@ -25,10 +26,12 @@ Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
     const Oid type = get_fn_expr_argtype(fcinfo->flinfo, 0);
     const Oid relation = pg::call([&] { return OidIsValid(type) ? get_typ_typrelid(type) : InvalidOid; });
     if (!OidIsValid(relation))
-        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {}, "SELECT * FROM pawl.claim(null::jobs, ...);");
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "the first argument must be of a table's row type", {},
+                          "SELECT * FROM pawl.claim(null::jobs, ...);");
     const Target target = open_work(relation, pg::name_argument(fcinfo, column_argument));
-    if (target.attachment->root != relation)
-        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "rows are claimed from the table that the lifecycle is attached to", {},
+    if (target.binding->root != relation)
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE,
+                          "rows are claimed from the table that the lifecycle is attached to", {},
                           "SELECT * FROM pawl.claim(null::" + std::string(target.table) + ", ...);");
     return target;
 }
@@ -41,24 +44,25 @@ std::string quoted_list(const Names& names) {
 
 // The event given, or the only one that claims.
 text* claim_event(FunctionCallInfo fcinfo, int argument, const Target& target) {
-    const Names& claims = target.attachment->managed->claim_events;
+    const Names& claims = target.binding->managed->claim_events;
     if (claims.n == 0) no_such_work(target, "no claims", "pawl.set_claiming", "claim");
     if (!PG_ARGISNULL(argument)) {
         text* event = pg::text_argument(fcinfo, argument);
         if (claims.contain(view(event))) return event;
-        const bool known = target.attachment->machine->machine->knows_event(view(event));
-        throw pg::Failure(known ? ERRCODE_INVALID_PARAMETER_VALUE : sqlstate::unknown_object,
-                          "rows of " + std::string(target.table) + " are not claimed by event \"" + std::string(view(event)) + "\"",
-                          known ? "" : "The machine has no such event.", "event => one of " + quoted_list(claims));
+        const bool known = target.binding->machine->machine->knows_event(view(event));
+        throw pg::Failure(
+            known ? ERRCODE_INVALID_PARAMETER_VALUE : sqlstate::unknown_object,
+            "rows of " + std::string(target.table) + " are not claimed by event \"" + std::string(view(event)) + "\"",
+            known ? "" : "The machine has no such event.", "event => one of " + quoted_list(claims));
     }
     if (claims.n > 1)
-        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "several events claim rows of " + std::string(target.table), {},
-                          "event => one of " + quoted_list(claims));
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "several events claim rows of " + std::string(target.table),
+                          {}, "event => one of " + quoted_list(claims));
     return pg::call([&] { return cstring_to_text(claims.items[0]); });
 }
 
 text* queue_argument(FunctionCallInfo fcinfo, int argument, const Target& target) {
-    const bool has_queues = target.attachment->managed->queue.kept();
+    const bool has_queues = target.binding->managed->queue.kept();
     if (PG_ARGISNULL(argument) == !has_queues) return has_queues ? pg::text_argument(fcinfo, argument) : nullptr;
     if (has_queues)
         throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "queue must be named",
@@ -67,16 +71,17 @@ text* queue_argument(FunctionCallInfo fcinfo, int argument, const Target& target
     no_such_work(target, "no queues", "pawl.enable_queue", "queue");
 }
 
-void append_order(StringInfo out, const Attachment& attachment) {
-    const Managed& managed = *attachment.managed;
+void append_order(StringInfo out, const Binding& binding) {
+    const Managed& managed = *binding.managed;
     appendStringInfoString(out, " ORDER BY ");
     for (int i = 0; i < managed.claim_columns.n; ++i)
-        appendStringInfo(out, "%s.%s%s, ", row_alias, quote_identifier(managed.claim_columns.items[i]), managed.claim_descending[i] ? " DESC" : "");
-    appendStringInfoString(out, order_by_key(attachment));
+        appendStringInfo(out, "%s.%s%s, ", row_alias, quote_identifier(managed.claim_columns.items[i]),
+                         managed.claim_descending[i] ? " DESC" : "");
+    appendStringInfoString(out, order_by_key(binding));
 }
 
 Datum queue_value(const Request& request) {
-    const ManagedColumn& queue = request.target.attachment->managed->queue;
+    const ManagedColumn& queue = request.target.binding->managed->queue;
     const Oid base = queue.base;
     if (base == TEXTOID || base == VARCHAROID) return PointerGetDatum(request.queue);
     Oid input, parameter;
@@ -86,7 +91,7 @@ Datum queue_value(const Request& request) {
 
 // The queue as pawl.paused names it: the text of its value, not the caller's ('07' is 7 where queues are numbers).
 text* queue_text(const Request& request) {
-    const ManagedColumn& queue = request.target.attachment->managed->queue;
+    const ManagedColumn& queue = request.target.binding->managed->queue;
     const Oid base = queue.base;
     if (base == TEXTOID || base == VARCHAROID) return request.queue;
     Oid output;
@@ -97,13 +102,14 @@ text* queue_text(const Request& request) {
 
 // A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
 void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
-    const Attachment& attachment = *request.target.attachment;
-    parameters.add(OIDOID, ObjectIdGetDatum(attachment.root));
-    parameters.add(NAMEOID, NameGetDatum(&attachment.column));
+    const Binding& binding = *request.target.binding;
+    parameters.add(OIDOID, ObjectIdGetDatum(binding.root));
+    parameters.add(NAMEOID, NameGetDatum(&binding.column));
     const bool no_queue = request.queue == nullptr;
     parameters.add(TEXTOID, no_queue ? static_cast<Datum>(0) : PointerGetDatum(queue_text(request)), no_queue);
     appendStringInfo(out,
-                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND p.state_column OPERATOR(pg_catalog.=) $%d"
+                     " AND NOT EXISTS (SELECT FROM pawl.paused p WHERE p.relation OPERATOR(pg_catalog.=) $%d AND "
+                     "p.state_column OPERATOR(pg_catalog.=) $%d"
                      " AND (p.queue IS NULL OR p.queue OPERATOR(pg_catalog.=) $%d)"
                      " AND (p.until IS NULL OR p.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()))",
                      parameters.n - 2, parameters.n - 1, parameters.n);
@@ -111,9 +117,9 @@ void append_not_paused(StringInfo out, const Request& request, Parameters& param
 
 // What makes a row claimable, whatever its place in the order.
 void append_claimable(StringInfo out, const Request& request, Parameters& parameters) {
-    const Attachment& attachment = *request.target.attachment;
-    const Managed& managed = *attachment.managed;
-    appendStringInfo(out, "WHERE %s", state_condition(attachment, arrow_claims, request.event));
+    const Binding& binding = *request.target.binding;
+    const Managed& managed = *binding.managed;
+    appendStringInfo(out, "WHERE %s", state_condition(binding, role_claims, request.event));
     if (managed.due.kept()) appendStringInfo(out, " AND %s IS NULL", column_name(managed.due));
     if (request.queue != nullptr) {
         parameters.add(managed.queue.type, queue_value(request));
@@ -121,33 +127,34 @@ void append_claimable(StringInfo out, const Request& request, Parameters& parame
     }
 }
 
-// Of the rows that are named those that are claimable and that nobody else is moving, each once, in the order of their keys.
+// Of the rows that are named those that are claimable and that nobody else is moving, each once, in the order of their
+// keys.
 Batch pick_named(const Request& request) {
-    const Attachment& attachment = *request.target.attachment;
+    const Binding& binding = *request.target.binding;
     StringInfoData clauses;
     initStringInfo(&clauses);
     Parameters parameters = {};
-    for (int i = 0; i < attachment.nkeys; ++i) parameters.add(get_array_type(attachment.keys[i].type), request.keys[i]);
+    for (int i = 0; i < binding.nkeys; ++i) parameters.add(get_array_type(binding.keys[i].type), request.keys[i]);
     appendStringInfoString(&clauses, "JOIN (SELECT DISTINCT ");
-    for (int i = 0; i < attachment.nkeys; ++i) appendStringInfo(&clauses, "%sk%d", i > 0 ? ", " : "", i);
-    appendStringInfo(&clauses, " FROM %s) AS k ON %s ", unnested_keys(attachment, 1), key_join(attachment));
+    for (int i = 0; i < binding.nkeys; ++i) appendStringInfo(&clauses, "%sk%d", i > 0 ? ", " : "", i);
+    appendStringInfo(&clauses, " FROM %s) AS k ON %s ", unnested_keys(binding, 1), key_join(binding));
     append_claimable(&clauses, request, parameters);
     append_not_paused(&clauses, request, parameters);
-    appendStringInfo(&clauses, " ORDER BY %s FOR NO KEY UPDATE OF %s SKIP LOCKED", order_by_key(attachment), row_alias);
+    appendStringInfo(&clauses, " ORDER BY %s FOR NO KEY UPDATE OF %s SKIP LOCKED", order_by_key(binding), row_alias);
     return pick_rows(request.target, clauses.data, parameters, Order::sorted);
 }
 
-// The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the ranges behind the
-// bookmark.
-Batch pick_range(const Request& request, const Bookmark* bookmark, int level, int most, int skip = 0) {
-    const Attachment& attachment = *request.target.attachment;
+// The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the
+// ranges behind the scan position.
+Batch pick_range(const Request& request, const ScanPosition* position, int level, int most, int skip = 0) {
+    const Binding& binding = *request.target.binding;
     StringInfoData clauses;
     initStringInfo(&clauses);
     Parameters parameters = {};
     append_claimable(&clauses, request, parameters);
-    if (bookmark != nullptr) append_behind(&clauses, attachment, *bookmark, level, parameters);
+    if (position != nullptr) append_behind(&clauses, binding, *position, level, parameters);
     append_not_paused(&clauses, request, parameters);
-    append_order(&clauses, attachment);
+    append_order(&clauses, binding);
     parameters.add(INT8OID, Int64GetDatum(most));
     appendStringInfo(&clauses, " LIMIT $%d", parameters.n);
     if (skip > 0) {
@@ -159,16 +166,16 @@ Batch pick_range(const Request& request, const Bookmark* bookmark, int level, in
 }
 
 Batch pick_claimable(const Request& request) {
-    Attachment& attachment = *request.target.attachment;
-    auto pick = [](const void* argument, const Bookmark* behind, int level, int most) {
+    Binding& binding = *request.target.binding;
+    auto pick = [](const void* argument, const ScanPosition* behind, int level, int most) {
         return pick_range(*static_cast<const Request*>(argument), behind, level, most);
     };
-    return pick_next(attachment, *claim_bookmark(attachment, request.event, request.queue), pick, &request, request.batch);
+    return pick_next(binding, *claim_position(binding, request.event, request.queue), pick, &request, request.batch);
 }
 
 // Formed anew, as it may have attributes that are not the table's.
 void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
-    TupleDesc descriptor = target.attachment->root_descriptor;
+    TupleDesc descriptor = target.binding->root_descriptor;
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * descriptor->natts));
     auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * descriptor->natts));
     heap_deform_tuple(row, descriptor, values, nulls);
@@ -196,7 +203,8 @@ Picked decide(const Request& request, const Batch& batch, Intent& intent) {
 
 Picked joined(const Picked& one, const Picked& other) {
     const int n = one.batch.n + other.batch.n;
-    Picked both = {{static_cast<FoundRow*>(palloc(sizeof(FoundRow) * n)), n}, static_cast<Step*>(palloc(sizeof(Step) * n))};
+    Picked both = {{static_cast<FoundRow*>(palloc(sizeof(FoundRow) * n)), n},
+                   static_cast<Step*>(palloc(sizeof(Step) * n))};
     memcpy(both.batch.rows, one.batch.rows, sizeof(FoundRow) * one.batch.n);
     memcpy(both.batch.rows + one.batch.n, other.batch.rows, sizeof(FoundRow) * other.batch.n);
     memcpy(both.steps, one.steps, sizeof(Step) * one.batch.n);
@@ -220,7 +228,9 @@ Picked pick_and_decide(const Request& request, Intent& intent) {
     return picked;
 }
 
-Picked pick_and_decide_named(const Request& request, Intent& intent) { return decide(request, pick_named(request), intent); }
+Picked pick_and_decide_named(const Request& request, Intent& intent) {
+    return decide(request, pick_named(request), intent);
+}
 
 // How rows are claimed, and where they are returned.
 struct Claiming {
@@ -243,9 +253,10 @@ struct Claiming {
 
 // What the caller names may be what raises: then every row would.
 void require_sound_request(const Request& request) {
-    owner_value(*request.target.attachment->managed, request.processor);
+    owner_value(*request.target.binding->managed, request.processor);
     if (request.lease == nullptr) return;
-    DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()), IntervalPGetDatum(request.lease));
+    DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(GetCurrentTimestamp()),
+                        IntervalPGetDatum(request.lease));
 }
 
 // The next rows but for those that raise errors or that guards keep, which do not hide those behind them.
@@ -259,7 +270,8 @@ void claim_apart(Claiming& claiming, Raising& raising) {
         more = next.n == asked;
         for (int at = 0; at < next.n && wanted > 0;) {
             const int n = Min(wanted, next.n - at);
-            const int taken = static_cast<int>(see_to_apart(request.target, {next.rows + at, n}, Claiming::see_to, &claiming, raising));
+            const int taken = static_cast<int>(
+                see_to_apart(request.target, {next.rows + at, n}, Claiming::see_to, &claiming, raising));
             wanted -= taken;
             kept += n - taken;
             at += n;
@@ -315,9 +327,11 @@ PAWL_FUNCTION(pawl_claim_keys) {
     request.processor = processor_argument(fcinfo, 3);
     request.lease = lease_argument(fcinfo, 4);
     request.queue = queue_argument(fcinfo, 5, request.target);
-    request.keys = read_keys(*request.target.attachment, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &request.batch);
+    request.keys =
+        read_keys(*request.target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &request.batch);
     if (request.batch > most_rows)
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {}, "name fewer rows at a time");
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {},
+                          "name fewer rows at a time");
     if (request.batch == 0) {
         pg::call([&] {
             pg::materialize(fcinfo);

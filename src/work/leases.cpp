@@ -1,23 +1,26 @@
-// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it back.
-#include "pg/sqlstate.hpp"
-#include "work/holders.hpp"
+// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it
+// back.
 #include "fire/lock_order.hpp"
+#include "pg/sqlstate.hpp"
+#include "work/duty.hpp"
+#include "work/owners.hpp"
 #include "work/trial.hpp"
-#include "work/work.hpp"
 
 namespace pawl {
 
 namespace {
 
 void require_leases(const Target& target) {
-    if (!target.attachment->managed->lease.kept()) no_such_work(target, "no leases", "pawl.enable_queue", "lease");
+    if (!target.binding->managed->lease.kept()) no_such_work(target, "no leases", "pawl.enable_queue", "lease");
 }
 
-void add_owner(const Managed& managed, Parameters& parameters, Datum owner) { parameters.add(managed.owner.type, owner); }
+void add_owner(const Managed& managed, Parameters& parameters, Datum owner) {
+    parameters.add(managed.owner.type, owner);
+}
 
 // Rows of a processor whose lease still runs. A row that somebody is just moving is left to him.
 Batch pick_held(const Target& target, text* processor) {
-    const Managed& managed = *target.attachment->managed;
+    const Managed& managed = *target.binding->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner_value(managed, processor));
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
@@ -32,23 +35,24 @@ Batch ending_before(const Target& target, const Batch& held, TimestampTz until) 
     Batch some = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(held.n, 1))), 0};
     for (int i = 0; i < held.n; ++i) {
         bool null;
-        if (DatumGetTimestampTz(slot_getattr(held.rows[i].slot, target.attachment->managed->lease.attribute, &null)) < until)
+        if (DatumGetTimestampTz(slot_getattr(held.rows[i].slot, target.binding->managed->lease.attribute, &null)) <
+            until)
             some.rows[some.n++] = held.rows[i];
     }
     return some;
 }
 
-// All rows of a processor, in the order of their keys, in which all lock that wait for locks. A row that it claims meanwhile, and whose
-// other row was not locked before, is skipped if that one is locked by another transaction.
+// All rows of a processor, in the order of their keys, in which all lock that wait for locks. A row that it claims
+// meanwhile, and whose other row was not locked before, is skipped if that one is locked by another transaction.
 Batch pick_owned(const Target& target, text* processor) {
-    const Managed& managed = *target.attachment->managed;
+    const Managed& managed = *target.binding->managed;
     Parameters parameters = {};
     add_owner(managed, parameters, owner_value(managed, processor));
     const char* held = column_equals(managed.owner, 1);
     lock_before_rows(target, held, parameters);
     return pick_rows(target,
-                     psprintf("%s WHERE %s ORDER BY %s FOR NO KEY UPDATE OF %s", lock_first(*target.attachment), held, order_by_key(*target.attachment),
-                              row_alias),
+                     psprintf("%s WHERE %s ORDER BY %s FOR NO KEY UPDATE OF %s", lock_first(*target.binding), held,
+                              order_by_key(*target.binding), row_alias),
                      parameters, Order::sorted);
 }
 
@@ -56,48 +60,51 @@ Batch pick_owned(const Target& target, text* processor) {
 text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
     if (!PG_ARGISNULL(n)) {
         text* event = pg::text_argument(fcinfo, n);
-        if (target.attachment->machine->machine->knows_event(view(event))) return event;
-        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.attachment->machine->name) + "\" has no event \"" + std::string(view(event)) + "\"");
+        if (target.binding->machine->machine->knows_event(view(event))) return event;
+        throw pg::Failure(sqlstate::unknown_object, "machine \"" + std::string(target.binding->machine->name) +
+                                                        "\" has no event \"" + std::string(view(event)) + "\"");
     }
-    text* event = target.attachment->managed->lapse_event;
+    text* event = target.binding->managed->expiry_event;
     if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
     return event;
 }
 
-// What an owner holds from the earliest of his leases on, in states that a lapse leads out of.
-const char* held_by(const Target& target, const Holder& holder, Parameters& parameters) {
-    const Managed& managed = *target.attachment->managed;
-    add_owner(managed, parameters, holder.owner);
-    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(holder.lease));
-    return psprintf("%s AND %s OPERATOR(pg_catalog.>=) $2 AND %s", column_equals(managed.owner, 1), column_name(managed.lease),
-                    state_condition(*target.attachment, arrow_lapses, nullptr));
+// What an owner holds from the earliest of his leases on, in states that a expiry leads out of.
+const char* held_by(const Target& target, const RowOwner& owner, Parameters& parameters) {
+    const Managed& managed = *target.binding->managed;
+    add_owner(managed, parameters, owner.owner);
+    parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(owner.lease));
+    return psprintf("%s AND %s OPERATOR(pg_catalog.>=) $2 AND %s", column_equals(managed.owner, 1),
+                    column_name(managed.lease), state_condition(*target.binding, role_expires, nullptr));
 }
 
 // Rows whose lease has run out, the earliest first but for the first `skip`.
-Batch pick_lapsed(const Target& target, const Holder& holder, int most, int skip) {
-    const Managed& managed = *target.attachment->managed;
+Batch pick_lapsed(const Target& target, const RowOwner& owner, int most, int skip) {
+    const Managed& managed = *target.binding->managed;
     const char* lease = column_name(managed.lease);
     Parameters parameters = {};
-    const char* held = held_by(target, holder, parameters);
+    const char* held = held_by(target, owner, parameters);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()));
     parameters.add(INT8OID, Int64GetDatum(most));
     parameters.add(INT8OID, Int64GetDatum(skip));
     return pick_rows(target,
-                     psprintf("%s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO KEY UPDATE OF %s SKIP LOCKED",
-                              lock_first(*target.attachment), held, lease, column_name(managed.owner), lease, row_alias),
+                     psprintf("%s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT $4 OFFSET $5 FOR NO "
+                              "KEY UPDATE OF %s SKIP LOCKED",
+                              lock_first(*target.binding), held, lease, column_name(managed.owner), lease, row_alias),
                      parameters, Order::of_leases);
 }
 
 // When the next lease ends that he can lose; before a time, where that is all that is asked.
-TimestampTz next_lease(const Target& target, const Holder& holder, TimestampTz before) {
-    const Managed& managed = *target.attachment->managed;
+TimestampTz next_lease(const Target& target, const RowOwner& owner, TimestampTz before) {
+    const Managed& managed = *target.binding->managed;
     const char* lease = column_name(managed.lease);
     Parameters parameters = {};
-    const char* held = held_by(target, holder, parameters);
+    const char* held = held_by(target, owner, parameters);
     parameters.add(TIMESTAMPTZOID, TimestampTzGetDatum(before));
-    const char* query = psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", lease, target.table, row_alias,
-                                 held, lease, column_name(managed.owner), lease);
-    if (run_planned(*target.attachment, query, parameters, Order::of_leases) == 0) return DT_NOEND;
+    const char* query =
+        psprintf("SELECT %s FROM %s AS %s WHERE %s AND %s OPERATOR(pg_catalog.<) $3 ORDER BY %s, %s LIMIT 1", lease,
+                 target.table, row_alias, held, lease, column_name(managed.owner), lease);
+    if (run_planned(*target.binding, query, parameters, Order::of_leases) == 0) return DT_NOEND;
     bool null;
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
@@ -123,26 +130,29 @@ struct Losing {
     static int64 see_to(const Batch& batch, void* argument) { return static_cast<Losing*>(argument)->move(batch); }
 };
 
-// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are, and with `raising` those that raise
-// errors, do not hide those behind them.
-int64 reap_owner(Losing& losing, const Holder& holder, int64 most, Raising* raising) {
+// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are, and with `raising`
+// those that raise errors, do not hide those behind them.
+int64 reap_owner(Losing& losing, const RowOwner& owner, int64 most, Raising* raising) {
     int64 reaped = 0;
     int kept = 0;
     while (reaped < most && kept < most_rows && (raising == nullptr || raising->n < Raising::most)) {
         const int asked = static_cast<int>(most - reaped);
-        const Batch lapsed = pick_lapsed(*losing.target, holder, asked, kept);
-        const int64 moved = raising == nullptr ? losing.move(lapsed) : see_to_apart(*losing.target, lapsed, Losing::see_to, &losing, *raising);
+        const Batch expired = pick_lapsed(*losing.target, owner, asked, kept);
+        const int64 moved = raising == nullptr
+                                ? losing.move(expired)
+                                : see_to_apart(*losing.target, expired, Losing::see_to, &losing, *raising);
         reaped += moved;
-        kept += lapsed.n - static_cast<int>(moved);
-        if (lapsed.n < asked) break;
+        kept += expired.n - static_cast<int>(moved);
+        if (expired.n < asked) break;
     }
     return reaped;
 }
 
-int64 reap_all(Losing& losing, const Holders& holders, TimestampTz now, int64 most, Raising* raising) {
+int64 reap_all(Losing& losing, const RowOwners& owners, TimestampTz now, int64 most, Raising* raising) {
     int64 reaped = 0;
-    for (int i = 0; i < holders.n; ++i)
-        if (holders.items[i].has_lease && holders.items[i].lease < now) reaped += reap_owner(losing, holders.items[i], most - reaped, raising);
+    for (int i = 0; i < owners.n; ++i)
+        if (owners.items[i].has_lease && owners.items[i].lease < now)
+            reaped += reap_owner(losing, owners.items[i], most - reaped, raising);
     return reaped;
 }
 
@@ -158,7 +168,7 @@ PAWL_FUNCTION(pawl_heartbeat) {
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        const Managed& managed = *target.attachment->managed;
+        const Managed& managed = *target.binding->managed;
         const Batch held = pick_held(target, processor);
         intent.at = GetCurrentTimestamp();
         const Datum until = DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(intent.at),
@@ -176,7 +186,7 @@ PAWL_FUNCTION(pawl_abandon) {
     const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     text* processor = processor_argument(fcinfo, 1);
     const text* event = event_of_lapse(fcinfo, 2, target);
-    const text* otherwise = PG_ARGISNULL(2) ? target.attachment->managed->lapse_else : nullptr;
+    const text* otherwise = PG_ARGISNULL(2) ? target.binding->managed->expiry_else : nullptr;
     Intent intent = work_intent(target, processor);
     if (!PG_ARGISNULL(3)) {
         intent.with_metadata = true;
@@ -201,37 +211,39 @@ PAWL_FUNCTION(pawl_abandon) {
 
 namespace {
 
-bool any_lost(const Holders& holders, TimestampTz now) {
-    for (int i = 0; i < holders.n; ++i)
-        if (holders.items[i].has_lease && holders.items[i].lease < now) return true;
+bool any_lost(const RowOwners& owners, TimestampTz now) {
+    for (int i = 0; i < owners.n; ++i)
+        if (owners.items[i].has_lease && owners.items[i].lease < now) return true;
     return false;
 }
 
 Tally reap(Oid relation, const char* column, int most) {
     const Target target = open_work(relation, column);
     require_leases(target);
-    const text* event = target.attachment->managed->lapse_event;
+    const text* event = target.binding->managed->expiry_event;
     if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {
         SPI_connect();
-        const Holders holders = find_holders(target);
+        const RowOwners owners = find_owners(target);
         const TimestampTz now = GetCurrentTimestamp();
-        Losing losing = {&target, event, target.attachment->managed->lapse_else, &intent};
+        Losing losing = {&target, event, target.binding->managed->expiry_else, &intent};
         Raising raising;
-        Tally tally = {0, holders.complete_again};
-        if (any_lost(holders, now)) {
-            if (ErrorData* error = try_alone([&] { tally.done = reap_all(losing, holders, now, most, nullptr); })) {
+        Tally tally = {0, owners.complete_again};
+        if (any_lost(owners, now)) {
+            if (ErrorData* error = try_alone([&] { tally.done = reap_all(losing, owners, now, most, nullptr); })) {
                 raise_unless_of_row(target, error);
-                tally.done = reap_all(losing, holders, now, most, &raising);
+                tally.done = reap_all(losing, owners, now, most, &raising);
                 tell_of_more(target, raising);
             }
         }
-        for (int i = 0; i < holders.n; ++i) {
-            const Holder& holder = holders.items[i];
-            if (!holder.has_lease) continue;
-            tally.next = Min(tally.next, holder.lease < now ? next_lease(target, holder, holders.remembered ? now : DT_NOEND) : holder.lease);
+        for (int i = 0; i < owners.n; ++i) {
+            const RowOwner& owner = owners.items[i];
+            if (!owner.has_lease) continue;
+            tally.next =
+                Min(tally.next,
+                    owner.lease < now ? next_lease(target, owner, owners.remembered ? now : DT_NOEND) : owner.lease);
         }
         if (tally.done < most) tally.next = raising.next(tally.next);
         SPI_finish();
@@ -243,7 +255,8 @@ Tally reap(Oid relation, const char* column, int most) {
 }  // namespace
 
 PAWL_FUNCTION(pawl_reap) {
-    return run_duty(fcinfo, reap, "b.on_expiry IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
+    return run_duty(fcinfo, reap,
+                    "b.on_expiry IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
 }
 
 }  // namespace pawl

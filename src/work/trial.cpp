@@ -12,38 +12,44 @@ constexpr int message_length = 500;  // of an error in a warning
 constexpr int most_tries = 3;  // of one row that conflicts, in one call
 
 // A conflict is worth repeating at once, but under one snapshot only the caller can.
-bool is_conflict(const ErrorData* error) { return core::repeat_of(unpack_sql_state(error->sqlerrcode)) == core::Repeat::at_once; }
+bool is_conflict(const ErrorData* error) {
+    return core::repeat_of(unpack_sql_state(error->sqlerrcode)) == core::Repeat::at_once;
+}
 
 // Other transient errors may be a row's own: a trigger raises any of them whenever it likes.
 bool ends_call(const ErrorData* error) {
-    return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION || (is_conflict(error) && IsolationUsesXactSnapshot());
+    return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
+           (is_conflict(error) && IsolationUsesXactSnapshot());
 }
 
 char* shortened(const char* message) {
     if (message == nullptr) return pstrdup("no message");
     const int length = static_cast<int>(strlen(message));
-    return length <= message_length ? pstrdup(message) : psprintf("%.*s...", pg_mbcliplen(message, length, message_length), message);
+    return length <= message_length ? pstrdup(message)
+                                    : psprintf("%.*s...", pg_mbcliplen(message, length, message_length), message);
 }
 
 // The output function of a key may be what raises.
-const char* key_of(const Attachment& attachment, const FoundRow& row) {
+const char* key_of(const Binding& binding, const FoundRow& row) {
     const char* key = "?";
     try_alone([&] {
-        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * attachment.nkeys));
-        for (int i = 0; i < attachment.nkeys; ++i) {
+        auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+        for (int i = 0; i < binding.nkeys; ++i) {
             bool null;
-            values[i] = slot_getattr(row.slot, attachment.keys[i].attribute, &null);
+            values[i] = slot_getattr(row.slot, binding.keys[i].attribute, &null);
             if (null) return;
         }
-        key = describe_key(attachment, values);
+        key = describe_key(binding, values);
     });
     return key;
 }
 
 void tell(const Target& target, const FoundRow& row, const ErrorData* error) {
-    ereport(WARNING, (errmsg("row %s of %s stays as it is: %s", shortened(key_of(*target.attachment, row)), target.table, shortened(error->message)),
-                      errdetail("Its state change raised an error with SQLSTATE %s.", unpack_sql_state(error->sqlerrcode)),
-                      errhint("Find out what raises it with pawl.fire(...) for this row.")));
+    ereport(WARNING,
+            (errmsg("row %s of %s stays as it is: %s", shortened(key_of(*target.binding, row)), target.table,
+                    shortened(error->message)),
+             errdetail("Its state change raised an error with SQLSTATE %s.", unpack_sql_state(error->sqlerrcode)),
+             errhint("Find out what raises it with pawl.fire(...) for this row.")));
 }
 
 }  // namespace
@@ -76,7 +82,9 @@ ErrorData* try_alone(void (*work)(void*), void* argument) {
 }
 
 void raise_unless_of_row(const Target& target, ErrorData* error) {
-    if (!pg::may_update(target.attachment->root, get_attnum(target.attachment->root, NameStr(target.attachment->column)), GetUserId())) ReThrowError(error);
+    if (!pg::may_update(target.binding->root, get_attnum(target.binding->root, NameStr(target.binding->column)),
+                        GetUserId()))
+        ReThrowError(error);
 }
 
 int64 see_to_apart(const Target& target, const Batch& batch, SeeTo see_to, void* argument, Raising& raising) {
@@ -99,7 +107,9 @@ int64 see_to_apart(const Target& target, const Batch& batch, SeeTo see_to, void*
 
 void tell_of_more(const Target& target, const Raising& raising) {
     const int more = raising.n - Raising::most_told;
-    if (more > 0) ereport(WARNING, (errmsg("%d more rows of %s stay as they are: their state changes raised errors", more, target.table)));
+    if (more > 0)
+        ereport(WARNING,
+                (errmsg("%d more rows of %s stay as they are: their state changes raised errors", more, target.table)));
 }
 
 }  // namespace pawl

@@ -1,4 +1,5 @@
-// A libFuzzer target: whatever the bytes are, reading is an answer or a core::Error, and printing what was read changes nothing.
+// A libFuzzer target: whatever the bytes are, reading is an answer or a core::Error, and printing what was read changes
+// nothing.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,13 +17,15 @@ void require(bool condition, const char* what) {
 }
 
 void check_look_ups(const pawl::core::Machine& machine) {
-    for (std::size_t i = 0; i < machine.arrows().size() && i < 200; ++i) {
-        const pawl::core::Arrow& arrow = machine.arrows()[i];
+    for (std::size_t i = 0; i < machine.transitions().size() && i < 200; ++i) {
+        const pawl::core::Transition& transition = machine.transitions()[i];
         bool found = false;
-        for (const auto each : machine.between(arrow.from, arrow.to)) found = found || each == static_cast<std::int32_t>(i);
+        for (const auto each : machine.between(transition.from, transition.to))
+            found = found || each == static_cast<std::int32_t>(i);
         require(found, "between() lists every arrow");
-        require(arrow.event.empty() || machine.knows_event(arrow.event), "knows_event() knows every event");
-        require(machine.find(machine.states()[static_cast<std::size_t>(arrow.to)].name) == arrow.to, "arrows lead to atomic states");
+        require(transition.event.empty() || machine.knows_event(transition.event), "knows_event() knows every event");
+        require(machine.find(machine.states()[static_cast<std::size_t>(transition.to)].name) == transition.to,
+                "arrows lead to atomic states");
     }
 }
 
@@ -48,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         require(pawl::core::write_mermaid(again) == print, "printing is canonical");
     } catch (const pawl::core::Error& error) {
-        std::fprintf(stderr, "%d:%d %s\n--- print:\n%s\n", error.where.line, error.where.column, error.what(), print.c_str());
+        std::fprintf(stderr, "%d:%d %s\n--- print:\n%s\n", error.where.line, error.where.column, error.what(),
+                     print.c_str());
         require(false, "what is printed can be read");
     }
     try {

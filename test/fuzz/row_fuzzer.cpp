@@ -1,4 +1,5 @@
-// A libFuzzer target: whatever the bytes are, files fall into the same records however they come in pieces, and records into fields.
+// A libFuzzer target: whatever the bytes are, files fall into the same records however they come in pieces, and records
+// into fields.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +36,9 @@ struct Split {
 
 Split split(std::string_view input, const pawl::RecordSplitter::Settings& settings, std::size_t piece) {
     Split result;
-    pawl::RecordSplitter splitter(settings, [&](const pawl::Record& record) { result.records.push_back({std::string(record.text), std::string(record.problem), record.line}); });
+    pawl::RecordSplitter splitter(settings, [&](const pawl::Record& record) {
+        result.records.push_back({std::string(record.text), std::string(record.problem), record.line});
+    });
     for (std::size_t at = 0; at < input.size(); at += piece) splitter.feed(input.substr(at, piece));
     splitter.finish();
     result.broken = splitter.broken();
@@ -50,7 +53,8 @@ void check_places(std::string_view input, const Split& result) {
         for (; line < record.line; ++line) at = std::max(at, input.find('\n', at) + 1);
         const std::size_t found = input.find(record.text, at);
         require(found != std::string_view::npos, "a record is a part of the file, behind the one before");
-        require(input.substr(at, found - at).find('\n') == std::string_view::npos, "a record begins in the line that it names");
+        require(input.substr(at, found - at).find('\n') == std::string_view::npos,
+                "a record begins in the line that it names");
         line += std::count(record.text.begin(), record.text.end(), '\n');
         at = found + record.text.size();
     }
@@ -61,19 +65,22 @@ void check_fields(const Split& result, const pawl::RecordSplitter::Settings& set
     for (const Found& record : result.records) {
         std::vector<std::string> fields, again;
         const std::string_view problem = pawl::core::split_csv(record.text, dialect, fields);
-        if (record.problem.empty()) require(problem != "a quote is not closed", "what was split at the ends of rows has its quotes closed");
+        if (record.problem.empty())
+            require(problem != "a quote is not closed", "what was split at the ends of rows has its quotes closed");
         if (!problem.empty() || settings.quote == '\0') continue;
         std::string quoted;
         for (const std::string& field : fields) {
             if (!quoted.empty()) quoted += settings.delimiter;
             quoted += settings.quote;
             for (const char c : field) {
-                if (c == settings.quote || (c == settings.escape && c != '\0')) quoted += settings.escape == '\0' ? settings.quote : settings.escape;
+                if (c == settings.quote || (c == settings.escape && c != '\0'))
+                    quoted += settings.escape == '\0' ? settings.quote : settings.escape;
                 quoted += c;
             }
             quoted += settings.quote;
         }
-        require(pawl::core::split_csv(quoted, dialect, again).empty() && again == fields, "fields that are written with quotes are read again");
+        require(pawl::core::split_csv(quoted, dialect, again).empty() && again == fields,
+                "fields that are written with quotes are read again");
     }
 }
 
@@ -85,7 +92,8 @@ void check_array(std::string_view input, const Split& result) {
     require(result.broken.empty(), "a JSON array is read to its end");
     require(result.records.size() == known.size(), "each element is a record");
     for (std::size_t i = 0; i < known.size(); ++i)
-        if (result.records[i].problem.empty()) require(nlohmann::json::parse(result.records[i].text) == known[i], "a record is its element");
+        if (result.records[i].problem.empty())
+            require(nlohmann::json::parse(result.records[i].text) == known[i], "a record is its element");
 }
 
 }  // namespace
@@ -103,7 +111,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Split whole = split(input, settings, input.size() + 1);
     require(whole == split(input, settings, 1 + data[1] % 16), "pieces make no difference");
     for (const Found& record : whole.records) {
-        require(!record.text.empty() && record.text.size() <= settings.longest + 4, "no record is longer than it may be");
+        require(!record.text.empty() && record.text.size() <= settings.longest + 4,
+                "no record is longer than it may be");
         require(pawl::is_utf8(pawl::printable(record.text)), "every record can be shown");
     }
     if (settings.format != pawl::RecordFormat::json) check_places(input, whole);

@@ -1,4 +1,5 @@
-// A libFuzzer target: whatever the bytes are, reading a structure is an answer or a core::Error, and a graph that comes out is a graph of a flow.
+// A libFuzzer target: whatever the bytes are, reading a structure is an answer or a core::Error, and a graph that comes
+// out is a graph of a flow.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +23,9 @@ void require(bool condition, const char* what) {
     std::abort();
 }
 
-bool is_node(const Graph& graph, int node) { return node >= 0 && node < static_cast<int>(graph.nodes.size()); }
+bool is_node(const Graph& graph, int node) {
+    return node >= 0 && node < static_cast<int>(graph.nodes.size());
+}
 
 void check_edges(const Graph& graph) {
     const std::size_t count = graph.nodes.size();
@@ -53,15 +56,19 @@ void check_atoms(const Graph& graph) {
     for (const auto& node : graph.nodes) {
         if (node.kind == NodeKind::entry || node.kind == NodeKind::end) continue;
         require(names.insert(node.name).second, "names of atoms are unique");
-        require(node.controller == nowhere || (is_node(graph, node.controller) && graph.nodes[static_cast<std::size_t>(node.controller)].kind == NodeKind::retry),
+        require(node.controller == nowhere ||
+                    (is_node(graph, node.controller) &&
+                     graph.nodes[static_cast<std::size_t>(node.controller)].kind == NodeKind::retry),
                 "controllers are retries");
     }
     for (const auto& parameter : graph.parameters) {
         require(is_node(graph, parameter.node), "parameters belong to nodes");
-        for (const int provider : parameter.providers) require(is_node(graph, provider) && provider != parameter.node, "providers are others");
+        for (const int provider : parameter.providers)
+            require(is_node(graph, provider) && provider != parameter.node, "providers are others");
     }
     for (const auto& vote : graph.votes)
-        require(is_node(graph, vote.target) && (vote.source == nowhere || is_node(graph, vote.source)), "votes are about nodes");
+        require(is_node(graph, vote.target) && (vote.source == nowhere || is_node(graph, vote.source)),
+                "votes are about nodes");
 }
 
 }  // namespace
@@ -83,7 +90,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     try {
         const pawl::core::Json again = pawl::core::read_json(written);
-        require(again.find("nodes") != nullptr && again.find("nodes")->items.size() == graph.nodes.size(), "what is written has all nodes");
+        require(again.find("nodes") != nullptr && again.find("nodes")->items.size() == graph.nodes.size(),
+                "what is written has all nodes");
     } catch (const pawl::core::Error& error) {
         std::fprintf(stderr, "%s\n--- written:\n%s\n", error.what(), written.c_str());
         require(false, "what is written can be read");

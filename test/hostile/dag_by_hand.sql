@@ -33,6 +33,19 @@ select is_rows($$select a.attrelid::regclass, a.attname, concat_ws(' ', case whe
 select is_empty($$select a.attrelid::regclass, a.attname from pg_attribute a where a.attrelid in (select relation from column_right) and a.attnum > 0 and not a.attisdropped
     and not exists (select from column_right r where r.relation = a.attrelid and a.attname = any (r.columns))$$, 'and every column is decided on');
 
+-- And what INSERT privilege: what a new row is, never how far it is.
+create table insert_right (relation regclass, roles text, columns name[]);
+insert into insert_right values
+    ('pawl_dag.tasks', 'worker operator', '{task_uuid,template_uuid,namespace,name,version,priority,rank,context,identity_key,correlation_id,parent_correlation_id,traceparent,tracestate,failure_policy,steps_total,steps_ready,steps_blocked,deadline_at,stale_after}'),
+    ('pawl_dag.steps', 'worker operator', '{task_uuid,step_uuid,name,namespace,priority,rank,handler,handler_options,map_of,map_index,level,total_parents,unsatisfied_parents,optional,retryable,max_attempts,backoff,timeout,traceparent,tracestate}'),
+    ('pawl_dag.edges', 'worker operator', '{task_uuid,parent_uuid,child_uuid}'),
+    ('pawl_dag.dlq', 'operator', '{task_uuid,original_state,reason,task_snapshot,metadata}');
+select is_rows($$select a.attrelid::regclass, a.attname, concat_ws(' ', case when has_column_privilege('hand_worker', a.attrelid, a.attnum, 'INSERT') then 'worker' end,
+                                                                        case when has_column_privilege('hand_operator', a.attrelid, a.attnum, 'INSERT') then 'operator' end)
+                   from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped where c.relnamespace = 'pawl_dag'::regnamespace and c.relkind in ('r', 'v') and c.relname !~ '_transitions'$$,
+    $$select a.attrelid::regclass, a.attname, coalesce(r.roles, '') from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        left join insert_right r on r.relation = c.oid and a.attname = any (r.columns) where c.relnamespace = 'pawl_dag'::regnamespace and c.relkind in ('r', 'v') and c.relname !~ '_transitions'$$, 'every column of every new row');
+
 -- A task at work: a and free in flight, b waits for a.
 select pawl_dag.define_template('{"name": "two", "identity_strategy": "always_unique", "steps": [{"name": "a"}, {"name": "free"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["a"]}]}') \g /dev/null
 select pawl_dag.start_task('two') as task \gset
@@ -73,9 +86,27 @@ insert into wish select what, format(command, :'task'), worker, operator from (v
     ('another handler', 'update pawl_dag.steps set handler = ''x'' where task_uuid = %L', '42501', '42501'),
     ('another record', 'update pawl_dag.dlq set task_snapshot = ''{}'' where task_uuid = %L', '42501', '42501'),
     ('a record of its own', 'insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot) values (%L, ''x'', ''manual_dlq'', ''{}'')', '42501', 'ok'),
+    ('a step that is done when it comes', 'insert into pawl_dag.steps (task_uuid, name, namespace, handler, result) values (%L, ''x'', ''default'', ''x'', ''1'')', '42501', '42501'),
+    ('a step with attempts', 'insert into pawl_dag.steps (task_uuid, name, namespace, handler, attempts) values (%L, ''x'', ''default'', ''x'', -9)', '42501', '42501'),
+    ('a step', 'insert into pawl_dag.steps (task_uuid, name, namespace, handler) values (%L, ''x'', ''default'', ''x'')', 'ok', 'ok'),
+    ('a dead letter that is resolved', 'insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, resolution_status) values (%L, ''x'', ''manual_dlq'', ''{}'', ''cancelled'')', '42501', '42501'),
+    ('a dead letter of another time', 'insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot, dlq_timestamp) values (%L, ''x'', ''manual_dlq'', ''{}'', ''epoch'')', '42501', '42501'),
     ('a task is timed out', 'update pawl_dag.tasks set state = ''blocked_by_failures'' where task_uuid = %L', '42501', 'ok'),
     ('what runs is deleted', 'delete from pawl_dag.tasks where task_uuid = %L', '42501', '42501')) w(what, command, worker, operator);
 select is_rows(format($$select may('hand_worker', %1$L), may('hand_operator', %1$L)$$, command), format('values (%L, %L)', worker, operator), what) from wish;
+select is(may('hand_operator', format('insert into pawl_dag.dlq (task_uuid, reason) values (%L, ''manual_dlq'')', uuid)), code, what)
+  from (values (pawl.uuid_v7(), 'P0002', 'no dead letter without a task'), (:'task', 'ok', 'a dead letter need not say what its task is')) l(uuid, code, what);
+begin;
+set local role hand_operator;
+insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot) values (:'task', 'x', 'manual_dlq', '{}');
+select is_rows($$select d.original_state, d.task_snapshot, d.resolution_status from pawl_dag.dlq d$$,
+    format($$select t.state, pawl_dag._task_snapshot(t.task_uuid), 'pending' from pawl_dag.tasks t where t.task_uuid = %L$$, :'task'), 'nor can it say anything else');
+rollback;
+begin;
+set local role hand_operator;
+select from pawl_dag.cancel_task(:'task', 'x');
+select throws_ok(format('insert into pawl_dag.dlq (task_uuid, reason) values (%L, ''manual_dlq'')', :'task'), '55000', null, 'what has ended is none');
+rollback;
 
 -- The engine's processor is no secret; what its state changes ask for is asked of all that name it.
 select from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'fence', 1, 'result', 1)), 'c0000000-0000-7000-8000-00000000000c');

@@ -26,7 +26,8 @@ select is_empty($$select c.relname from pg_class c where c.relnamespace = 'pawl_
 select is((select string_agg(p.proname, ', ' order by p.proname) from pg_proc p, unnest('{pawl_admin,pawl_operator,pawl_worker,pawl_reader,public}'::text[]) r
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and p.prorettype = 'trigger'::regtype and has_function_privilege(r, p.oid, 'EXECUTE')), null, 'no role calls a trigger function that has the owner''s rights');
 select is((select string_agg(distinct p.proname, ', ' order by p.proname) from pg_proc p
-            where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')), '_fill_flow, _settle_orphans, begin_attempts, end_waits',
+            where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')), 
+          '_fill_flow, _settle_orphans, _task_raised, _task_settled, begin_attempts, end_waits',
           'nor any other than these');
 
 create role saga_columns_worker in role pawl_worker;
@@ -84,6 +85,7 @@ select is(pg_temp.try(format('update pawl_saga.tasks set progress = 0.5 where fl
 select is(pg_temp.try(format('update pawl_saga.tasks set result = ''2'' where flow_uuid = %L and node = %s', :'flow_uuid', :node)), '42501', 'a result comes with its state');
 select is(pg_temp.try(format('update pawl_saga.tasks set state = ''SUCCESS'', result = ''2'' where flow_uuid = %L and node = %s', :'flow_uuid', :node)), 'done', 'a result by hand');
 select is((select string_agg(name || ' ' || coalesce(result::text, '') || ' ' || blockers, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'f'), 'a 2 0, b  0', 'the next task is ready by that');
+select is(pg_temp.try(format($$update pawl_saga.tasks set state = 'REVERTING', worker = 'w' where flow_uuid = %L and name = 'a'$$, :'f')), 'PW003', 'what is done is not reverted unasked');
 select is(pg_temp.try(format('update pawl_saga.tasks set %s = ''9'' where flow_uuid = %L and node = %s', c, :'flow_uuid', :node)), '42501', c || ' of what is finished is kept')
   from unnest('{result,failure,revert_result,revert_failure,progress,progress_details}'::text[]) c;
 select is(pg_temp.try(format('update pawl_saga.tasks set state = ''PENDING'' where flow_uuid = %L and node = %s', :'flow_uuid', :node)) in ('42501', 'PW003'), true, 'and does not begin anew');
@@ -145,6 +147,9 @@ select is((select done from pawl_saga.conduct()), 1::bigint, 'conducts');
 select pawl_saga.post('k') as k \gset
 select lives_ok(format('select pawl_saga.claim_job(%L, ''me''), pawl_saga.trash_job(%1$L, ''me'', ''bad'')', :'k'), 'trashes its own');
 select lives_ok($$select pawl.heartbeat('pawl_saga.tasks', 'w'), pawl.reap('pawl_saga.tasks')$$, 'extends leases and takes back those of others');
+select pawl_saga.start('w') as waits \gset
+select is(pg_temp.try(format('update pawl_saga.flows set state = %L where flow_uuid = %L', s, :'waits')), 'PW003', 'a flow that waits for a signal is not ' || s || ' by hand')
+  from unnest('{FAILURE,REVERTED}'::text[]) s;
 reset role;
 
 -- A security-restricted operation: a table's owner has a flow go on while a superuser looks after the table.

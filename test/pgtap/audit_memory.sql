@@ -1,4 +1,5 @@
 -- What a session knows of an audit is let go of when it is stale, also after errors and when triggers nest.
+-- Alone on the server: DDL elsewhere empties the caches of a session, which are looked at.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();

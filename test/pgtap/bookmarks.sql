@@ -1,5 +1,6 @@
 -- Under an old snapshot: what claims, timers and reap remember, so that they do not read over the same dead rows again; and the index
 -- that their statements use, whatever settings and statistics say. Pages are counted, not time.
+-- Alone on the server: DDL elsewhere empties the caches of a session, which are looked at.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();

@@ -124,7 +124,7 @@ select is((select string_agg(type || coalesce(' ' || to_status, ''), ', ' order 
 delete from pawl_bulk.operations where operation = :'operation';
 select is((select count(*) from pawl_bulk.records where operation = :'operation') + (select count(*) from pawl_bulk.events where operation = :'operation'), 0::bigint, 'a deleted operation takes all of its rows');
 -- a signal that came early is used once
-select pawl_bulk.define('{"name": "asks", "is_retryable": true, "track_row_data": true, "steps": [{"name": "a", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "ask-{data.id}"}]}') \g /dev/null
+select pawl_bulk.define('{"name": "asks", "is_retryable": true, "max_retry_attempts": 1, "track_row_data": true, "steps": [{"name": "a", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "ask-{data.id}"}]}') \g /dev/null
 select * from pawl_bulk.submit('asks', rows => '[{"id": "x"}]') \gset
 select is(pawl_bulk.signal(:'operation', 'ask-x', 'fail', 'not now'), 'early', 'a signal comes early');
 select run();
@@ -136,6 +136,16 @@ select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 0), 'late', 'not fo
 select is(pawl_bulk.signal(:'operation', 'ask-x', attempt => 1), 'applied', 'which comes');
 select run();
 select is(status_of(:'operation'), 'Completed 1/1/1/0', 'and completes it');
+-- as often as its definition says
+select * from pawl_bulk.submit('asks', rows => '[{"id": "y"}]') \gset
+select is(pawl_bulk.signal(:'operation', 'ask-y', 'fail', 'not now'), 'early', 'another one');
+select run();
+select is((select reason from pawl_bulk.can_retry(:'operation')), 'eligible', 'it may be retried once');
+select pawl_bulk.retry(:'operation') \g /dev/null
+select run();
+select is(pawl_bulk.signal(:'operation', 'ask-y', 'fail', 'nor now', attempt => 1), 'applied', 'and fails again');
+select run();
+select is((select reason from pawl_bulk.can_retry(:'operation')), 'max_attempts_reached', 'and not twice');
 -- an input that broke off
 select * from pawl_bulk.submit('brief') \gset
 select throws_ok(format('delete from pawl_bulk.operations where operation = %L', :'operation'), '55000', null, 'one that is not at rest is not deleted');
@@ -183,6 +193,7 @@ select * from pawl_bulk.submit('devices', rows => '[]') \gset
 select ok(pawl_bulk.cancel(:'operation'), 'operators cancel');
 reset role;
 select is((select count(*) from pawl_bulk.operations where status = 'Running'), 0::bigint, 'all ended');
+select throws_ok('delete from pawl_bulk.validations', 'PW006', null, 'what was written once is not deleted, by its owner either');
 select is((select count(*) from pawl_bulk.verify()), 0::bigint, 'nothing is wrong at the end');
 select is((select count(*) from pawl.verify()), 0::bigint, 'nor in the logs');
 select * from finish();

@@ -66,12 +66,15 @@ begin
     end loop;
 end $$;
 select setseed(0.42) is null as ok;
--- at least three operations, and more when the first were Completed before all was seen
-do $$ begin
+-- at least two operations (three longer ones with PAWL_LONG=1), and more when the first were Completed before all was seen
+\set long ''
+\getenv long PAWL_LONG
+select set_config('random.long', (:'long' <> '')::text, false) is null as ok;
+do $$ declare long constant boolean := current_setting('random.long'); begin
     for turn in 1 .. 10 loop
-        exit when turn > 3 and (select count(*) > 0 from pawl_bulk.events where type = 'RetrySubmitted') and (select count(distinct to_state) = 6 from pawl_bulk.record_transitions)
+        exit when turn > case when long then 3 else 2 end and (select count(*) > 200 from public.did) and (select count(*) > 0 from pawl_bulk.events where type = 'RetrySubmitted') and (select count(distinct to_state) = 6 from pawl_bulk.record_transitions)
             or exists (select from public.did where wrong is not null);
-        call play(200);
+        call play(case when long then 200 else 125 end);
     end loop;
 end $$;
 select is((select string_agg(d.n || ' ' || d.what || ': ' || d.wrong, E'\n' order by d.n) from did d where wrong is not null), null, 'the counters are what a recount finds, and nothing is wrong, after each of many moves');

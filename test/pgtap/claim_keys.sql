@@ -1,4 +1,4 @@
--- Work that others are told of by messages: pawl.claim_keys takes rows that are named, pawl.set_events and pawl.read_claimable say which.
+-- Work that others are told of by messages: pawl.claim_keys takes rows that are named, pawl.enable_events and pawl.read_claimable say which.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();

@@ -219,5 +219,11 @@ insert into pawl_dag.edges select :'task', step_of(:'task', 'b'), step_uuid from
 select is((select level from pawl_dag.steps where task_uuid = :'task' and name = 'd'), 3, 'levels follow');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'also with steps and edges of one''s own');
+
+-- a step that may fail
+select pawl_dag.define_template($${"name": "may_fail", "identity_strategy": "always_unique", "steps": [{"name": "a", "optional": true}, {"name": "b", "dependencies": ["a"]}]}$$) \g /dev/null
+select pawl_dag.start_task('may_fail') as task \gset
+select work('{a}');
+select is(state_of(:'task'), 'complete: a error, b complete', 'an optional step that fails stops neither its task nor those that wait for it');
 select is_empty('select wrong()', 'everything is as it must be');
 select * from finish();

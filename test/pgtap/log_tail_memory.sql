@@ -1,4 +1,5 @@
 -- A session that moves a row again without having looked at its log goes on from where the log ends, whatever happened to it meanwhile.
+-- Alone on the server: DDL elsewhere empties the caches of a session, which are looked at.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();

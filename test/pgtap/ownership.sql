@@ -1,4 +1,4 @@
--- Who may move a row that is owned: the rules of docs/internals.md, "Work that is owned", each kept and each broken.
+-- The rules for changes of an owned row (docs/internals/ownership.md), each kept and each broken.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();

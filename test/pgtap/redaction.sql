@@ -112,6 +112,114 @@ select is(forged(change), 1::bigint, 'a forgery is seen: ' || change) from (valu
     ($$salt = null, salts = '{}' where subject_id = 2 and sort_key = 2$$), ($$actor = 'me' where subject_id = 1 and sort_key = 2$$),
     ($$salts = '{"processor": "00"}' where subject_id = 1 and sort_key = 2$$)) f(change);
 
+-- Keys below the top level, by their JSON Pointer.
+begin; select pawl.set_context(processor => 'p', metadata => '{"a": {"b": {"c": "Secret", "d": 1}, "b.c": "kept", "b/c": "Secret", "~1": "kept"}, "a.b": "kept", "a/b": {"c": "kept"}, "l": [{"m": 1}], "e": {}}') \g /dev/null
+insert into s.chained values (5, 'a'); insert into s.plain values (5, 'a');
+commit;
+set role owns;
+select throws_ok(format($$select pawl.redact('s.chained', 5, array[%L], 'x')$$, field), '22023', null, field || ' is no field')
+  from unnest(array['metadata/a/~2', 'metadata/a/b~', 'meta/a', 'metadataa', 'audit.b', 'audit.worker', 'a']) field;
+select is(pawl.redact('s.chained', 5, '{metadata/a/b/c,metadata/a/b~1c,metadata/nothing/there,metadata/l/0}', 'pointers'), 1::bigint, 'nested keys');
+select is(pawl.redact('s.plain', 5, '{metadata/a/b/c,metadata/a/b~1c}', 'pointers'), 1::bigint, 'without a chain, too');
+reset role;
+select is_empty($$select * from pawl.verify()$$, 'the chain holds');
+create function shown(l jsonb) returns text language sql as $$ select regexp_replace((l -> 'metadata')::text, 'redacted:[0-9a-f]{64}', 'gone', 'g') $$;
+select is(shown(l), '{"a": {"b": {"c": "gone", "d": 1}, "~1": "kept", "b.c": "kept", "b/c": "gone"}, "e": {}, "l": [{"m": 1}], "a.b": "kept", "a/b": {"c": "kept"}}', r || ': what the pointers name is gone, and nothing else')
+  from unnest('{chained,plain}'::text[]) r, log_of(r, '5') l;
+select is((select count(*) from outbox e join (select id, metadata from s.chained_transitions union all select id, metadata from s.plain_transitions) l on l.id = e.log_id and l.metadata = e.metadata where e.key = '{5}'),
+    2::bigint, 'the outbox says the same');
+select is((select string_agg(k, ' ' order by k collate "C") from log_of('chained', '5') l, jsonb_object_keys(l -> 'salts') k),
+    'metadata.a metadata.a.b metadata.a/b metadata.e metadata.l metadata/a/b metadata/a/b.c metadata/a/b/d metadata/a/~01 metadata/a~1b/c processor', 'the salts of what is left are kept');
+create function forged_five(change text) returns bigint language sql as $$ select forged('metadata = ' || change || ' where subject_id = 5') $$;
+select is(forged_five(change), 1::bigint, 'a forgery is seen: ' || change) from unnest(array[
+    $$jsonb_set(metadata, '{a,b,d}', '2')$$, $$jsonb_set(metadata, '{a,b,c}', '"redacted"')$$, $$jsonb_set(metadata, '{a,b}', '"redacted"')$$, $$metadata #- '{a,b,d}'$$,
+    $$jsonb_set(metadata, '{a,b,x}', '1')$$, $$jsonb_set(metadata, '{a/b,c}', '1')$$, $$jsonb_set(metadata, '{e}', '{"x": 1}')$$]) change;
+select is(pawl.redact('s.chained', 5, '{metadata/a/b/c}', 'again'), 0::bigint, 'once more there is nothing to replace');
+select is(pawl.redact('s.chained', 5, '{metadata/a/b}', 'with what is in it'), 1::bigint, 'an object, part of which is redacted');
+select is(pawl.redact('s.chained', 5, '{metadata/a}', 'one key of the top level'), 1::bigint, 'a pointer of one key');
+select is((select fields from pawl.redaction where reason = 'one key of the top level'), '{metadata.a}', 'is the field of that name');
+select is(pawl.redact('s.chained', 5, '{metadata.a/b}', 'a slash in a key'), 1::bigint, 'in that a slash is a slash');
+select is((select shown(l) from log_of('chained', '5') l), '{"a": "gone", "e": {}, "l": [{"m": 1}], "a.b": "kept", "a/b": "gone"}', 'all of it is gone');
+select is_empty($$select * from pawl.verify()$$, 'the chain holds');
+
+-- What was redacted and is not in pawl.redaction is reported.
+create function unrecorded(change text) returns text language plpgsql as $$
+declare
+    problems text;
+begin
+    alter table pawl.redaction disable trigger append_only;
+    execute change;
+    alter table pawl.redaction enable trigger append_only;
+    problems := (select string_agg(v.key || ' ' || v.detail, '; ' order by v.key, v.detail) from pawl.verify('s.chained') v where v.problem = 'redaction_missing');
+    raise exception using errcode = 'P0042', message = coalesce(problems, 'none');
+exception when sqlstate 'P0042' then return sqlerrm;
+end $$;
+select is(unrecorded($$delete from pawl.redaction where reason = 'request 17'$$), 'none', 'a later redaction of all is on record');
+select is(unrecorded($$delete from pawl.redaction where reason = 'one key of the top level'$$), '5 sort_key 1: pawl.redaction does not say that metadata.a was redacted', 'one field is not');
+select is(unrecorded($$update pawl.redaction set key = '{6}' where relation = 's.chained'::regclass and key = '{5}'$$),
+    '5 sort_key 1: pawl.redaction does not say that metadata.a, metadata.a/b was redacted', 'nor those of another row');
+select is(unrecorded($$delete from pawl.redaction where relation = 's.chained'::regclass and key = '{1}'$$),
+    '1 sort_key 1: pawl.redaction does not say that correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor was redacted; '
+    '1 sort_key 2: pawl.redaction does not say that correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor was redacted; '
+    '1 sort_key 3: pawl.redaction does not say that correlation_id, metadata, processor was redacted', 'all of a row');
+-- the owner of the table removes a value by hand: the chain holds, and pawl.redaction has no row for it
+begin;
+do $$ begin
+    alter table s.chained_transitions disable trigger user;
+    update s.chained_transitions l set (processor, metadata, salt, salts) = (select r.processor, r.metadata, r.salt, r.salts
+        from pawl._redacted('{processor}', l.processor, l.correlation_id, l.metadata, l.salt, l.salts, true) r) where subject_id = 2 and sort_key = 2;
+    alter table s.chained_transitions enable trigger user;
+end $$;
+update pawl.outbox_1 e set processor = l.processor from s.chained_transitions l where l.id = e.log_id;
+update pawl.outbox_2 e set processor = l.processor from s.chained_transitions l where l.id = e.log_id;
+update pawl.outbox_3 e set processor = l.processor from s.chained_transitions l where l.id = e.log_id;
+set role owns;
+select results_eq($$select key, problem, detail from pawl.verify('s.chained') where problem not like 'audit%'$$,
+    $$values ('2', 'redaction_missing', 'sort_key 2: pawl.redaction does not say that processor was redacted')$$, 'by hand is not on record, and its owner sees it');
+select is((select count(*) from pawl._redactions), (select count(*) from pawl.redaction where relation::text ^@ 's.'), 'an owner sees the redactions of its logs');
+set role other;
+select is((select count(*) from pawl._redactions), 0::bigint, 'others do not');
+rollback;
+
+-- Columns that an audit copies from the row.
+create table s.copied (id int, part text, name text, born date, state text not null, primary key (id, part));
+alter table s.copied owner to owns;
+set role owns;
+select pawl.enforce('s.copied', 'state', 'm'), pawl.enable_log('s.copied', 'state', hash_chain => true),
+    pawl.enable_events('s.copied', 'state') \g /dev/null
+select pawl.audit('s.copied', '{"b": true}', parent => '{name,born,part}') \g /dev/null
+insert into s.copied values (1, 'x', 'Secret', '1970-01-01', 'a'), (2, 'x', 'Secret', '1970-01-01', 'a');
+update s.copied set state = 'b';
+select throws_ok($$select pawl.redact('s.copied', row(1, 'x'), '{audit.part}', 'x')$$, '22023', null, 'a key stays');
+select is(pawl.redact('s.copied', row(1, 'x'), '{audit.name,audit.born}', 'copies'), 0::bigint, 'no entry of the log has them');
+reset role;
+select is((select string_agg(subject_id || ' ' || regexp_replace(name, '[0-9a-f]{64}', '#') || ' ' || coalesce(born::text, 'none'), ', ' order by subject_id) from s.copied_result_audit), '1 redacted:# none, 2 Secret 1970-01-01',
+    'text is a digest, what is no text is gone, and other rows are as they were');
+select is((select results from pawl.redaction where reason = 'copies'), 1::bigint, 'one result was changed');
+select is((select pawl.redact('s.copied', row(1, 'x'), '{audit.name,audit.born}', 'copies again')), 0::bigint, 'again');
+select is((select results from pawl.redaction where reason = 'copies again'), 0::bigint, 'none');
+select is_empty($$select * from pawl.verify('s.copied')$$, 'nothing is wrong');
+
+-- A key that sessions write differently.
+create table s.dated (at timestamptz primary key, state text not null);
+alter table s.dated owner to owns;
+set role owns;
+select pawl.enforce('s.dated', 'state', 'm'), pawl.enable_log('s.dated', 'state', hash_chain => true),
+    pawl.enable_events('s.dated', 'state') \g /dev/null
+begin;
+select pawl.set_context(processor => 'Secret', metadata => '{"a": {"b": "Secret"}}') \g /dev/null
+insert into s.dated values ('2024-02-03 12:00+00', 'a'), ('2024-02-04 12:00+00', 'a');
+commit;
+delete from s.dated where at = '2024-02-04 12:00+00';
+set timezone = 'Asia/Kolkata'; set datestyle = 'SQL, DMY';
+select is(pawl.redact('s.dated', '03/02/2024 17:30', '{processor,metadata/a/b}', 'dated'), 1::bigint, 'a key in the form of its session');
+select is(pawl.redact('s.dated', '04/02/2024 17:30', '{processor}', 'dated'), 1::bigint, 'of a row that is gone');
+reset timezone; reset datestyle;
+reset role;
+select is((select string_agg(key::text, ' ' order by key) from pawl.redaction where reason = 'dated'), '{"2024-02-03 12:00:00+00"} {"2024-02-04 12:00:00+00"}', 'is the key that the record has');
+select is((select count(*) from outbox where relation = 's.dated'::regclass and processor = 'Secret'), 0::bigint, 'its events are redacted');
+select is_empty($$select * from pawl.verify('s.dated')$$, 'nothing is wrong');
+
 -- A partitioned log, a key of two columns.
 set role owns;
 select is(pawl.redact('s.derived', row('2', 2), '{metadata}', 'request 19'), 3::bigint, 'a partitioned log');
@@ -141,6 +249,28 @@ set role owns;
 select throws_ok($$insert into pawl.redaction select * from pawl.redaction$$, '42501', null, 'no role of pawl writes it');
 reset role;
 select ok('pawl.redaction'::regclass = any (extconfig), 'it is dumped') from pg_extension where extname = 'pawl';
+
+-- Packs: their logs are logs, and what docs/operations.md says of their tables can be done.
+create extension pawl_dag;
+create extension pawl_bulk;
+create extension pawl_saga;
+select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "a"}]}') \g /dev/null
+select pawl_saga.start('f', '{"x": "Secret"}') as f \gset
+select flow_uuid, node, fence from pawl_saga.claim('Secret') \gset
+select pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'flow_uuid', 'node', :node, 'fence', :fence, 'result', 'Secret')), 'Secret') \g /dev/null
+select pawl_dag.define_template('{"name": "t", "steps": [{"name": "a"}]}') \g /dev/null
+select pawl_dag.start_task('t', '{"x": "Secret"}') as task \gset
+select pawl_bulk.define('{"name": "d", "handler": "h", "track_row_data": true}') \g /dev/null
+select operation from pawl_bulk.submit('d', '{"x": "Secret"}', '[{"x": "Secret"}]') \gset
+select pawl_bulk.advance() \g /dev/null
+select is(pawl.redact('pawl_saga.tasks', row(:'flow_uuid'::uuid, :node), '{processor}', 'pack'), 2::bigint, 'the log of a pack is redacted');
+select lives_ok(format(change, :'f', :'task', :'operation'), change) from unnest(array[
+    $$update pawl_saga.tasks set result = '"redacted"' where flow_uuid = '%1$s' and name = 'a'$$, $$update pawl_saga.flows set inputs = '{"x": "redacted"}' where flow_uuid = '%1$s'$$,
+    $$update pawl_dag.tasks set context = '{"x": "redacted"}' where task_uuid = '%2$s'$$, $$update pawl_dag.steps set result = '"redacted"' where task_uuid = '%2$s' and name = 'a'$$,
+    $$update pawl_bulk.input set data = '{}', raw = null where operation = '%3$s' and row_number = 1$$, $$update pawl_bulk.operations set metadata = '{}' where operation = '%3$s'$$]) change;
+select is((select string_agg(x, '; ') from (select t::text from pawl_saga.tasks t union all select t::text from pawl_saga.flows t union all select t::text from pawl_dag.tasks t union all select t::text from pawl_dag.steps t
+    union all select t::text from pawl_bulk.input t union all select t::text from pawl_bulk.operations t union all select t::text from pawl_saga.task_transitions_log t) t(x) where x ~ 'Secret'), null, 'and nothing is left in these tables');
+select is_empty('select * from pawl.verify() where problem !~ ''^not_checked''', 'nothing is wrong');
 
 -- A long log takes one pass.
 begin;

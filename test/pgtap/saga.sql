@@ -53,7 +53,8 @@ select is((select problem from pawl_saga.report(jsonb_build_array(jsonb_build_ob
 select lives_ok(format('select pawl_saga.progress(%L, %s, %s, 0.5, null, %L)', :'f', :node, :fence, 'w1'), 'progress');
 select is((select count(*) from pawl_saga.claim('w2')), 0::bigint, 'there is nothing else');
 select is((select state from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result', '[1, 2]'::jsonb)), 'w1')), 'SUCCESS', 'reported');
-select is((select ok from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result', 9)), 'w1')), true, 'twice counts once');
+select is((select ok from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result', '[1, 2]'::jsonb)), 'w1')), true, 'twice counts once');
+select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence, 'result', 9)), 'w1')), 'PW005', 'another result was not recorded');
 select is((select arguments from pawl_saga.claim('w2')), '{"key": 2}', 'the next gets what was provided');
 select is(pawl_saga.outputs(:'f'), '{"id": 1, "key": 2}', 'which can be read');
 select define('needs', '[{"task": "a", "requires": ["x"]}]') \g /dev/null

@@ -70,6 +70,50 @@ select work('{execute a,execute b}'), works() as did \gset
 select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, a REVERTED/REVERT, s SUCCESS, b SUCCESS, c PENDING', 'a task behind a scope that was given up stays PENDING');
 select is_empty('select * from pawl_saga.verify()', 'in order');
 
+-- Nodes of one report, counted once: a retry that restarts counts its flow anew, in the middle of what else the report undoes.
+create function work_at_once(fails text[] default '{}') returns text language plpgsql as $$
+declare did text; reports jsonb;
+begin
+    select string_agg(c.action || ' ' || c.name, ', '),
+           jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+               || case when c.action || ' ' || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb
+                       else '{"result": 1}' end)
+      into did, reports from pawl_saga.claim('w', 'default', 1000) c;
+    perform from pawl_saga.report(coalesce(reports, '[]'), 'w');
+    return did;
+end $$;
+select pawl_saga.define('{"flow": "unordered", "name": "side by side", "children": [
+    {"flow": "linear", "name": "g", "retry": {"retry": "Times", "name": "s", "attempts": 2},
+     "children": [{"task": "x"}, {"flow": "linear", "name": "h", "children": [{"task": "b"}]}]},
+    {"flow": "linear", "name": "f", "retry": {"retry": "Times", "name": "r", "attempts": 2},
+     "children": [{"task": "a"}]}]}') \g /dev/null
+select pawl_saga.start('side by side') as f \gset
+select is(work('{}', 1), 'execute x', 'one scope is a task ahead');
+select is(work_at_once('{execute a,execute b}'), 'execute b, execute a', 'both scopes fail');
+select is(work_at_once(), 'revert b, revert a', 'two retries side by side are undone in one report');
+select is_empty('select * from pawl_saga.verify()', 'the restart of one leaves the counters of the other as they are');
+select is(works(), 'revert x, execute x, execute b, execute a', 'the other one goes on');
+select is(state(:'f'), 'SUCCESS: s SUCCESS, x SUCCESS, b SUCCESS, r SUCCESS, a SUCCESS', 'and the flow ends');
+
+select pawl_saga.define('{"flow": "linear", "name": "nothing to try", "children": [{"task": "a"}, {"flow": "unordered", "name": "u", "children": [
+    {"flow": "linear", "name": "p", "retry": {"retry": "AlwaysRevert", "name": "o"}, "children": [
+        {"flow": "linear", "name": "q", "retry": {"retry": "ForEach", "name": "r", "values": []}, "children": [{"task": "t"}]}]},
+    {"flow": "linear", "name": "h", "children": [{"flow": "linear", "name": "i", "children": [{"task": "w"}]}]}]}]}') \g /dev/null
+select pawl_saga.start('nothing to try') as f \gset
+select is(works(), 'execute a, execute w', 'a scope that fails as it begins leaves the counters beside it as they are');
+select is(state(:'f'), 'REVERTED: a SUCCESS, o REVERTED/REVERT, r REVERTED/REVERT, t PENDING/REVERT, w SUCCESS',
+          'it alone is given up');
+
+-- What a decider holds was ready in the same statement: the flow ends all the same.
+create schema app;
+create function app.raises(jsonb) returns boolean language plpgsql as $$ begin raise 'boom'; end $$;
+select pawl_saga.define('{"flow": "graph", "name": "held", "children": [{"task": "a"}, {"task": "w"}, {"task": "d"}],
+    "links": [{"from": "a", "to": "w"}, {"from": "a", "to": "d", "decider": {"function": "app.raises"}}]}') \g /dev/null
+select pawl_saga.start('held') as f \gset
+select is(works(), 'execute a', 'a decider that raises holds what became ready beside it');
+select is(state(:'f'), 'FAILURE: a SUCCESS, w PENDING, d PENDING', 'and the flow ends');
+select is_empty('select * from pawl_saga.verify()', 'all three are in order');
+
 -- Random flows.
 create sequence names;
 create function random_item(depth int) returns jsonb language plpgsql volatile as $$

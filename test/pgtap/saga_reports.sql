@@ -19,35 +19,66 @@ HINT:  name it in "requires"', 'what is injected in vain is told of');
 \set said `psql -XAtqc "select pawl_saga.define('{\"task\": \"t\", \"requires\": [\"x\"], \"inject\": {\"x\": 1}}')" 2>&1`
 select unalike(:'said'::text, '%WARNING%', 'and only that');
 
--- An outcome that is sent again counts once; the opposite of the one on record is PW005.
+-- An outcome that is sent again is ok again; any other than the recorded one is PW005.
 create function claimed() returns jsonb language sql as $$ select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) from pawl_saga.claim('w') c $$;
 create function say(task jsonb, said jsonb) returns text language sql as $$ select r.ok || coalesce(' ' || r.problem, '') || ' ' || coalesce(r.state, '') from pawl_saga.report(jsonb_build_array(task || said), 'w') r $$;
 select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
 select pawl_saga.start('f') as f \gset
 select claimed() as a \gset
-select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'a result');
+-- a failure that is null is none; it does not say that there is a result
+select is(say(:'a', '{"failure": null}'), 'false 22023 a failure must not be null ', 'a null failure is neither');
+select is(say(:'a', '{"result": 1, "failure": {"message": "no"}}'), 'false 22023 an element must have a result or a failure, not both ', 'not both');
+select is((select r.flow_uuid::text || ' ' || r.node from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"failure": null}'), 'w') r),
+    :'f' || ' ' || (:'a'::jsonb ->> 'node'), 'the answer names its task');
+select is(say(:'a', '{"result": {"n": 1}, "failure": null}'), 'true SUCCESS', 'a result');
 select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'sent again');
-select is(say(:'a', '{"result": {"n": 2}}'), 'true SUCCESS', 'the first one counts');
+select is(say(:'a', '{"result": {"n": 1.0}, "note": "x"}'), 'true SUCCESS', 'compared by value');
+select is(say(:'a', said), 'false PW005 the task has another outcome already SUCCESS', said::text || ' was not recorded')
+  from unnest(array['{"result": {"n": 2}}', '{"result": null}', '{}', '{"result": "1"}']::jsonb[]) said;
+select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"result": {"n": 1}}'), 'w2')), 'PW005', 'another processor has not reported it');
 select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task has another outcome already SUCCESS', 'nor is a failure after the success');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), '{"n": 1}', 'what counted stays');
 select claimed() as b \gset
-select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'a failure');
+select is(say(:'b', '{"result": null, "failure": {"message": "no"}}'), 'true FAILURE', 'a failure');
 select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'sent again');
+select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'), 'false PW005 the task has another outcome already FAILURE', 'another failure was not recorded');
 select is(say(:'b', '{"result": 1}'), 'false PW005 the task has another outcome already FAILURE', 'nor is a result after the failure');
 select is(say(:'b', '{}'), 'false PW005 the task has another outcome already FAILURE', 'an empty one neither');
 select claimed() as b \gset
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
+select is(say(:'b', '{}'), 'false PW005 the task has another outcome already REVERTED', 'another revert result was not recorded');
 select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task has another outcome already REVERTED', 'a failure after the revert is not on record');
 select claimed() as a \gset
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'a revert fails');
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
+select is(say(:'a', '{"failure": {"message": "stuck more"}}'), 'false PW005 the task has another outcome already REVERT_FAILURE', 'another failure was not recorded');
 select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task has another outcome already REVERT_FAILURE', 'it was not undone');
 -- nothing reported for it is nothing
 select pawl_saga.start('f') as f \gset
 select claimed() as a \gset
 select is(say(:'a', '{}'), 'true SUCCESS', 'no result');
 select is(say(:'a', '{"result": null}'), 'true SUCCESS', 'is null');
+select pawl_saga.suspend(:'f') \g /dev/null
+
+-- a failure that the database recorded is not the worker's report
+select pawl_saga.define('{"flow": "linear", "name": "t", "children": [{"task": "a", "timeout_seconds": 1}]}') \g /dev/null
+select pawl_saga.start('t') as t \gset
+select claimed() as a \gset
+update pawl_saga.tasks set timeout_at = now() - interval '1 s' where flow_uuid = :'t';
+select pawl_saga.time_out_tasks() \g /dev/null
+select jsonb_build_object('fence', fence, 'failure', failure) as timed_out from pawl_saga.tasks where flow_uuid = :'t' \gset
+select is(say(:'a', :'timed_out'), 'false PW005 the task has another outcome already FAILURE', 'a timeout is not the worker''s failure');
+select pawl_saga.suspend(:'t') \g /dev/null
+select pawl_saga.resume(:'f') \g /dev/null
+
+-- of several elements for one task each has its answer, in their order
+select pawl_saga.start('f') as g \gset
+select jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence) as c from pawl_saga.claim('w', batch => 10) c where c.flow_uuid = :'g' \gset
+select is((select string_agg(r.ok || ' ' || coalesce(left(r.problem, 5), ''), ', ' order by n) from pawl_saga.report(jsonb_build_array(:'c'::jsonb || '{"fence": 0, "result": 7}',
+    :'c'::jsonb || '{"result": 8}', :'c'::jsonb || '{"result": 9}', :'c'::jsonb || '{"result": 8}'), 'w') with ordinality r(flow_uuid, node, ok, state, problem, n)),
+    'false PW005, true , false PW005, true ', 'a stale one, the one that counts, another, and the first again');
+select is((select result from pawl_saga.tasks where flow_uuid = :'g' and name = 'a'), '8', 'one was recorded');
 
 -- one malformed element stops no other
 select claimed() as b \gset

@@ -1,4 +1,5 @@
 -- A backend that claims a hundred thousand times is as large as it was after the first thousand.
+-- Alone on the server: DDL elsewhere empties the caches of a session, which are looked at.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();

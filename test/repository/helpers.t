@@ -54,7 +54,8 @@ for my $caller (sort keys %callers)
 		next if $one->{definer};
 		# a trigger is fired by any role that writes
 		# C runs a turn of the orchestrator without asking for EXECUTE, for a role that may take turns
-		my $roles = $caller eq 'pawl_dag._turn' ? $roles{'pawl_dag._take_turn'} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
+		# statements of pawl.verify that read a log are run as its owner, which may be any role
+		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $caller eq 'pawl_dag._turn' ? $roles{'pawl_dag._take_turn'} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
 		push @texts, { text => $one->{text}, roles => $roles, name => $caller };
 	}
 }

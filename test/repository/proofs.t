@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
-# A test asserts the thing itself. No test passes whatever happened, skips for want of a file that belongs here, counts the examples of a
-# page instead of comparing what they give, or refers to a document outside the repository.
+# A test asserts the thing itself. No test passes whatever happened, skips for want of a file that belongs here,
+# counts the examples of a page instead of comparing what they give, or refers to a document outside the repository.
 use strict;
 use warnings;
 use File::Find;
@@ -11,12 +11,16 @@ chdir "$FindBin::Bin/../.." or die $!;
 
 # What a line must not have, and what to write instead. Each comes with a line that has it, to show that it is found.
 my @faults = (
-	[ qr/(?<![\w.])(?<!# )pass\s*\(/, 'passes whatever happened: assert the value (after a wait: becomes)', q{pass('it came');} ],
+	[ qr/(?<![\w.])(?<!# )pass\s*\(/, 'passes whatever happened: assert the value (after a wait: becomes)',
+		q{pass('it came');} ],
 	[ qr/\bok\s*\(\s*(?:1|true|'t')\s*[,)]/i, 'passes whatever happened', q{select ok(true, 'it came');} ],
-	[ qr/\bSUCCEED\s*\(|\b(?:EXPECT|ASSERT)_TRUE\s*\(\s*true\b|\bassert True\b/, 'passes whatever happened', q{    SUCCEED();} ],
+	[ qr/\bSUCCEED\s*\(|\b(?:EXPECT|ASSERT)_TRUE\s*\(\s*true\b|\bassert True\b/, 'passes whatever happened',
+		q{    SUCCEED();} ],
 	[ qr/\bGTEST_SKIP\b/, 'a unit test needs nothing that could be absent', q{    GTEST_SKIP() << "no cases";} ],
-	[ qr/\bcmp_ok\s*\(\s*(?:scalar\s*\(?\s*)?\@\w*blocks\b/, 'counts examples: compare what they give (Page.pm)', q{cmp_ok(scalar @blocks, '>', 3, 'examples');} ],
-	[ qr{\.\./shared\b(?!/\w+\.psql)|\bPAWL_SHARED\b|\bDESIGN(?:\.md)?\s+\d|\bSTYLE\.md\b|(?<![\w/.])reference/\w|\bseed-\w+\.txt}, 'refers to a document outside the repository', q{-- every path of DESIGN 3.2} ],
+	[ qr/\bcmp_ok\s*\(\s*(?:scalar\s*\(?\s*)?\@\w*blocks\b/, 'counts examples: compare what they give (Page.pm)',
+		q{cmp_ok(scalar @blocks, '>', 3, 'examples');} ],
+	[ qr{\.\./shared\b(?!/\w+\.psql)|\bDESIGN(?:\.md)?\s+\d|\bSTYLE\.md\b|(?<![\w/.])reference/\w|\bseed-\w+\.txt},
+		'refers to a document outside the repository', q{-- every path of DESIGN 3.2} ],
 );
 for my $fault (@faults)
 {
@@ -25,7 +29,8 @@ for my $fault (@faults)
 }
 
 my @files;
-find({ no_chdir => 1, wanted => sub { push @files, $File::Find::name if -f && /\.(?:pl|pm|t|sql|psql|spec|cpp|hpp|py|md)$/ } }, 'test');
+my $read = qr/\.(?:pl|pm|t|sql|psql|spec|cpp|hpp|py|md)$/;
+find({ no_chdir => 1, wanted => sub { push @files, $File::Find::name if -f && /$read/ } }, 'test');
 my @found;
 for my $file (sort grep { $_ ne 'test/repository/proofs.t' } @files)
 {

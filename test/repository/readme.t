@@ -33,7 +33,7 @@ sub anchors {
     my ($path) = @_;
     return map { lc s/[^\w\s-]//gr =~ s/\s/-/gr } slurp($path) =~ /^#+ +(.*?) *$/mg;
 }
-for my $page ('README.md', glob('docs/*.md'), glob('examples/*/README.md'), 'test/README.md') {
+for my $page ('README.md', glob('docs/*.md'), glob('docs/internals/*.md'), glob('examples/*/README.md'), 'test/README.md') {
     my $folder = $page =~ s{[^/]*$}{}r;
     my @broken;
     for my $link (grep { !/^[a-z]+:/ } slurp($page) =~ /\]\(([^)\s]+)\)/g) {

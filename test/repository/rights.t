@@ -17,7 +17,7 @@ my %depth_is_harmless = (
 	'src/session/context.cpp' => 'a token counts for the statements of the client that shows it; it may show none anyway',
 	'src/packs/dag/orchestrator.cpp' => 'compared with the depth that C noted for the call of an owner-only function',
 	'src/guard/decide.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
-	'src/guard/moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
+	'src/guard/partition_moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
 
 # The settings of the packs that are read, and why no trigger decides by them: what pawl.* says of a state change is recorded, and
 # checked like the change itself.

@@ -1,5 +1,5 @@
-// Test module: SQL-callable functions that throw, raise and mix both through the seam (src/pg/bridge.cpp), and count which of
-// their objects are still alive. Built and loaded by test/tap/003_seam.pl only.
+// Test module: SQL-callable functions that throw, raise and mix both through the seam (src/pg/bridge.cpp), and count
+// which of their objects are still alive. Built and loaded by test/tap/003_seam.pl only.
 #include "pg/arguments.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -37,12 +37,15 @@ void run(const char* query) {
 
 [[noreturn]] void throw_kind(std::string_view kind) {
     Witness witness;
-    if (kind == "failure") throw pg::Failure(MAKE_SQLSTATE('P', 'W', '0', '0', '3'), "a message with %s and %d", "a detail with %n", "a hint");
+    if (kind == "failure")
+        throw pg::Failure(MAKE_SQLSTATE('P', 'W', '0', '0', '3'), "a message with %s and %d", "a detail with %n",
+                          "a hint");
     if (kind == "definition") throw pawl::core::Error("a definition error", {12, 34}, "Why.", "What to do.");
     if (kind == "bad_alloc") throw std::bad_alloc();
     if (kind == "real bad_alloc") {
         std::unique_ptr<char[]> memory(new char[std::size_t{1} << 60]);
-        throw std::runtime_error("there is more memory than expected at " + std::to_string(reinterpret_cast<std::uintptr_t>(memory.get())));
+        throw std::runtime_error("there is more memory than expected at " +
+                                 std::to_string(reinterpret_cast<std::uintptr_t>(memory.get())));
     }
     if (kind == "length_error") throw std::length_error("long");
     if (kind == "exception") throw std::runtime_error("a runtime error");
@@ -56,7 +59,9 @@ void run(const char* query) {
 
 }  // namespace
 
-PAWL_FUNCTION(seam_throw) { throw_kind(pg::view(pg::text_argument(fcinfo, 0))); }
+PAWL_FUNCTION(seam_throw) {
+    throw_kind(pg::view(pg::text_argument(fcinfo, 0)));
+}
 
 // Runs a query with objects alive on both sides of the call.
 PAWL_FUNCTION(seam_call) {
@@ -95,7 +100,9 @@ PAWL_FUNCTION(seam_seen) {
     return Int32GetDatum(alive);
 }
 
-PAWL_FUNCTION(seam_alive) { return Int32GetDatum(alive); }
+PAWL_FUNCTION(seam_alive) {
+    return Int32GetDatum(alive);
+}
 
 // Asks the server for more than a palloc may have, with objects alive.
 PAWL_FUNCTION(seam_palloc) {

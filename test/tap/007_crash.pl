@@ -21,14 +21,13 @@ create table parted (id int, state text not null default 'new', primary key (id,
 create table parted_new partition of parted for values in ('new');
 create table parted_old partition of parted default;
 create table plain (id int primary key, state text not null default 'new');
-select pawl.enforce('stored', 'state', 'm'),
-    pawl.enable_log('stored', 'state', most_recent => 'stored', hash_chain => true);
+select pawl.enforce('stored', 'state', 'm'), pawl.enable_log('stored', 'state', most_recent => 'stored', hash_chain => true);
 select pawl.enforce('derived', 'state', 'm'), pawl.enable_log('derived', 'state');
 select pawl.enforce('parted', 'state', 'm'), pawl.enable_log('parted', 'state', most_recent => 'stored');
-insert into stored select g from generate_series(1, 60000) g;
-insert into derived select g from generate_series(1, 60000) g;
-insert into parted select g from generate_series(1, 40000) g;
-insert into plain select g from generate_series(1, 60000) g;
+insert into stored select g from generate_series(1, 20000) g;
+insert into derived select g from generate_series(1, 20000) g;
+insert into parted select g from generate_series(1, 20000) g;
+insert into plain select g from generate_series(1, 20000) g;
 SQL
 
 sub killed

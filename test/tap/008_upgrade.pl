@@ -1,13 +1,22 @@
-# ALTER EXTENSION pawl UPDATE: a database made at the first version comes to the newest with its data and its enforcement, and its
-# catalogs are then those of a fresh install.
+# ALTER EXTENSION pawl UPDATE: a database made at an older version comes to the newest with its data and its enforcement, and its
+# catalog is then that of a fresh install. The older version is made here (test/upgrade); the newest library serves it until the update.
 use strict;
 use warnings;
 use FindBin;
+use File::Copy 'copy';
 use lib $FindBin::Bin;
 use PawlTest;
 use Test::More;
 
-my $node = new_cluster('main', bare => 1);
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my $top = "$FindBin::Bin/../..";
+my ($install_path, $extensions) = copy_of_installation("$folder/root");
+system('perl', "$top/test/upgrade/older.pl", "$extensions/pawl--0.1.0.sql", $folder) == 0 or die 'older.pl failed';
+my $parts = join ' ', map { "'$top/sql/pawl/$_'" } grep { /\S/ } map { s/ *#.*//r =~ s/\n//r } do { open(my $in, '<', "$top/sql/pawl/load_order") or die $!; <$in> };
+system("{ cat '$folder/by_hand.sql'; awk -f '$top/extension/update.awk' $parts; awk -v extension=pawl -f '$top/extension/privileges.awk' '$top/sql/pawl/privileges'; } >'$folder/pawl--0.0.9--0.1.0.sql'") == 0 or die;
+copy("$folder/$_", "$extensions/$_") or die "$_: $!" for 'pawl--0.0.9.sql', 'pawl--0.0.9--0.1.0.sql';
+
+my $node = new_cluster('main', bare => 1, install_path => $install_path);
 my $newest = one($node, q(select default_version from pg_available_extensions where name = 'pawl'));
 
 # Everything of the extension, one line each, in an order that does not depend on OIDs.
@@ -43,7 +52,7 @@ is(one($node, 'select count(*) > 500 from (' . $catalog . ') x', 'fresh'), 't', 
 
 # A path leads from every version that has an install script.
 my @versions = split /\n/, one($node, q(select version from pg_available_extension_versions where name = 'pawl' and version <> '0.1.0' order by 1));
-is($versions[0], '0.0.1', 'there is a first version');
+is_deeply(\@versions, ['0.0.9'], 'there is an older version');
 for my $version (@versions)
 {
 	my $database = 'from_' . $version =~ s/\W/_/gr;
@@ -59,7 +68,7 @@ for my $version (@versions)
 
 # Data and enforcement survive, also for a session that was there before.
 $node->safe_psql('postgres', 'create database used');
-$node->safe_psql('used', "create extension pawl version '0.0.1'");
+$node->safe_psql('used', "create extension pawl version '0.0.9'");
 $node->safe_psql('used', fixture('enforced.sql'));
 my $logs = q(select md5(string_agg(t::text, '|' order by id)) from app.tasks_transitions t union all select md5(string_agg(t::text, '|' order by id)) from app.vehicles_transitions t
     union all select md5(string_agg(row(machine, version, source, diagram, unbound, defined_at, defined_by)::text, '|' order by machine, version)) from pawl.machine union all select md5(string_agg(row(relation, state_column, machine, version, key_columns, history, most_recent, hash_chain, on_delete, always,

@@ -1,4 +1,4 @@
-# Eight workers on one table for 20 seconds (two minutes with PAWL_LONG=1), with leases that run out, workers that are killed and come
+# Eight workers on one table for 10 seconds (two minutes with PAWL_LONG=1), with leases that run out, workers that are killed and come
 # back, sessions that are cut off, and processes of the server that die. Two of the workers are REPEATABLE READ, two SERIALIZABLE, two
 # have clocks of other time zones. Each tells in an append-only table what it did, in the transaction that did it; SQL looks afterwards.
 use strict;
@@ -10,8 +10,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seconds = $ENV{PAWL_LONG} ? 120 : 20;
-my $jobs = $ENV{PAWL_LONG} ? 28_000 : 3000;
+my $seconds = $ENV{PAWL_LONG} ? 120 : 10;
+my $jobs = $ENV{PAWL_LONG} ? 28_000 : 1500;
 my $seed = $ENV{PAWL_SEED} // 20;
 srand($seed);
 

@@ -112,9 +112,12 @@ sub in_background
 	push @background, [ IPC::Run::start(\@command, '<', \undef, '>', '/dev/null', '2>', \$said), \$said ];
 	return $background[-1];
 }
-sub pgbench { my ($seconds, $clients, @more) = @_; ++$session;
-	return in_background('pgbench', '-n', '-D', 'seq=0', '-D', "session=$session", '-c', $clients, '-j', 2, '-T', $seconds, @more, 'postgres'); }
+sub pgbench { my ($transactions, $clients, @more) = @_; ++$session;
+	return in_background('pgbench', '-n', '-D', 'seq=0', '-D', "session=$session", '-c', $clients, '-j', 2, '-t', $transactions, @more, 'postgres'); }
+# Some forty events a transaction, as one of sixteen is long.
 sub load { return pgbench($_[0], 6, map { ('-f', "$folder/$_") } 'short.sql@6', 'alone.sql@4', 'undone.sql@4', 'vain.sql@1', 'long.sql@1'); }
+sub pruning { return pgbench($_[0], 1, '-R', 10, '-f', "$folder/prune.sql") }
+my $enough = $ENV{PAWL_LONG} ? 3000 : 200;
 sub consumers { return map { in_background('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', 'postgres', '-c', "call consume($_)") } "'alone', 1, 500", "'together', 2, 100", "'together', 3, 700"; }
 sub finished { my ($started, $what) = @_; ok($started->[0]->finish, "$what came to its end") or diag(${ $started->[1] }); return; }
 
@@ -123,8 +126,8 @@ my $old = $node->background_psql('postgres', on_error_stop => 0);
 $old->query("begin; update logged set state = 'used' where id = 19001; select pg_current_xact_id()");
 $node->safe_psql('postgres', "begin; update logged set state = 'used' where id = 19002; savepoint s; update logged set state = 'used' where id = 19003; rollback to s; prepare transaction 'one'");
 my @reading = consumers();
-my $pruning = pgbench(6, 1, '-R', 10, '-f', "$folder/prune.sql");
-my $loading = load(6);
+my $pruning = pruning(30);
+my $loading = load($enough);
 my $sunk = q(select count(*) from sink where consumer = 'alone');
 $node->poll_query_until('postgres', "select count(*) > 3000 from sink where consumer = 'alone'") or die 'the consumer stands still';
 is(one($node, 'select count(*) from sink where key between 19001 and 19003 and txid >= ' . "'$before'"), 0, 'nothing of what is not committed');
@@ -138,8 +141,8 @@ finished($loading, 'the load');
 finished($pruning, 'pruning');
 
 # The postmaster is killed while all of this goes on.
-$loading = load(600);
-$pruning = pgbench(600, 1, '-R', 10, '-f', "$folder/prune.sql");
+$loading = load(1_000_000);
+$pruning = pruning(1_000_000);
 my $so_far = one($node, $sunk);
 $node->poll_query_until('postgres', "select count(*) > $so_far + 3000 from sink where consumer = 'alone'") or die 'the load stands still';
 # a backend that waits for a lock whose holder has gone would wait for ever
@@ -148,8 +151,8 @@ eval { $_->[0]->finish } for @background;
 $node->start;
 @background = ();
 @reading = consumers();
-$pruning = pgbench(5, 1, '-R', 10, '-f', "$folder/prune.sql");
-$loading = load(5);
+$pruning = pruning(30);
+$loading = load($enough);
 finished($loading, 'the load after the crash');
 finished($pruning, 'pruning after the crash');
 $node->safe_psql('postgres', 'update control set stop = true');
@@ -206,7 +209,7 @@ is($rest, $unread - 150 + $new, 'what was unread is unread still, and the new be
 $other->safe_psql('postgres', "update control set stop = true; call consume('half', 5, 100)");
 is(one($other, 'select count(*) from sink'), $rest, 'all of it comes, nothing twice');
 is(one($other, q(select max(i) filter (where to_state <> 'worn') < min(i) filter (where to_state = 'worn') from sink)), 't', 'the old before the new');
-is(one($node, 'select count(*) from pawl.outbox_era') . one($other, 'select count(*) from pawl.outbox_era'), '12', 'in an era of its own');
+is(one($node, 'select count(*) from pawl.outbox_epoch') . one($other, 'select count(*) from pawl.outbox_epoch'), '12', 'in an epoch of its own');
 $other->safe_psql('postgres', 'select pawl.prune_events()') for 1 .. 4;
 is(one($other, "select count(*) from pawl.read_events('alone')"), one($other, "select count(*) from pawl.read_events('late')"), 'other consumers go on too');
 sound($other, 'restored');

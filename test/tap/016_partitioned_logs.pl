@@ -100,7 +100,7 @@ SQL
 my ($removed, $rounds) = (0, 0);
 local $ENV{PGHOST} = $node->host;
 local $ENV{PGPORT} = $node->port;
-my $load = IPC::Run::start(['pgbench', '-n', '-f', $script, '-c', '3', '-T', '600', 'postgres'], '>', '/dev/null', '2>', "$dir/complaints");
+my $load = IPC::Run::start(['pgbench', '-n', '-f', $script, '-c', '3', '-R', '400', '-T', '600', 'postgres'], '>', '/dev/null', '2>', "$dir/complaints");
 while ($removed == 0 && $rounds < 1000 || $rounds < 30)
 {
 	$removed += one($node, "select removed from pawl.prune_log('busy', '0')");

@@ -1,4 +1,4 @@
-# The examples of a page: each ```sql block, and what it gives where the page shows that in a block of its own right behind it.
+# The examples of a page: each ```sql block, and what it gives, where the page shows that in a block right behind it.
 package Page;
 
 use strict;
@@ -14,8 +14,8 @@ sub cells
 	return map { s/\s*\|\s*/|/gr } map { s/^\s+|\s+$//gr } grep { !/^\s*$|^[-+]+$/ } split /\n/, shift // '';
 }
 
-# Pastes the examples of the text into one psql, in their order, and compares what each gives. psql may print more than the page shows
-# (INSERT 0 1, counts of rows) unless exact is set, but no error that is not shown. Returns all output.
+# Pastes the examples of the text into one psql, in their order, and compares what each gives. psql may print more than
+# the page shows (INSERT 0 1, counts of rows) unless exact is set, but no error that is not shown. Returns all output.
 #   name      of the page, for the names of the tests
 #   text      of the page, or of a section
 #   psql      the command that connects psql to a database which has what the page needs, as a list
@@ -31,7 +31,8 @@ sub gives_what_it_says
 	open(my $out, '>', $script) or die "$script: $!";
 	print $out "$examples[$_]{query}\n\\echo \@\@$_\n" for 0 .. $#examples;
 	close $out or die "$script: $!";
-	open(my $psql, '-|', 'sh', '-c', 'exec "$@" 2>&1', 'psql', @{ $o{psql} }, '-X', '-q', '-P', 'pager=off', '-P', 'footer=off', '-f', $script) or die "psql: $!";
+	my @psql = (@{ $o{psql} }, '-X', '-q', '-P', 'pager=off', '-P', 'footer=off', '-f', $script);
+	open(my $psql, '-|', 'sh', '-c', 'exec "$@" 2>&1', 'psql', @psql) or die "psql: $!";
 	my $said = my $all = do { local $/; <$psql> } // '';
 	close $psql;
 

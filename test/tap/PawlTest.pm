@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(new_cluster one tried asked sqlstate_of refused accepted sound no_crash fixture wait_until becomes kill_server server_life killed_standing);
+our @EXPORT = qw(new_cluster copy_of_installation one tried asked sqlstate_of refused accepted sound no_crash fixture wait_until becomes kill_server server_life killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
@@ -37,7 +37,7 @@ $SIG{__DIE__} = sub { diag(substr($_[0], 0, 2000)) unless $^S // 1 };
 sub new_cluster
 {
 	my ($name, %options) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, $options{install_path} ? (install_path => $options{install_path}) : ());
 	$node->init(allows_streaming => $options{streaming} // 0);
 	$node->append_conf('postgresql.conf', <<'CONF');
 max_prepared_transactions = 10
@@ -52,6 +52,19 @@ CONF
 	$node->start;
 	$node->safe_psql('postgres', 'create extension pawl') unless $options{bare};
 	return $node;
+}
+
+# A copy of the installation that the tests run, for a test that changes what is installed: (install path, extension folder, library).
+sub copy_of_installation
+{
+	my ($to) = @_;
+	chomp(my $bindir = `which postgres`);
+	$bindir =~ s{/postgres$}{};
+	my ($root, $path) = $bindir =~ m{^(.*)(/usr/.*)/bin$} or die "no private installation: $bindir";
+	system('cp', '-a', $root, $to) == 0 or die "cp $root: $?";
+	chomp(my $sharedir = `$to$path/bin/pg_config --sharedir`);
+	chomp(my $libdir = `$to$path/bin/pg_config --pkglibdir`);
+	return ("$to$path", "$sharedir/extension", "$libdir/pawl.so");
 }
 
 # The first column of the first row.

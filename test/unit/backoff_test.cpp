@@ -18,8 +18,18 @@ using core::Jitter;
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr BackoffStrategy strategies[] = {BackoffStrategy::none, BackoffStrategy::linear, BackoffStrategy::exponential, BackoffStrategy::fibonacci};
-constexpr std::int64_t extreme_attempts[] = {1, 2, 63, 64, 65, 93, 1024, 1100, std::numeric_limits<std::int32_t>::max(), std::numeric_limits<std::int64_t>::max()};
+constexpr BackoffStrategy strategies[] = {BackoffStrategy::none, BackoffStrategy::linear, BackoffStrategy::exponential,
+                                          BackoffStrategy::fibonacci};
+constexpr std::int64_t extreme_attempts[] = {1,
+                                             2,
+                                             63,
+                                             64,
+                                             65,
+                                             93,
+                                             1024,
+                                             1100,
+                                             std::numeric_limits<std::int32_t>::max(),
+                                             std::numeric_limits<std::int64_t>::max()};
 
 BackoffPolicy policy(BackoffStrategy strategy, Delay base, Delay cap, double multiplier = 2) {
     BackoffPolicy made;
@@ -52,10 +62,13 @@ TEST(Backoff, StrategiesGrowAsTheyAreNamed) {
     const milliseconds base(100);
     const milliseconds cap(1000);
     EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::none, base, cap), 3), (Delays{0, 0, 0}));
-    EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::linear, base, cap), 12), (Delays{100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1000, 1000}));
-    EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::exponential, base, cap), 6), (Delays{100, 200, 400, 800, 1000, 1000}));
+    EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::linear, base, cap), 12),
+              (Delays{100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1000, 1000}));
+    EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::exponential, base, cap), 6),
+              (Delays{100, 200, 400, 800, 1000, 1000}));
     EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::exponential, base, cap, 1.2), 4), (Delays{100, 120, 144, 172}));
-    EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::fibonacci, base, cap), 8), (Delays{100, 100, 200, 300, 500, 800, 1000, 1000}));
+    EXPECT_EQ(in_milliseconds(policy(BackoffStrategy::fibonacci, base, cap), 8),
+              (Delays{100, 100, 200, 300, 500, 800, 1000, 1000}));
 }
 
 TEST(Backoff, DefaultsAreThoseDocumented) {
@@ -72,7 +85,9 @@ TEST(Backoff, IsWholeMillisecondsRoundedDown) {
     EXPECT_EQ(core::backoff(policy(BackoffStrategy::linear, Delay(1999), std::chrono::hours(1)), 1), milliseconds(1));
     EXPECT_EQ(core::backoff(policy(BackoffStrategy::linear, Delay(1999), Delay(3500)), 5), milliseconds(3));
     // 1.2 has no exact binary form; its cube times a second is 1728 ms all the same
-    EXPECT_EQ(core::backoff(policy(BackoffStrategy::exponential, std::chrono::seconds(1), std::chrono::hours(1), 1.2), 4), milliseconds(1728));
+    EXPECT_EQ(
+        core::backoff(policy(BackoffStrategy::exponential, std::chrono::seconds(1), std::chrono::hours(1), 1.2), 4),
+        milliseconds(1728));
 }
 
 TEST(Backoff, NeverFallsWithAttemptsNorPassesTheCap) {
@@ -100,7 +115,8 @@ TEST(Backoff, NeverFallsWithAttemptsNorPassesTheCap) {
 
 TEST(Backoff, GrowsUpToTheCapWhateverTheAttempts) {
     const Delay cap = std::chrono::hours(24);
-    for (const BackoffStrategy strategy : {BackoffStrategy::linear, BackoffStrategy::exponential, BackoffStrategy::fibonacci})
+    for (const BackoffStrategy strategy :
+         {BackoffStrategy::linear, BackoffStrategy::exponential, BackoffStrategy::fibonacci})
         for (const std::int64_t k : {std::int64_t{1'000'000}, extreme_attempts[8], extreme_attempts[9]})
             EXPECT_EQ(core::backoff(policy(strategy, std::chrono::seconds(1), cap), k), cap);
 }
@@ -136,7 +152,8 @@ TEST(Backoff, JitterFillsItsRange) {
     std::mt19937_64 engine(22);
     std::uniform_real_distribution<double> uniform(0, 1);
     BackoffPolicy made = policy(BackoffStrategy::linear, std::chrono::seconds(100), std::chrono::hours(1));
-    for (const auto& [jitter, low, high] : {std::tuple{Jitter::full, 0.0, 100e6}, {Jitter::equal, 50e6, 100e6}, {Jitter::fraction, 80e6, 120e6}}) {
+    for (const auto& [jitter, low, high] :
+         {std::tuple{Jitter::full, 0.0, 100e6}, {Jitter::equal, 50e6, 100e6}, {Jitter::fraction, 80e6, 120e6}}) {
         made.jitter = jitter;
         made.fraction = 0.2;
         int counts[10] = {};
@@ -171,9 +188,11 @@ TEST(Backoff, ProblemsOfAPolicyAreNamed) {
     EXPECT_EQ(problem([](BackoffPolicy&) {}), "");
     EXPECT_EQ(problem([](BackoffPolicy& p) { p.base = Delay(-1); }), "base must not be negative");
     EXPECT_EQ(problem([](BackoffPolicy& p) { p.cap = Delay(-1); }), "cap must not be negative");
-    EXPECT_EQ(problem([](BackoffPolicy& p) { p.cap = Delay::max(); }), "base and cap must not be longer than 100 years");
+    EXPECT_EQ(problem([](BackoffPolicy& p) { p.cap = Delay::max(); }),
+              "base and cap must not be longer than 100 years");
     for (const double multiplier : {0.99, -2.0, HUGE_VAL, std::nan("")})
-        EXPECT_EQ(problem([&](BackoffPolicy& p) { p.multiplier = multiplier; }), "multiplier must be a number from 1 on");
+        EXPECT_EQ(problem([&](BackoffPolicy& p) { p.multiplier = multiplier; }),
+                  "multiplier must be a number from 1 on");
     for (const double fraction : {-0.01, 1.01, std::nan("")})
         EXPECT_EQ(problem([&](BackoffPolicy& p) { p.fraction = fraction; }), "jitter must be from 0 to 1");
     EXPECT_EQ(problem([](BackoffPolicy& p) { p.max_attempts = -1; }), "max_attempts must be 1 or more");
@@ -187,11 +206,12 @@ TEST(Backoff, ConformanceCases) {
         SCOPED_TRACE(each.dump());
         const auto strategy = core::find_backoff_strategy(each.at("strategy").get<std::string>());
         ASSERT_TRUE(strategy);
-        const BackoffPolicy made = policy(*strategy, milliseconds(each.value("base_ms", 0)), milliseconds(each.at("cap_ms").get<int>()),
-                                          each.value("multiplier", 2.0));
+        const BackoffPolicy made = policy(*strategy, milliseconds(each.value("base_ms", 0)),
+                                          milliseconds(each.at("cap_ms").get<int>()), each.value("multiplier", 2.0));
         std::optional<Delay> asked;
         if (each.contains("retry_after_s")) asked = std::chrono::seconds(each.at("retry_after_s").get<int>());
-        EXPECT_EQ(core::backoff(made, each.at("attempts").get<int>(), asked, 0.7), milliseconds(each.at("expected_delay_ms").get<int>()));
+        EXPECT_EQ(core::backoff(made, each.at("attempts").get<int>(), asked, 0.7),
+                  milliseconds(each.at("expected_delay_ms").get<int>()));
     }
 }
 

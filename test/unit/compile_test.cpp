@@ -1,4 +1,4 @@
-// From the drawing to arrows between atomic states.
+// From the drawing to transitions between atomic states.
 #include <gtest/gtest.h>
 
 #include "support.hpp"
@@ -19,9 +19,9 @@ TEST(Compile, KeepsStatesAndArrowsInDrawingOrder) {
     EXPECT_EQ(texts(m), (Strings{"[*] -begin-> A", "A -go(x)[g]{1 h}/f-> B", "B --> A"}));
     EXPECT_EQ(initials(m), Names{"A"});
     EXPECT_EQ(terminals(m), Names{"B"});
-    EXPECT_EQ(m.arrows()[1].where.line, 3);
-    EXPECT_TRUE(m.arrows()[1].notes.empty());
-    EXPECT_EQ(m.arrows()[1].drawn_from, "");
+    EXPECT_EQ(m.transitions()[1].where.line, 3);
+    EXPECT_TRUE(m.transitions()[1].notes.empty());
+    EXPECT_EQ(m.transitions()[1].drawn_from, "");
 }
 
 TEST(Compile, SeveralFirstStates) {
@@ -31,16 +31,19 @@ TEST(Compile, SeveralFirstStates) {
 }
 
 TEST(Compile, AnArrowFromACompositeLeavesEveryStateInIt) {
-    const Machine m = machine("[*] --> P\nstate P {\n[*] --> a\na --> b : go\nstate Q {\n c --> b : back\n}\n}\nP --> Out : cancel");
-    EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -go-> b", "c -back-> b", "a -cancel-> Out", "b -cancel-> Out", "c -cancel-> Out"}));
-    EXPECT_EQ(m.arrows()[3].drawn_from, "P");
-    EXPECT_EQ(m.arrows()[3].where.line, 10);
-    EXPECT_EQ(m.arrows()[1].drawn_from, "");
+    const Machine m =
+        machine("[*] --> P\nstate P {\n[*] --> a\na --> b : go\nstate Q {\n c --> b : back\n}\n}\nP --> Out : cancel");
+    EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -go-> b", "c -back-> b", "a -cancel-> Out", "b -cancel-> Out",
+                                 "c -cancel-> Out"}));
+    EXPECT_EQ(m.transitions()[3].drawn_from, "P");
+    EXPECT_EQ(m.transitions()[3].where.line, 10);
+    EXPECT_EQ(m.transitions()[1].drawn_from, "");
 }
 
 TEST(Compile, AnInnerArrowForTheSameEventWins) {
     const Machine m = machine(
-        "[*] --> P\nstate P {\n[*] --> a\na --> b : cancel\nstate Q {\nc\nd --> b : cancel\n}\nQ --> a : cancel\n}\nP --> Out : cancel");
+        "[*] --> P\nstate P {\n[*] --> a\na --> b : cancel\nstate Q {\nc\nd --> b : cancel\n}\nQ --> a : cancel\n}\nP "
+        "--> Out : cancel");
     EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -cancel-> b", "d -cancel-> b", "c -cancel-> a", "b -cancel-> Out"}));
 }
 
@@ -50,7 +53,8 @@ TEST(Compile, ArrowsWithoutAnEventHideNothing) {
 }
 
 TEST(Compile, AnArrowToACompositeEntersItsInitialChild) {
-    const Machine m = machine("[*] --> S\nS --> P : go [x] / f\nstate P {\n[*] --> Q : ignored [y] / g\nstate Q {\n[*] --> a\n}\n}");
+    const Machine m =
+        machine("[*] --> S\nS --> P : go [x] / f\nstate P {\n[*] --> Q : ignored [y] / g\nstate Q {\n[*] --> a\n}\n}");
     EXPECT_EQ(texts(m), (Strings{"[*] --> S", "S -go[x,y]/f,g-> a"}));
 }
 
@@ -62,22 +66,26 @@ TEST(Compile, ACompositeWithTwoInitialChildrenIsEnteredAtBoth) {
 
 TEST(Compile, ACompositeMayLeadToItself) {
     const Machine m = machine("[*] --> P\nstate P {\n[*] --> a\na --> b : go\n}\nP --> P : again\nP --> b : jump");
-    EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -go-> b", "a -again-> a", "b -again-> a", "a -jump-> b", "b -jump-> b"}));
+    EXPECT_EQ(texts(m),
+              (Strings{"[*] --> a", "a -go-> b", "a -again-> a", "b -again-> a", "a -jump-> b", "b -jump-> b"}));
 }
 
 TEST(Compile, FlattensChoices) {
     const Machine m = core::compile(core::read_mermaid(diagram_file("choices")));
     EXPECT_EQ(texts(m), (Strings{"[*] --> New", "New -sort(by)[known,if n < 10]/weigh-> Small",
-                                 "New -sort(by)[known,big,red]/weigh,paint-> Red", "New -sort(by)[known,big,blue]/weigh-> Blue"}));
+                                 "New -sort(by)[known,big,red]/weigh,paint-> Red",
+                                 "New -sort(by)[known,big,blue]/weigh-> Blue"}));
 }
 
 TEST(Compile, AChoiceMayFollowTheStartAndEnterComposites) {
-    const Machine m = machine("state c <<choice>>\n[*] --> c : new\nc --> A : small\nc --> P : [big]\nstate P {\n[*] --> x : [deep]\n}");
+    const Machine m = machine(
+        "state c <<choice>>\n[*] --> c : new\nc --> A : small\nc --> P : [big]\nstate P {\n[*] --> x : [deep]\n}");
     EXPECT_EQ(texts(m), (Strings{"[*] -new[small]-> A", "[*] -new[big,deep]-> x"}));
 }
 
 TEST(Compile, AChoiceMayEndARow) {
-    const Machine m = machine("state c <<choice>>\n[*] --> A\nA --> c : check\nc --> [*] : [fine]\nc --> B : [broken]\nB --> A : mend");
+    const Machine m = machine(
+        "state c <<choice>>\n[*] --> A\nA --> c : check\nc --> [*] : [fine]\nc --> B : [broken]\nB --> A : mend");
     EXPECT_EQ(terminals(m), Names{"A"});
     EXPECT_EQ(texts(m), (Strings{"[*] --> A", "A -check[broken]-> B", "B -mend-> A"}));
 }
@@ -93,7 +101,8 @@ TEST(Compile, TheEndOfACompositeIsTheEndOnlyIfNothingLeavesIt) {
     EXPECT_EQ(terminals(machine(inside + "P --> Q : on\nQ --> [*]")), Names{"Q"});
     EXPECT_EQ(terminals(machine(inside + "P --> Q : on\nP --> [*]")), (Names{"a", "b"}));
     EXPECT_EQ(terminals(machine("state O {\n" + inside + "}\n[*] --> P\nO --> Q : on")), Names{});
-    EXPECT_EQ(terminals(machine("[*] --> O\nstate O {\n" + inside + "P --> [*]\nP --> Q : on\nQ --> a : back\n}\n")), (Names{"a", "b"}));
+    EXPECT_EQ(terminals(machine("[*] --> O\nstate O {\n" + inside + "P --> [*]\nP --> Q : on\nQ --> a : back\n}\n")),
+              (Names{"a", "b"}));
 }
 
 TEST(Compile, InheritsTags) {
@@ -106,7 +115,8 @@ TEST(Compile, InheritsTags) {
 }
 
 TEST(Compile, CollapsesArrowsThatAreTheSame) {
-    const Machine m = machine("[*] --> A\n[*] --> A\nA --> B : go\nA --> B : go(x)\nA --> B : go [g]\nA --> B : go / f\nA --> B : go");
+    const Machine m = machine(
+        "[*] --> A\n[*] --> A\nA --> B : go\nA --> B : go(x)\nA --> B : go [g]\nA --> B : go / f\nA --> B : go");
     EXPECT_EQ(texts(m), (Strings{"[*] --> A", "A -go-> B", "A -go[g]-> B", "A -go/f-> B"}));
 }
 
@@ -132,7 +142,8 @@ TEST(Compile, RefusesWhatMeansNothing) {
     EXPECT_EQ(refusal("[*] --> A\nA --> P : x\nstate P {\n a --> b\n}"), "no_initial_child");
     EXPECT_EQ(refusal("[*] --> A\nA --> P : x\nstate P {\n}"), "no_initial_child");
     EXPECT_EQ(refusal("[*] --> A\nA --> c\nstate c <<choice>>"), "empty_choice");
-    EXPECT_EQ(refusal("[*] --> A\nA --> c\nstate c <<choice>>\nstate d <<choice>>\nc --> d\nd --> c\nd --> A"), "choice_cycle");
+    EXPECT_EQ(refusal("[*] --> A\nA --> c\nstate c <<choice>>\nstate d <<choice>>\nc --> d\nd --> c\nd --> A"),
+              "choice_cycle");
     EXPECT_EQ(refusal("[*] --> P\nstate P {\n[*] --> Q\n}\nstate Q {\n[*] --> P\n}"), "entry_cycle");
 }
 
@@ -148,7 +159,8 @@ TEST(Compile, GuardsAgainstExplosions) {
     for (int i = 0; i < 60; ++i) {
         const std::string here = "c" + std::to_string(i);
         const std::string next = "c" + std::to_string(i + 1);
-        doubling += "state " + here + " <<choice>>\n" + here + " --> " + next + " : left\n" + here + " --> " + next + " : right\n";
+        doubling += "state " + here + " <<choice>>\n" + here + " --> " + next + " : left\n" + here + " --> " + next +
+                    " : right\n";
     }
     EXPECT_EQ(refusal(doubling), "too_many_arrows");
 
@@ -160,7 +172,8 @@ TEST(Compile, GuardsAgainstExplosions) {
 
     std::string chain = "[*] --> c0\n";
     for (int i = 0; i < 100'000; ++i) {
-        chain += "state c" + std::to_string(i) + " <<choice>>\nc" + std::to_string(i) + " --> c" + std::to_string(i + 1) + "\n";
+        chain += "state c" + std::to_string(i) + " <<choice>>\nc" + std::to_string(i) + " --> c" +
+                 std::to_string(i + 1) + "\n";
     }
     EXPECT_EQ(refusal(chain), "too_deep");
 }

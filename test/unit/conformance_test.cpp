@@ -24,9 +24,9 @@ json states_of(const core::Diagram& diagram) {
 
 json relations_of(const core::Diagram& diagram) {
     json result = json::array();
-    for (const core::DrawnArrow& arrow : diagram.arrows) {
-        const json in = arrow.in.empty() ? json() : json(arrow.in);
-        result.push_back({{"from", arrow.from}, {"to", arrow.to}, {"label", arrow.text}, {"in", in}});
+    for (const core::DrawnArrow& transition : diagram.transitions) {
+        const json in = transition.in.empty() ? json() : json(transition.in);
+        result.push_back({{"from", transition.from}, {"to", transition.to}, {"label", transition.text}, {"in", in}});
     }
     return result;
 }
@@ -52,9 +52,10 @@ void check_case(const json& each) {
     const core::Diagram again = core::read_mermaid(core::write_mermaid(diagram));
     EXPECT_EQ(difference(diagram, again), "");
 
-    const bool concurrent = !diagram.regions.empty() || std::any_of(diagram.states.begin(), diagram.states.end(), [](const auto& state) {
-        return state.kind == core::StateKind::fork || state.kind == core::StateKind::join;
-    });
+    const bool concurrent =
+        !diagram.regions.empty() || std::any_of(diagram.states.begin(), diagram.states.end(), [](const auto& state) {
+            return state.kind == core::StateKind::fork || state.kind == core::StateKind::join;
+        });
     if (!concurrent) return;
     const core::Error error = error_of([&] { core::compile(diagram); });
     EXPECT_TRUE(error.code == "region" || error.code == "fork" || error.code == "join") << error.code;

@@ -23,7 +23,10 @@ std::vector<std::string> findings(const std::string& body) {
 using Found = std::vector<std::string>;
 
 TEST(Lint, LeavesAGoodDiagramAlone) {
-    EXPECT_EQ(findings("[*] --> A\nA --> B : go [x]\nA --> C : go\nB --> [*]\nC --> [*]\nclass A owned\nclass B waiting,mine"), Found{});
+    EXPECT_EQ(
+        findings(
+            "[*] --> A\nA --> B : go [x]\nA --> C : go\nB --> [*]\nC --> [*]\nclass A owned\nclass B waiting,mine"),
+        Found{});
     EXPECT_EQ(core::lint(diagram_file("door")).size(), 0u);
     EXPECT_EQ(core::lint(diagram_file("nested")).size(), 0u);
 }
@@ -50,28 +53,34 @@ TEST(Lint, UnreachableAndStuckStates) {
 }
 
 TEST(Lint, TheSameEventTwice) {
-    EXPECT_EQ(findings("[*] --> A\nA --> B : go\nA --> C : go\nB --> [*]\nC --> [*]"), Found{"warning duplicate_event 4"});
+    EXPECT_EQ(findings("[*] --> A\nA --> B : go\nA --> C : go\nB --> [*]\nC --> [*]"),
+              Found{"warning duplicate_event 4"});
     EXPECT_EQ(findings("[*] --> A\nA --> B : go [x]\nA --> C : go [y]\nB --> [*]\nC --> [*]"), Found{});
     EXPECT_EQ(findings("[*] --> A\nA --> B\nA --> C\nB --> [*]\nC --> [*]"), Found{});
-    EXPECT_EQ(findings("[*] --> P\nstate P {\n[*] --> x\nx --> y : n\n}\nP --> B : go\nP --> C : go\nB --> [*]\nC --> [*]"),
-              Found{"warning duplicate_event 8"});
+    EXPECT_EQ(
+        findings("[*] --> P\nstate P {\n[*] --> x\nx --> y : n\n}\nP --> B : go\nP --> C : go\nB --> [*]\nC --> [*]"),
+        Found{"warning duplicate_event 8"});
 }
 
 TEST(Lint, AnEventThatRetries) {
     const std::string retry = "[*] --> R\nR --> W : fail\nR --> D : fail\nW --> R : start\nD --> [*]\n";
     EXPECT_EQ(findings(retry + "class R owned"), Found{"info retry_event 4"});
     EXPECT_EQ(findings(retry), Found{"warning duplicate_event 4"});
-    EXPECT_EQ(findings(retry + "R --> X : fail\nX --> [*]\nclass R owned"), (Found{"info retry_event 4", "warning duplicate_event 7"}));
+    EXPECT_EQ(findings(retry + "R --> X : fail\nX --> [*]\nclass R owned"),
+              (Found{"info retry_event 4", "warning duplicate_event 7"}));
     EXPECT_EQ(findings(retry + "class W owned"), Found{"warning duplicate_event 4"});
-    EXPECT_EQ(findings("[*] --> R\nR --> W : fail\nR --> V : fail\nW --> [*]\nV --> [*]\nclass R owned"), Found{"warning duplicate_event 4"});
+    EXPECT_EQ(findings("[*] --> R\nR --> W : fail\nR --> V : fail\nW --> [*]\nV --> [*]\nclass R owned"),
+              Found{"warning duplicate_event 4"});
 }
 
 TEST(Lint, SeveralTimersOfAState) {
-    EXPECT_EQ(findings("[*] --> A\nA --> A : nag after 1 hour\nA --> B : expire after 3 days\nB --> [*]"), Found{"warning several_timers 4"});
+    EXPECT_EQ(findings("[*] --> A\nA --> A : nag after 1 hour\nA --> B : expire after 3 days\nB --> [*]"),
+              Found{"warning several_timers 4"});
     EXPECT_EQ(findings("[*] --> A\nA --> C : after 1 hour\nA --> B : [x] after 1 hour\nB --> [*]\nC --> [*]"), Found{});
     EXPECT_EQ(findings("[*] --> A\nA --> B : after 1 hour\nB --> C : after 2 hours\nC --> [*]"), Found{});
-    EXPECT_EQ(findings("[*] --> P\nstate P {\n[*] --> x\nx --> y : n after 1 h\n}\nP --> B : late after 2 h\nB --> [*]"),
-              Found{"warning several_timers 7"});
+    EXPECT_EQ(
+        findings("[*] --> P\nstate P {\n[*] --> x\nx --> y : n after 1 h\n}\nP --> B : late after 2 h\nB --> [*]"),
+        Found{"warning several_timers 7"});
 }
 
 TEST(Lint, NamesThatDifferOnlyInCase) {
@@ -90,7 +99,8 @@ TEST(Lint, TagsThatAreAlmostKnown) {
 
 TEST(Lint, LabelsWithoutEffect) {
     EXPECT_EQ(findings("[*] --> A\nA --> [*] : finish"), Found{"warning label_without_effect 3"});
-    EXPECT_EQ(findings("[*] --> P : new\nstate P {\n[*] --> a : enter\na --> [*]\n}"), Found{"info label_without_effect 4"});
+    EXPECT_EQ(findings("[*] --> P : new\nstate P {\n[*] --> a : enter\na --> [*]\n}"),
+              Found{"info label_without_effect 4"});
     EXPECT_EQ(findings("[*] --> A\nA --> B : after 3 failures\nB --> [*]"), Found{"warning not_an_interval 3"});
 }
 
@@ -105,7 +115,8 @@ TEST(Lint, ThingsThatMermaidSeesDifferently) {
     EXPECT_EQ(findings("[*] --> A\nA --> [*]\nclass B x"), Found{"warning unknown_state 4"});
     EXPECT_EQ(findings("[*] --> \"a b\"\n\"a b\" --> [*]"), Found{"info not_mermaid 2"});
     EXPECT_EQ(findings("[*] --> A\nA --> [H] : x\n[H] --> [*]"), Found{"warning history 3"});
-    EXPECT_EQ(findings("[*] --> P\nstate P {\n[*] --> a\na --> [*]\n}\nstate Q {\n[*] --> a\n}\n"), Found{"warning two_parents 8"});
+    EXPECT_EQ(findings("[*] --> P\nstate P {\n[*] --> a\na --> [*]\n}\nstate Q {\n[*] --> a\n}\n"),
+              Found{"warning two_parents 8"});
 }
 
 }  // namespace

@@ -74,21 +74,21 @@ TEST(Machine, ACopyStandsOnItsOwn) {
 
 TEST(Machine, ALargeOneAgreesWithAScan) {
     constexpr int states = 1000;
-    constexpr int arrows = 10'000;
+    constexpr int transitions = 10'000;
     std::mt19937 random(7);
     std::string body = "[*] --> s0\n";
-    for (int i = 0; i < arrows; ++i) {
+    for (int i = 0; i < transitions; ++i) {
         body += "s" + std::to_string(random() % states) + " --> s" + std::to_string(random() % states) + " : e" +
                 std::to_string(i % 500) + "\n";
     }
     const Machine m = machine(body);
     std::map<std::pair<StateId, StateId>, std::vector<std::int32_t>> pairs;
     std::map<StateId, std::vector<std::int32_t>> out;
-    for (std::size_t i = 0; i < m.arrows().size(); ++i) {
-        const core::Arrow& arrow = m.arrows()[i];
-        pairs[{arrow.from, arrow.to}].push_back(static_cast<std::int32_t>(i));
-        out[arrow.from].push_back(static_cast<std::int32_t>(i));
-        ASSERT_TRUE(arrow.event.empty() || m.knows_event(arrow.event));
+    for (std::size_t i = 0; i < m.transitions().size(); ++i) {
+        const core::Transition& transition = m.transitions()[i];
+        pairs[{transition.from, transition.to}].push_back(static_cast<std::int32_t>(i));
+        out[transition.from].push_back(static_cast<std::int32_t>(i));
+        ASSERT_TRUE(transition.event.empty() || m.knows_event(transition.event));
     }
     const auto count = static_cast<StateId>(m.states().size());
     for (StateId from = no_state; from < count; ++from) {

@@ -35,7 +35,9 @@ public:
 private:
     int number(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
     bool one_in(int times) { return number(times) == 0; }
-    std::string pick(std::vector<std::string> from) { return from[static_cast<std::size_t>(number(static_cast<int>(from.size())))]; }
+    std::string pick(std::vector<std::string> from) {
+        return from[static_cast<std::size_t>(number(static_cast<int>(from.size())))];
+    }
     std::string name() {
         if (one_in(7)) return pick({"c0", "c1", "c2"});
         return pick({"a", "b", "d", "e", "f", "g", "h", "i", "\"two words\"", "x-y", "P", "Q", "R", "S"});
@@ -52,12 +54,24 @@ private:
         const int statements = 2 + number(7);
         for (int i = 0; i < statements; ++i) {
             switch (number(12)) {
-                case 0: text += name() + "\n"; break;
-                case 1: text += name() + " : " + pick({"some text", "more", "a %% b", ": x"}) + "\n"; break;
-                case 2: text += name() + ":::" + pick({"owned", "red", "x"}) + "\n"; break;
-                case 3: text += "class " + name() + "," + name() + " " + pick({"owned", "red", "late"}) + "\n"; break;
-                case 4: text += (one_in(3) ? name() : "[*]") + " --> " + name() + label() + "\n"; break;
-                case 5: text += name() + " --> [*]" + (one_in(4) ? label() : "") + "\n"; break;
+                case 0:
+                    text += name() + "\n";
+                    break;
+                case 1:
+                    text += name() + " : " + pick({"some text", "more", "a %% b", ": x"}) + "\n";
+                    break;
+                case 2:
+                    text += name() + ":::" + pick({"owned", "red", "x"}) + "\n";
+                    break;
+                case 3:
+                    text += "class " + name() + "," + name() + " " + pick({"owned", "red", "late"}) + "\n";
+                    break;
+                case 4:
+                    text += (one_in(3) ? name() : "[*]") + " --> " + name() + label() + "\n";
+                    break;
+                case 5:
+                    text += name() + " --> [*]" + (one_in(4) ? label() : "") + "\n";
+                    break;
                 case 6:
                 case 7:
                     if (depth < 3) {
@@ -72,7 +86,9 @@ private:
                     if (concurrent_ && depth > 0 && one_in(2)) text += "--\n";
                     if (concurrent_ && one_in(3)) text += "state j <<join>>\n" + name() + " --> j\n";
                     break;
-                default: text += name() + " --> " + name() + label() + "\n"; break;
+                default:
+                    text += name() + " --> " + name() + label() + "\n";
+                    break;
             }
         }
     }
@@ -86,13 +102,13 @@ class Oracle {
 public:
     explicit Oracle(const Diagram& diagram) : diagram_(diagram) {
         for (const DrawnState& each : diagram.states) states_[each.id] = &each;
-        for (const DrawnArrow& drawn : diagram.arrows) expand(drawn);
+        for (const DrawnArrow& drawn : diagram.transitions) expand(drawn);
         bool initial = false;
-        for (const auto& [text, from] : arrows) initial = initial || from == "[*]";
+        for (const auto& [text, from] : transitions) initial = initial || from == "[*]";
         if (!initial) throw std::logic_error("no initial state");
     }
 
-    std::vector<std::pair<std::string, std::string>> arrows;  // as text, and where from
+    std::vector<std::pair<std::string, std::string>> transitions;  // as text, and where from
     std::set<std::string> terminals;
 
 private:
@@ -112,14 +128,14 @@ private:
         return false;
     }
 
-    std::vector<End> ends(const DrawnArrow& arrow, std::set<std::string> path = {}) const {
-        if (!path.insert(arrow.to).second) throw std::logic_error("cycle");
-        if (arrow.to == "[*]") return {{"[*]", arrow.in, {}, {}}};
-        if (is_atomic(arrow.to)) return {{arrow.to, "", {}, {}}};
+    std::vector<End> ends(const DrawnArrow& transition, std::set<std::string> path = {}) const {
+        if (!path.insert(transition.to).second) throw std::logic_error("cycle");
+        if (transition.to == "[*]") return {{"[*]", transition.in, {}, {}}};
+        if (is_atomic(transition.to)) return {{transition.to, "", {}, {}}};
         std::vector<End> result;
-        for (const DrawnArrow& next : diagram_.arrows) {
-            const bool branch = is_choice(arrow.to) && next.from == arrow.to;
-            const bool entry = !is_choice(arrow.to) && next.from == "[*]" && next.in == arrow.to;
+        for (const DrawnArrow& next : diagram_.transitions) {
+            const bool branch = is_choice(transition.to) && next.from == transition.to;
+            const bool entry = !is_choice(transition.to) && next.from == "[*]" && next.in == transition.to;
             if (!branch && !entry) continue;
             if (entry && next.to == "[*]") throw std::logic_error("[*] to [*]");
             for (End& end : ends(next, path)) {
@@ -145,13 +161,13 @@ private:
     }
 
     bool has_own_arrow(const std::string& from, const std::string& event) const {
-        for (const DrawnArrow& each : diagram_.arrows) {
+        for (const DrawnArrow& each : diagram_.transitions) {
             if (each.from == from && each.to != "[*]" && each.label.event == event) return true;
         }
         return false;
     }
 
-    // May the drawn arrow be taken from this atomic state?
+    // May the drawn transition be taken from this atomic state?
     bool leaves(const DrawnArrow& drawn, const std::string& state) const {
         if (!inside(state, drawn.from)) return false;
         if (drawn.label.event.empty()) return true;
@@ -161,16 +177,16 @@ private:
         return true;
     }
 
-    // Does an arrow to [*] drawn in this composite end the row's life?
+    // Does a transition to [*] drawn in this composite end the row's life?
     bool ends_life(const std::string& composite, std::set<std::string> path = {}) const {
         if (composite.empty()) return true;
         if (!path.insert(composite).second) return false;
         bool left = false;
         for (std::string at = composite; !at.empty(); at = states_.at(at)->parent) {
-            for (const DrawnArrow& each : diagram_.arrows) left = left || (each.from == at && each.to != "[*]");
+            for (const DrawnArrow& each : diagram_.transitions) left = left || (each.from == at && each.to != "[*]");
         }
         if (!left) return true;
-        for (const DrawnArrow& each : diagram_.arrows) {
+        for (const DrawnArrow& each : diagram_.transitions) {
             if (each.from == composite && each.to == "[*]" && ends_life(each.in, path)) return true;
         }
         return false;
@@ -206,9 +222,9 @@ private:
         guards.insert(guards.end(), end.guards.begin(), end.guards.end());
         std::vector<std::string> effects = drawn.label.effects;
         effects.insert(effects.end(), end.effects.begin(), end.effects.end());
-        const std::string key = from + " -" + drawn.label.event + "[" + joined(guards) + "]{" + drawn.label.after + "}/" + joined(effects) +
-                                "-> " + end.to;
-        if (seen_.insert(key).second) arrows.emplace_back(key, from);
+        const std::string key = from + " -" + drawn.label.event + "[" + joined(guards) + "]{" + drawn.label.after +
+                                "}/" + joined(effects) + "-> " + end.to;
+        if (seen_.insert(key).second) transitions.emplace_back(key, from);
     }
 
     const Diagram& diagram_;
@@ -216,9 +232,9 @@ private:
     std::set<std::string> seen_;
 };
 
-std::string full_text(const core::Machine& machine, const core::Arrow& arrow) {
-    return name_of(machine, arrow.from) + " -" + arrow.event + "[" + joined(arrow.guards) + "]{" + arrow.after + "}/" +
-           joined(arrow.effects) + "-> " + name_of(machine, arrow.to);
+std::string full_text(const core::Machine& machine, const core::Transition& transition) {
+    return name_of(machine, transition.from) + " -" + transition.event + "[" + joined(transition.guards) + "]{" +
+           transition.after + "}/" + joined(transition.effects) + "-> " + name_of(machine, transition.to);
 }
 
 TEST(Property, PrintingAndReadingChangesNothing) {
@@ -261,9 +277,10 @@ TEST(Property, TheCompilerAgreesWithTheOracle) {
         ASSERT_NO_THROW(machine = core::compile(*diagram)) << "seed " << seed << "\n" << text;
         ++compiled;
         std::vector<std::string> wanted;
-        for (const auto& [arrow, from] : oracle->arrows) wanted.push_back(arrow);
+        for (const auto& [transition, from] : oracle->transitions) wanted.push_back(transition);
         std::vector<std::string> found;
-        for (const core::Arrow& arrow : machine.arrows()) found.push_back(full_text(machine, arrow));
+        for (const core::Transition& transition : machine.transitions())
+            found.push_back(full_text(machine, transition));
         ASSERT_EQ(found, wanted) << "seed " << seed << "\n" << text;
         ASSERT_EQ(terminals(machine), oracle->terminals) << "seed " << seed << "\n" << text;
     }
@@ -287,19 +304,21 @@ TEST(Property, EveryStateAndEventAgrees) {
             for (const std::string event : {"go", "stop", "turn", "free text here", "", "never"}) {
                 std::vector<std::string> found;
                 for (const auto i : machine.leaving(from)) {
-                    const core::Arrow& arrow = machine.arrows()[static_cast<std::size_t>(i)];
-                    if (arrow.event == event) found.push_back(full_text(machine, arrow));
+                    const core::Transition& transition = machine.transitions()[static_cast<std::size_t>(i)];
+                    if (transition.event == event) found.push_back(full_text(machine, transition));
                 }
                 std::vector<std::string> wanted;
                 const std::string start = name_of(machine, from) + " -" + event + "[";
-                for (const auto& [arrow, source] : oracle->arrows) {
-                    if (arrow.starts_with(start)) wanted.push_back(arrow);
+                for (const auto& [transition, source] : oracle->transitions) {
+                    if (transition.starts_with(start)) wanted.push_back(transition);
                 }
-                ASSERT_EQ(found, wanted) << "seed " << seed << ", state " << name_of(machine, from) << ", event " << event;
+                ASSERT_EQ(found, wanted) << "seed " << seed << ", state " << name_of(machine, from) << ", event "
+                                         << event;
             }
             for (core::StateId to = 0; to < static_cast<core::StateId>(machine.states().size()); ++to) {
                 std::size_t count = 0;
-                for (const auto i : machine.leaving(from)) count += machine.arrows()[static_cast<std::size_t>(i)].to == to ? 1u : 0u;
+                for (const auto i : machine.leaving(from))
+                    count += machine.transitions()[static_cast<std::size_t>(i)].to == to ? 1u : 0u;
                 ASSERT_EQ(machine.between(from, to).size(), count);
             }
         }

@@ -22,8 +22,8 @@ TEST(Reader, ReadsFrontMatterDirectivesAndSettings) {
     EXPECT_EQ(door.title, "Door: three ways");
     EXPECT_EQ(door.direction, "LR");
     EXPECT_EQ(ids(door), (Strings{"Closed", "Open", "Locked"}));
-    EXPECT_EQ(door.arrows.size(), 6u);
-    EXPECT_EQ(door.arrows[0].text, "");
+    EXPECT_EQ(door.transitions.size(), 6u);
+    EXPECT_EQ(door.transitions[0].text, "");
     EXPECT_TRUE(door.remarks.empty());
 }
 
@@ -47,7 +47,7 @@ TEST(Reader, TagsRepeatOnceAndKeepTheirOrder) {
 TEST(Reader, SkipsNotes) {
     const Diagram d = read_mermaid(diagram_file("notes"));
     EXPECT_EQ(ids(d), (Strings{"A", "B"}));
-    EXPECT_EQ(d.arrows.size(), 3u);
+    EXPECT_EQ(d.transitions.size(), 3u);
 }
 
 TEST(Reader, ReadsCompositesToAnyDepth) {
@@ -59,8 +59,8 @@ TEST(Reader, ReadsCompositesToAnyDepth) {
     EXPECT_EQ(state(d, "Asking").parent, "Payment");
     EXPECT_FALSE(state(d, "Asking").composite);
     EXPECT_EQ(state(d, "Cancelled").parent, "");
-    EXPECT_EQ(d.arrows[2].in, "Order");
-    EXPECT_EQ(d.arrows[3].in, "Payment");
+    EXPECT_EQ(d.transitions[2].in, "Order");
+    EXPECT_EQ(d.transitions[3].in, "Payment");
 }
 
 TEST(Reader, GivesAStateToTheFirstCompositeThatNamesIt) {
@@ -105,42 +105,47 @@ TEST(Reader, ReadsNamesOfAllKinds) {
 TEST(Reader, ReadsArrowsWithoutBlanks) {
     const Diagram d = draw("[*]-->a\na-->b-c\nb-c-->[*]");
     EXPECT_EQ(ids(d), (Strings{"a", "b-c"}));
-    EXPECT_EQ(d.arrows[2].to, "[*]");
+    EXPECT_EQ(d.transitions[2].to, "[*]");
 }
 
 TEST(Reader, ReadsEveryKindOfLineEnd) {
-    const std::string text = "stateDiagram-v2\n  [*] --> A\n  A --> B : go\n  note left of A\n  x\n  end note\n  B : text\n";
+    const std::string text =
+        "stateDiagram-v2\n  [*] --> A\n  A --> B : go\n  note left of A\n  x\n  end note\n  B : text\n";
     const Diagram unix_like = read_mermaid(text);
     for (const std::string end : {"\r\n", "\r"}) {
         std::string other;
         for (const char c : text) c == '\n' ? other += end : other += c;
         const Diagram d = read_mermaid("\xEF\xBB\xBF" + other);
         ASSERT_EQ(ids(d), ids(unix_like));
-        EXPECT_EQ(d.arrows[1].text, "go");
+        EXPECT_EQ(d.transitions[1].text, "go");
         EXPECT_EQ(state(d, "B").description, "text");
-        EXPECT_EQ(d.arrows[1].where.line, 3);
+        EXPECT_EQ(d.transitions[1].where.line, 3);
     }
 }
 
 TEST(Reader, TakesTabsAndWideBlanksAsBlanks) {
-    const Diagram d = read_mermaid("stateDiagram-v2\n\t[*]\t-->\tA\n\xC2\xA0" "A\xE3\x80\x80-->\xE2\x80\x89" "B : go\xC2\xA0\n");
+    const Diagram d = read_mermaid(
+        "stateDiagram-v2\n\t[*]\t-->\tA\n\xC2\xA0"
+        "A\xE3\x80\x80-->\xE2\x80\x89"
+        "B : go\xC2\xA0\n");
     EXPECT_EQ(ids(d), (Strings{"A", "B"}));
-    EXPECT_EQ(d.arrows[1].text, "go");
+    EXPECT_EQ(d.transitions[1].text, "go");
 }
 
 TEST(Reader, KeepsLabelsAsWritten) {
-    const Diagram d = draw("A --> B: long <br/>line \\x  y\nA --> B : info: key: value\nA --> B : 50%%\nA --> B : go %% why\nA --> B :");
-    EXPECT_EQ(d.arrows[0].text, "long <br/>line \\x  y");
-    EXPECT_EQ(d.arrows[1].text, "info: key: value");
-    EXPECT_EQ(d.arrows[2].text, "50%%");
-    EXPECT_EQ(d.arrows[3].text, "go");
-    EXPECT_EQ(d.arrows[4].text, "");
+    const Diagram d = draw(
+        "A --> B: long <br/>line \\x  y\nA --> B : info: key: value\nA --> B : 50%%\nA --> B : go %% why\nA --> B :");
+    EXPECT_EQ(d.transitions[0].text, "long <br/>line \\x  y");
+    EXPECT_EQ(d.transitions[1].text, "info: key: value");
+    EXPECT_EQ(d.transitions[2].text, "50%%");
+    EXPECT_EQ(d.transitions[3].text, "go");
+    EXPECT_EQ(d.transitions[4].text, "");
 }
 
 TEST(Reader, CountsColumnsInCharacters) {
     const Diagram d = draw("Größe --> B; ü --> A");
-    EXPECT_EQ(d.arrows[1].where.line, 2);
-    EXPECT_EQ(d.arrows[1].where.column, 14);
+    EXPECT_EQ(d.transitions[1].where.line, 2);
+    EXPECT_EQ(d.transitions[1].where.column, 14);
 }
 
 TEST(Reader, ReadsAStateDeclaredAloneLikeMermaidDoes) {
@@ -152,18 +157,21 @@ TEST(Reader, ReadsAStateDeclaredAloneLikeMermaidDoes) {
 
 TEST(Reader, ReadsSeveralStatementsOnALine) {
     const Diagram d = draw("state P { a --> b; b --> a } state Q { c }; P --> Q");
-    EXPECT_EQ(d.arrows.size(), 3u);
+    EXPECT_EQ(d.transitions.size(), 3u);
     EXPECT_EQ(state(d, "b").parent, "P");
     EXPECT_EQ(state(d, "c").parent, "Q");
 }
 
 TEST(Reader, ACompositeMayBeginOnALaterLine) {
-    const Diagram d = draw("state P\n{\n a --> b\n}\nstate Q %% why\n\n# a comment\n  {\n c\n}\nstate \"long\" as R\n{ d }\nstate \"s t\"\n{ e }\nstate T:::tag\n{ f }\nP --> Q");
-    for (const auto& [child, parent] : {std::pair{"a", "P"}, {"c", "Q"}, {"d", "R"}, {"e", "s t"}, {"f", "T"}}) EXPECT_EQ(state(d, child).parent, parent);
+    const Diagram d = draw(
+        "state P\n{\n a --> b\n}\nstate Q %% why\n\n# a comment\n  {\n c\n}\nstate \"long\" as R\n{ d }\nstate \"s "
+        "t\"\n{ e }\nstate T:::tag\n{ f }\nP --> Q");
+    for (const auto& [child, parent] : {std::pair{"a", "P"}, {"c", "Q"}, {"d", "R"}, {"e", "s t"}, {"f", "T"}})
+        EXPECT_EQ(state(d, child).parent, parent);
     EXPECT_EQ(state(d, "R").description, "long");
     EXPECT_EQ(state(d, "T").tags, Strings{"tag"});
     EXPECT_TRUE(d.remarks.empty());
-    EXPECT_EQ(d.arrows[0].where.line, 4);
+    EXPECT_EQ(d.transitions[0].where.line, 4);
     EXPECT_EQ(core::write_mermaid(read_mermaid(core::write_mermaid(d))), core::write_mermaid(d));
     EXPECT_EQ(draw("state P\n\n%% x\na --> P").remarks.size(), 0u);
 }
@@ -172,8 +180,10 @@ TEST(Reader, ReadsADiagramInAFence) {
     const std::string text = "---\ntitle: t\n---\nstateDiagram-v2\n  [*] --> A\n  A --> B : go\n";
     const std::string canonical = core::write_mermaid(read_mermaid(text));
     for (const std::string& page :
-         {"```mermaid\n" + text + "```\n", "```mermaid\n" + text + "```", "~~~ Mermaid title=x\n" + text + "~~~~\n\n \n", "\n\n  ````mermaid\n" + text + "  ````\n",
-          "```\n" + text + "```", "```{mermaid}\n" + text, "::: mermaid\n" + text + ":::\n", "\xEF\xBB\xBF```mermaid\n" + text + "```"}) {
+         {"```mermaid\n" + text + "```\n", "```mermaid\n" + text + "```",
+          "~~~ Mermaid title=x\n" + text + "~~~~\n\n \n", "\n\n  ````mermaid\n" + text + "  ````\n",
+          "```\n" + text + "```", "```{mermaid}\n" + text, "::: mermaid\n" + text + ":::\n",
+          "\xEF\xBB\xBF```mermaid\n" + text + "```"}) {
         for (const std::string end : {"\n", "\r\n", "\r"}) {
             std::string given;
             for (const char c : page) c == '\n' ? given += end : given += c;
@@ -182,8 +192,8 @@ TEST(Reader, ReadsADiagramInAFence) {
             EXPECT_EQ(d.title, "t") << given;
         }
     }
-    EXPECT_EQ(read_mermaid("\n```mermaid\nstateDiagram-v2\n  A --> B\n```").arrows[0].where.line, 4);
-    EXPECT_EQ(read_mermaid("```mermaid\nstateDiagram-v2\n  A --> B\n```").arrows[0].where.column, 3);
+    EXPECT_EQ(read_mermaid("\n```mermaid\nstateDiagram-v2\n  A --> B\n```").transitions[0].where.line, 4);
+    EXPECT_EQ(read_mermaid("```mermaid\nstateDiagram-v2\n  A --> B\n```").transitions[0].where.column, 3);
 }
 
 TEST(Reader, LargeTextsTakeLinearTime) {
@@ -192,7 +202,7 @@ TEST(Reader, LargeTextsTakeLinearTime) {
         wide += "a" + std::to_string(wide.size() % 50'000) + "-->b:::t" + std::to_string(wide.size() % 999) + ";";
     }
     const Diagram d = draw(wide);
-    EXPECT_GT(d.arrows.size(), 400'000u);
+    EXPECT_GT(d.transitions.size(), 400'000u);
     std::string open;
     while (open.size() < 10'000'000) open += "%%{ never closed\n";
     EXPECT_TRUE(draw(open).states.empty());
@@ -200,7 +210,7 @@ TEST(Reader, LargeTextsTakeLinearTime) {
     while (declared.size() < 10'000'000) declared += "state x\n\n%% no brace\n";
     EXPECT_TRUE(draw(declared).states.empty());
     const std::string brackets = "A --> B : " + std::string(5'000'000, '(');
-    EXPECT_EQ(draw(brackets).arrows[0].label.event.size(), 5'000'000u);
+    EXPECT_EQ(draw(brackets).transitions[0].label.event.size(), 5'000'000u);
 }
 
 }  // namespace

@@ -40,7 +40,9 @@ std::string refusal(const std::string& structure) {
 std::set<std::string> edges(const Graph& graph) {
     auto name = [&](int i) {
         const core::saga::Node& node = graph.nodes[i];
-        return node.kind == core::saga::NodeKind::entry ? "<" + node.name : node.kind == core::saga::NodeKind::end ? node.name + ">" : node.name;
+        return node.kind == core::saga::NodeKind::entry ? "<" + node.name
+               : node.kind == core::saga::NodeKind::end ? node.name + ">"
+                                                        : node.name;
     };
     std::set<std::string> result;
     for (const core::saga::Edge& edge : graph.edges) result.insert(name(edge.from) + " " + name(edge.to));
@@ -60,19 +62,22 @@ std::vector<std::string> providers(const Graph& graph, const std::string& node, 
 using Names = std::vector<std::string>;
 
 TEST(Saga, LinearFlowsAreChains) {
-    const auto made = compiled(R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"flow": "linear", "name": "g", "children": []}, {"task": "b"}]})");
+    const auto made = compiled(
+        R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"flow": "linear", "name": "g", "children": []}, {"task": "b"}]})");
     EXPECT_EQ(edges(made->graph), (std::set<std::string>{"<f a", "a <g", "<g g>", "g> b", "b f>"}));
 }
 
 TEST(Saga, UnorderedFlowsFanOutBehindTheirRetry) {
-    const auto made = compiled(R"({"flow": "unordered", "name": "f", "retry": {"retry": "Times", "name": "r", "attempts": 2}, "children": [{"task": "a"}, {"task": "b"}]})");
+    const auto made = compiled(
+        R"({"flow": "unordered", "name": "f", "retry": {"retry": "Times", "name": "r", "attempts": 2}, "children": [{"task": "a"}, {"task": "b"}]})");
     EXPECT_EQ(edges(made->graph), (std::set<std::string>{"<f r", "r a", "r b", "a f>", "b f>"}));
     EXPECT_EQ(made->graph.nodes[2].controller, 1);
     EXPECT_EQ(made->graph.nodes[1].controller, core::saga::nowhere);
 }
 
 TEST(Saga, ControllersAreTheNearestOutside) {
-    const auto made = compiled(R"({"flow": "linear", "name": "f", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [
+    const auto made =
+        compiled(R"({"flow": "linear", "name": "f", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [
         {"flow": "linear", "name": "g", "retry": {"retry": "AlwaysRevert", "name": "s"}, "children": [{"task": "a"}]}, {"task": "b"}]})");
     std::map<std::string, int> controllers;
     for (const auto& node : made->graph.nodes) controllers[node.name] = node.controller;
@@ -82,14 +87,16 @@ TEST(Saga, ControllersAreTheNearestOutside) {
 }
 
 TEST(Saga, GraphsLinkWhoProvidesToWhoRequires) {
-    const auto made = compiled(R"({"flow": "graph", "name": "f", "children": [{"task": "c", "requires": ["x"]}, {"task": "a", "provides": "x"}, {"task": "b"}],
+    const auto made = compiled(
+        R"({"flow": "graph", "name": "f", "children": [{"task": "c", "requires": ["x"]}, {"task": "a", "provides": "x"}, {"task": "b"}],
         "links": [{"from": "b", "to": "a"}]})");
     EXPECT_EQ(edges(made->graph), (std::set<std::string>{"<f b", "b a", "a c", "c f>"}));
     EXPECT_EQ(providers(made->graph, "c", "x"), Names{"a"});
 }
 
 TEST(Saga, TheNearestProviderWins) {
-    const auto made = compiled(R"({"flow": "linear", "name": "f", "retry": {"retry": "Times", "name": "r", "provides": "x"}, "children": [
+    const auto made = compiled(
+        R"({"flow": "linear", "name": "f", "retry": {"retry": "Times", "name": "r", "provides": "x"}, "children": [
         {"task": "a", "provides": "x"}, {"flow": "linear", "name": "g", "children": [{"task": "b", "requires": ["x"]}, {"task": "c", "provides": "x"}]},
         {"task": "d", "rebind": {"p": "x"}}, {"task": "e", "requires": ["x"], "inject": {"x": 7}}]})");
     EXPECT_EQ(providers(made->graph, "b", "x"), Names{"a"});
@@ -126,20 +133,29 @@ TEST(Saga, ADeciderIntoAFlowBearsOnItsFirstAtoms) {
 
 TEST(Saga, Refusals) {
     EXPECT_EQ(refusal(R"({"retry": "Times", "name": "r"})"), "a retry belongs to a flow, it is none itself");
-    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "a"}]})"), "two atoms are named \"a\"");
+    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "a"}]})"),
+              "two atoms are named \"a\"");
     EXPECT_EQ(refusal(R"({"flow": "circle", "name": "f"})"), "unknown kind of flow \"circle\"");
     EXPECT_EQ(refusal(R"({"task": "a", "colour": "red"})"), "a task has an unknown key \"colour\"");
-    EXPECT_EQ(refusal(R"({"flow": "graph", "name": "f", "children": [{"task": "a"}, {"task": "b"}], "links": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}]})"),
-              "the items of flow \"f\" wait for each other");
-    EXPECT_EQ(refusal(R"({"flow": "graph", "name": "f", "children": [{"task": "a", "provides": "x"}, {"task": "b", "provides": "x"}, {"task": "c", "requires": ["x"]}]})"),
-              "\"x\", which \"c\" requires, is provided by several items of flow \"f\"");
-    EXPECT_EQ(refusal(R"({"flow": "graph", "name": "f", "children": [{"task": "a"}], "links": [{"from": "a", "to": "z"}]})"), "flow \"f\" has no item \"z\" to link");
-    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "retry": {"retry": "ForEach", "name": "r"}})"), "retry \"r\" has no list of values");
+    EXPECT_EQ(
+        refusal(
+            R"({"flow": "graph", "name": "f", "children": [{"task": "a"}, {"task": "b"}], "links": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}]})"),
+        "the items of flow \"f\" wait for each other");
+    EXPECT_EQ(
+        refusal(
+            R"({"flow": "graph", "name": "f", "children": [{"task": "a", "provides": "x"}, {"task": "b", "provides": "x"}, {"task": "c", "requires": ["x"]}]})"),
+        "\"x\", which \"c\" requires, is provided by several items of flow \"f\"");
+    EXPECT_EQ(
+        refusal(R"({"flow": "graph", "name": "f", "children": [{"task": "a"}], "links": [{"from": "a", "to": "z"}]})"),
+        "flow \"f\" has no item \"z\" to link");
+    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "retry": {"retry": "ForEach", "name": "r"}})"),
+              "retry \"r\" has no list of values");
     EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "children": [7]})"), "a flow or a task was expected");
 }
 
 TEST(Saga, WrittenAsJson) {
-    const auto made = compiled(R"({"flow": "linear", "name": "f \"q\" \u00e9", "children": [{"task": "a", "requires": ["x"], "inject": {"x": {"y": [1, null]}, "z": 1}}]})");
+    const auto made = compiled(
+        R"({"flow": "linear", "name": "f \"q\" \u00e9", "children": [{"task": "a", "requires": ["x"], "inject": {"x": {"y": [1, null]}, "z": 1}}]})");
     const auto json = nlohmann::json::parse(core::saga::write(made->graph));
     EXPECT_EQ(json["nodes"].size(), 3u);
     EXPECT_EQ(json["nodes"][0]["name"], "f \"q\" \u00e9");
@@ -149,20 +165,26 @@ TEST(Saga, WrittenAsJson) {
 }
 
 TEST(Saga, JsonIsReadAsOthersReadIt) {
-    for (const char* text : {R"({"a": [1, -2.5e3, true, false, null, "\u20ac\ud83d\ude00\n\\"], "b": {}})", "[]", "\"x\"", "  7 "}) {
+    for (const char* text :
+         {R"({"a": [1, -2.5e3, true, false, null, "\u20ac\ud83d\ude00\n\\"], "b": {}})", "[]", "\"x\"", "  7 "}) {
         const std::string source = text;
         EXPECT_EQ(nlohmann::json::parse(std::string(core::read_json(source).raw)), nlohmann::json::parse(source));
     }
     const std::string escaped = R"("\u20ac\ud83d\ude00")";
     EXPECT_EQ(core::read_json(escaped).string, nlohmann::json::parse(escaped).get<std::string>());
-    for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "\"a", "\"\\x\"", "\"\\ud800\"", "1 2", "{\"a\":1,}"}) EXPECT_THROW(core::read_json(text), core::Error) << text;
+    for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "\"a", "\"\\x\"", "\"\\ud800\"", "1 2", "{\"a\":1,}"})
+        EXPECT_THROW(core::read_json(text), core::Error) << text;
     EXPECT_THROW(core::read_json(std::string(100000, '[')), core::Error);
 }
 
 TEST(Saga, WhoWaitsIsExecutedByNobody) {
-    EXPECT_EQ(refusal(R"({"task": "a", "signal": "go", "wait_seconds": 1.5, "timeout_seconds": 0, "revert": "undo", "execute": null})"), "nothing was refused");
+    EXPECT_EQ(
+        refusal(
+            R"({"task": "a", "signal": "go", "wait_seconds": 1.5, "timeout_seconds": 0, "revert": "undo", "execute": null})"),
+        "nothing was refused");
     EXPECT_EQ(refusal(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits, so nobody executes it");
-    EXPECT_EQ(refusal(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"), "task \"a\" waits, so nobody executes it");
+    EXPECT_EQ(refusal(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"),
+              "task \"a\" waits, so nobody executes it");
     EXPECT_EQ(refusal(R"({"task": "a", "signal": ""})"), "\"signal\" of task \"a\" has no name");
     EXPECT_EQ(refusal(R"({"task": "a", "signal": 1})"), "\"signal\" of task \"a\" must be a text");
 }
@@ -170,7 +192,8 @@ TEST(Saga, WhoWaitsIsExecutedByNobody) {
 TEST(Saga, SecondsAreNumbers) {
     for (const char* key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"})
         for (const char* value : {"-1", "\"1\"", "1e10", "[]", "true"})
-            EXPECT_EQ(refusal(std::string(R"({"task": "a", ")") + key + "\": " + value + "}"), std::string("\"") + key + "\" of task \"a\" must be a number of seconds");
+            EXPECT_EQ(refusal(std::string(R"({"task": "a", ")") + key + "\": " + value + "}"),
+                      std::string("\"") + key + "\" of task \"a\" must be a number of seconds");
 }
 
 }  // namespace

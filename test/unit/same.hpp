@@ -21,21 +21,23 @@ inline std::string difference(const core::Diagram& a, const core::Diagram& b) {
         if (x.parent != y.parent) return "parent of " + x.id + ": " + x.parent + " / " + y.parent;
         if (x.composite != y.composite) return "composite " + x.id;
         if (x.tags != y.tags) return "tags of " + x.id;
-        if (x.description != y.description) return "description of " + x.id + ": " + x.description + " / " + y.description;
+        if (x.description != y.description)
+            return "description of " + x.id + ": " + x.description + " / " + y.description;
         if (x.direction != y.direction) return "direction of " + x.id;
     }
-    if (a.arrows.size() != b.arrows.size()) return "number of arrows";
-    for (std::size_t i = 0; i < a.arrows.size(); ++i) {
-        const core::DrawnArrow& x = a.arrows[i];
-        const core::DrawnArrow& y = b.arrows[i];
-        const std::string arrow = x.from + " --> " + x.to;
-        if (x.from != y.from || x.to != y.to) return "arrows: " + arrow + " / " + y.from + " --> " + y.to;
-        if (x.in != y.in) return "place of " + arrow + ": " + x.in + " / " + y.in;
-        if (!(x.label == y.label)) return "label of " + arrow + ": " + x.text + " / " + y.text;
+    if (a.transitions.size() != b.transitions.size()) return "number of arrows";
+    for (std::size_t i = 0; i < a.transitions.size(); ++i) {
+        const core::DrawnArrow& x = a.transitions[i];
+        const core::DrawnArrow& y = b.transitions[i];
+        const std::string transition = x.from + " --> " + x.to;
+        if (x.from != y.from || x.to != y.to) return "arrows: " + transition + " / " + y.from + " --> " + y.to;
+        if (x.in != y.in) return "place of " + transition + ": " + x.in + " / " + y.in;
+        if (!(x.label == y.label)) return "label of " + transition + ": " + x.text + " / " + y.text;
     }
     if (a.regions.size() != b.regions.size()) return "number of regions";
     for (std::size_t i = 0; i < a.regions.size(); ++i) {
-        if (a.regions[i].in != b.regions[i].in || a.regions[i].arrows_before != b.regions[i].arrows_before) return "regions";
+        if (a.regions[i].in != b.regions[i].in || a.regions[i].arrows_before != b.regions[i].arrows_before)
+            return "regions";
     }
     return {};
 }

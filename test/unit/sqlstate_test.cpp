@@ -36,19 +36,30 @@ TEST(Sqlstate, EveryCodeIsOfTheClassAndThereOnce) {
 
 TEST(Transient, TheLongestBeginningDecides) {
     using core::Repeat;
-    for (const auto& [code, repeat] : {std::pair{"40001", Repeat::at_once}, {"40P01", Repeat::at_once}, {"40002", Repeat::never}, {"40003", Repeat::later},
-                                       {"53200", Repeat::later}, {"57014", Repeat::later}, {"57P03", Repeat::later}, {"57P04", Repeat::never},
-                                       {"55P03", Repeat::later}, {"55000", Repeat::never}, {"08006", Repeat::later}, {"PW005", Repeat::never}})
+    for (const auto& [code, repeat] : {std::pair{"40001", Repeat::at_once},
+                                       {"40P01", Repeat::at_once},
+                                       {"40002", Repeat::never},
+                                       {"40003", Repeat::later},
+                                       {"53200", Repeat::later},
+                                       {"57014", Repeat::later},
+                                       {"57P03", Repeat::later},
+                                       {"57P04", Repeat::never},
+                                       {"55P03", Repeat::later},
+                                       {"55000", Repeat::never},
+                                       {"08006", Repeat::later},
+                                       {"PW005", Repeat::never}})
         EXPECT_EQ(core::repeat_of(code), repeat) << code;
 }
 
 TEST(Transient, WhatIsNoSqlstateIsNotTransient) {
-    for (const std::string_view text : {"", "4", "40", "400", "4000", "400011", "x40001"}) EXPECT_FALSE(core::is_transient(text)) << text;
+    for (const std::string_view text : {"", "4", "40", "400", "4000", "400011", "x40001"})
+        EXPECT_FALSE(core::is_transient(text)) << text;
 }
 
 TEST(Transient, EveryBeginningIsThereOnceAndNoCodeOfOursIsTransient) {
     std::set<std::string_view> beginnings;
-    for (const core::Transient& each : core::transients) EXPECT_TRUE(beginnings.insert(each.beginning).second) << each.beginning;
+    for (const core::Transient& each : core::transients)
+        EXPECT_TRUE(beginnings.insert(each.beginning).second) << each.beginning;
     for (const sqlstate::Entry& entry : sqlstate::all) EXPECT_FALSE(core::is_transient(entry.code)) << entry.code;
 }
 

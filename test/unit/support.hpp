@@ -72,18 +72,18 @@ inline std::string name_of(const core::Machine& machine, core::StateId id) {
 }
 
 // "from event to", with [guards], {after} and /effects where there are any.
-inline std::string text(const core::Machine& machine, const core::Arrow& arrow) {
-    std::string result = name_of(machine, arrow.from) + " -" + arrow.event;
-    if (!arrow.params.empty()) result += "(" + joined(arrow.params) + ")";
-    if (!arrow.guards.empty()) result += "[" + joined(arrow.guards) + "]";
-    if (!arrow.after.empty()) result += "{" + arrow.after + "}";
-    if (!arrow.effects.empty()) result += "/" + joined(arrow.effects);
-    return result + "-> " + name_of(machine, arrow.to);
+inline std::string text(const core::Machine& machine, const core::Transition& transition) {
+    std::string result = name_of(machine, transition.from) + " -" + transition.event;
+    if (!transition.params.empty()) result += "(" + joined(transition.params) + ")";
+    if (!transition.guards.empty()) result += "[" + joined(transition.guards) + "]";
+    if (!transition.after.empty()) result += "{" + transition.after + "}";
+    if (!transition.effects.empty()) result += "/" + joined(transition.effects);
+    return result + "-> " + name_of(machine, transition.to);
 }
 
 inline std::vector<std::string> texts(const core::Machine& machine) {
     std::vector<std::string> result;
-    for (const core::Arrow& arrow : machine.arrows()) result.push_back(text(machine, arrow));
+    for (const core::Transition& transition : machine.transitions()) result.push_back(text(machine, transition));
     return result;
 }
 

@@ -17,16 +17,23 @@ TEST(Trace, Parent) {
     EXPECT_TRUE(is_traceparent(good));
     EXPECT_TRUE(is_traceparent("cc" + good.substr(2) + "-what-comes"));
     EXPECT_TRUE(is_traceparent("cc" + good.substr(2)));
-    for (const std::string& bad : std::vector<std::string>{std::string(), std::string("00"), good + "-x", good + "0", "ff" + good.substr(2), "0G" + good.substr(2), "cc" + good.substr(2) + ".x",
-                                   "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-                                   "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-                                   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0x", good.substr(0, 54), " " + good})
+    for (const std::string& bad : std::vector<std::string>{
+             std::string(), std::string("00"), good + "-x", good + "0", "ff" + good.substr(2), "0G" + good.substr(2),
+             "cc" + good.substr(2) + ".x", "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+             "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+             "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+             "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0x", good.substr(0, 54), " " + good})
         EXPECT_FALSE(is_traceparent(bad)) << bad;
 }
 
 TEST(Trace, State) {
-    for (const std::string& right : std::vector<std::string>{"a=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "a=1 , b=2", "a=1,,b=2", "1a-_*/=x y", "0fw@ot=x"}) EXPECT_TRUE(is_tracestate(right)) << right;
-    for (const std::string& wrong : std::vector<std::string>{"", "a", "=1", "A=1", "a=", "a=b=c", "a=\x01", "@ot=x", "a@=x", "a@1t=x", "a@b@c=x"}) EXPECT_FALSE(is_tracestate(wrong)) << wrong;
+    for (const std::string& right : std::vector<std::string>{"a=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+                                                             "a=1 , b=2", "a=1,,b=2", "1a-_*/=x y", "0fw@ot=x"})
+        EXPECT_TRUE(is_tracestate(right)) << right;
+    for (const std::string& wrong :
+         std::vector<std::string>{"", "a", "=1", "A=1", "a=", "a=b=c", "a=\x01", "@ot=x", "a@=x", "a@1t=x", "a@b@c=x"})
+        EXPECT_FALSE(is_tracestate(wrong)) << wrong;
     EXPECT_TRUE(is_tracestate(std::string(256, 'k') + "=" + std::string(256, 'v')));
     EXPECT_FALSE(is_tracestate(std::string(257, 'k') + "=v"));
     EXPECT_FALSE(is_tracestate("k=" + std::string(257, 'v')));

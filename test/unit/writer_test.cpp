@@ -49,7 +49,8 @@ TEST(Writer, WritesOneFormOnly) {
     EXPECT_EQ(write_mermaid(read_mermaid(canonical)), canonical);
     const std::string same =
         "---\ntitle: 'Two: of \"them\"'\n---\n%% remark\nstateDiagram\ndirection LR\n[*]-->P:::red\nP: the first\n"
-        "state P {\n direction TD\n [*] --> a:::red\n state c [[choice]]\n a --> c:go( x,y )[g] after(5 min)/f,h\n b\n}\n"
+        "state P {\n direction TD\n [*] --> a:::red\n state c [[choice]]\n a --> c:go( x,y )[g] after(5 min)/f,h\n "
+        "b\n}\n"
         "note left of P : hm\nP-->\"to do\" : later\nclassDef red fill:#f00;\nclass a owned\nP : line";
     EXPECT_EQ(write_mermaid(read_mermaid(same)), canonical);
 }

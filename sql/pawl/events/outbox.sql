@@ -2,7 +2,7 @@
 
 -- Three tables take turns, so that what has been read is truncated and not deleted row by row. Rows are written by the library,
 -- never by SQL. `txid` and `place` are the server's own numbers as long as its data is that server's; after a restore elsewhere,
--- where these begin anew, they are counted on from a higher base (see pawl.outbox_era).
+-- where these begin anew, they are counted on from a higher base (see pawl.outbox_epoch).
 CREATE TABLE pawl.outbox_1 (
     txid xid8 NOT NULL,
     at timestamptz NOT NULL,
@@ -59,9 +59,9 @@ COMMENT ON TABLE pawl.outbox_slot IS 'which of the three tables of the outbox is
 COMMENT ON COLUMN pawl.outbox_slot.pruned_at IS 'no event written later has ever been removed';
 
 -- Rows are the library's. One is the server's own when it knows the cluster and was written by the transaction that it names, which
--- no copy of it can be; where none is, a restore has brought the rest, and the numbers of transactions begin a new era.
-CREATE TABLE pawl.outbox_era (era integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
-COMMENT ON TABLE pawl.outbox_era IS 'the clusters whose transactions the outbox has seen; era n counts them from (n - 1) * 2^56';
+-- no copy of it can be; where none is, a restore has brought the rest, and the numbers of transactions begin a new epoch.
+CREATE TABLE pawl.outbox_epoch (epoch integer NOT NULL, cluster text NOT NULL, written_by xid NOT NULL) USING heap;
+COMMENT ON TABLE pawl.outbox_epoch IS 'the clusters whose transactions the outbox has seen; epoch n counts them from (n - 1) * 2^56';
 
 CREATE TABLE pawl.consumer (
     consumer text COLLATE "C" PRIMARY KEY CHECK (consumer <> ''),
@@ -90,7 +90,7 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_3', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_1', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_2', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_3', '');
-SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_era', '');
+SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_epoch', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.consumer', '');
 
 CREATE VIEW pawl._commits AS

@@ -25,7 +25,8 @@ COMMENT ON FUNCTION pawl._log_content(text[], integer, text, text, text, text, t
 'internal: the text of a log row that its hash is made of';
 
 -- In place of processor, correlation_id and metadata the text has their commitments, sha256(sha256(salt || field) || value) in hexadecimal
--- digits, so that a value can be taken away and the chain still holds; of an object, one for each member. The salt is 16 random bytes.
+-- digits, so that a value can be taken away and the chain still holds; of an object, one for each member, and below the top level the value
+-- of an object is the text of the commitments of its members. The salt is 16 random bytes.
 -- Where pawl.redact took values away the row keeps, instead of the salt, the sha256(salt || field) of those that are left. A chain that
 -- was begun in version 0.0.1 has no salts, and covers the values themselves.
 CREATE FUNCTION pawl._commitment(field text, value text, salt bytea, salts jsonb) RETURNS text
@@ -36,12 +37,39 @@ RETURN CASE WHEN value IS NULL OR salt IS NULL AND salts IS NULL THEN value
                                || convert_to(value, 'UTF8')), 'hex') END;
 COMMENT ON FUNCTION pawl._commitment(text, text, bytea, jsonb) IS 'internal: what a hash chain covers of a value that can be redacted';
 
+-- A member of metadata is the field metadata.<key>, one below it metadata and its JSON Pointer (RFC 6901): metadata/customer/email. No key makes two the same.
+CREATE FUNCTION pawl._pointer(parent text, key text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+RETURN parent || '/' || replace(replace(key, '~', '~0'), '/', '~1');
+COMMENT ON FUNCTION pawl._pointer(text, text) IS 'internal: the JSON Pointer of a member';
+
+-- field: of the member; pointer: its JSON Pointer.
+CREATE FUNCTION pawl._member_commitment(field text, pointer text, value jsonb, salt bytea, salts jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    IF salt IS NULL AND NOT salts ? field THEN
+        RETURN pawl._commitment(field, value #>> '{}', salt, salts);
+    ELSIF jsonb_typeof(value) = 'object' THEN
+        RETURN pawl._commitment(field, (SELECT coalesce(jsonb_object_agg(m.key, pawl._member_commitment(m.pointer, m.pointer, m.value, salt, salts)), '{}')::text
+                                          FROM (SELECT j.key, j.value, pawl._pointer(_member_commitment.pointer, j.key) AS pointer FROM jsonb_each(value) j OFFSET 0) m),
+                                salt, salts);
+    END IF;
+    RETURN pawl._commitment(field, value::text, salt, salts);
+END
+$function$;
+COMMENT ON FUNCTION pawl._member_commitment(text, text, jsonb, bytea, jsonb) IS 'internal: what a hash chain covers of a member of metadata';
+
 CREATE FUNCTION pawl._metadata_commitment(metadata jsonb, salt bytea, salts jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN CASE WHEN metadata IS NULL OR salt IS NULL AND salts IS NULL THEN metadata
             WHEN jsonb_typeof(metadata) = 'object' THEN
-                 (SELECT coalesce(jsonb_object_agg(m.key, pawl._commitment('metadata.' || m.key,
-                             CASE WHEN salt IS NULL AND NOT salts ? ('metadata.' || m.key) THEN m.value #>> '{}' ELSE m.value::text END, salt, salts)), '{}')
+                 (SELECT coalesce(jsonb_object_agg(m.key, CASE
+                             WHEN jsonb_typeof(m.value) = 'object' THEN
+                                  pawl._member_commitment('metadata.' || m.key, pawl._pointer('metadata', m.key), m.value, salt, salts)
+                             ELSE pawl._commitment('metadata.' || m.key,
+                                  CASE WHEN salt IS NULL AND NOT salts ? ('metadata.' || m.key) THEN m.value #>> '{}' ELSE m.value::text END, salt, salts) END), '{}')
                     FROM jsonb_each(metadata) m)
             ELSE to_jsonb(pawl._commitment('metadata', CASE WHEN salt IS NULL AND NOT salts ? 'metadata' THEN metadata #>> '{}' ELSE metadata::text END, salt, salts)) END;
 COMMENT ON FUNCTION pawl._metadata_commitment(jsonb, bytea, jsonb) IS 'internal: what a hash chain covers of metadata';

@@ -4,6 +4,7 @@ CREATE TABLE pawl.redaction (
     redaction uuid NOT NULL DEFAULT pawl.uuid_v7() PRIMARY KEY,
     relation regclass NOT NULL,
     state_column name NOT NULL,
+    log regclass,
     key text[] NOT NULL,
     fields text[] NOT NULL,
     reason text NOT NULL,
@@ -16,9 +17,73 @@ CREATE TABLE pawl.redaction (
 );
 SELECT pg_catalog.pg_extension_config_dump('pawl.redaction', '');
 COMMENT ON TABLE pawl.redaction IS 'what pawl.redact has replaced, and why; nothing in it can be changed';
+COMMENT ON COLUMN pawl.redaction.log IS 'the log whose entries were changed; null: the table kept none';
 COMMENT ON COLUMN pawl.redaction.entries IS 'entries of the log with a value that was replaced; results: of the audit; events: of the outbox';
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.record_guard();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.record_guard();
+
+-- For pawl.verify, which reads a table as its owner.
+CREATE VIEW pawl._redactions WITH (security_barrier = true) AS
+    SELECT x.log, x.key, x.fields FROM pawl.redaction x WHERE pawl._owns(x.log);
+COMMENT ON VIEW pawl._redactions IS 'internal: what was redacted in the logs that you own';
+
+-- A field as pawl.redaction has it, null where it is none: processor, correlation_id, metadata, metadata.<key>, metadata and a JSON Pointer
+-- of two keys or more, or audit.<column>.
+CREATE FUNCTION pawl._redact_field(field text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT CASE WHEN field IN ('processor', 'correlation_id', 'metadata') OR field ^@ 'metadata.' OR field ^@ 'audit.' THEN field
+                WHEN NOT field ^@ 'metadata/' OR field ~ '~([^01]|$)' THEN NULL
+                WHEN strpos(substr(field, 10), '/') > 0 THEN field
+                ELSE 'metadata.' || replace(replace(substr(field, 10), '~1', '/'), '~0', '~') END
+$function$;
+COMMENT ON FUNCTION pawl._redact_field(text) IS 'internal: the one form of a field that can be redacted; null: it is none';
+
+-- A member of metadata with the fields in it replaced. kept: the salts of what is left of it.
+CREATE FUNCTION pawl._redact_member(field text, pointer text, fields text[], salt bytea, salts jsonb, chained boolean, INOUT value jsonb, OUT kept jsonb,
+    OUT changed boolean)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    inner_member record;
+    redacted record;
+BEGIN
+    changed := false;
+    kept := '{}';
+    IF chained AND salt IS NULL AND NOT salts ? field THEN
+        RETURN;  -- it was redacted before
+    ELSIF field = ANY (fields) THEN
+        changed := chained OR NOT coalesce(value #>> '{}' ~ '^redacted:[0-9a-f]{64}$', false);
+        IF changed THEN
+            value := to_jsonb('redacted:' || pawl._member_commitment(field, pointer, value, salt, salts));
+        END IF;
+        RETURN;
+    ELSIF chained THEN
+        kept := pawl._kept_salt(field, salt, salts);
+    END IF;
+    IF jsonb_typeof(value) = 'object' THEN
+        FOR inner_member IN SELECT m.key, m.value, pawl._pointer(_redact_member.pointer, m.key) AS pointer FROM jsonb_each(value) m LOOP
+            redacted := pawl._redact_member(inner_member.pointer, inner_member.pointer, fields, salt, salts, chained, inner_member.value);
+            kept := kept || redacted.kept;
+            IF redacted.changed THEN
+                value := value || jsonb_build_object(inner_member.key, redacted.value);
+                changed := true;
+            END IF;
+        END LOOP;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl._redact_member(text, text, text[], bytea, jsonb, boolean, jsonb) IS 'internal: what a member of metadata becomes by pawl.redact';
+
+CREATE FUNCTION pawl._kept_salt(field text, salt bytea, salts jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT jsonb_build_object(field, CASE WHEN salt IS NULL THEN salts ->> field ELSE encode(sha256(salt || convert_to(field, 'UTF8')), 'hex') END)
+$function$;
+COMMENT ON FUNCTION pawl._kept_salt(text, bytea, jsonb) IS 'internal: the salt of a field that is left when others are redacted';
 
 -- The values of one entry with those of the fields replaced. chained: the salts are those of the entry, and say which were replaced before.
 CREATE FUNCTION pawl._redacted(fields text[], INOUT processor text, INOUT correlation_id text, INOUT metadata jsonb, INOUT salt bytea,
@@ -27,38 +92,40 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    present text[] := array_remove(ARRAY[CASE WHEN processor IS NOT NULL THEN 'processor' END, CASE WHEN correlation_id IS NOT NULL THEN 'correlation_id' END], NULL)
-        || CASE WHEN metadata IS NULL THEN '{}'::text[]
-                WHEN jsonb_typeof(metadata) = 'object' THEN ARRAY(SELECT 'metadata.' || k FROM jsonb_object_keys(metadata) k)
-                ELSE ARRAY['metadata'] END;
+    is_object constant boolean := coalesce(jsonb_typeof(metadata) = 'object', false);
+    targets constant text[] := fields || CASE WHEN is_object AND 'metadata' = ANY (fields) THEN ARRAY(SELECT 'metadata.' || k FROM jsonb_object_keys(metadata) k) END;
     kept jsonb := '{}';
     field text;
     value text;
     digest text;
+    member record;
+    redacted record;
 BEGIN
     changed := false;
-    FOREACH field IN ARRAY present LOOP
-        CONTINUE WHEN chained AND salt IS NULL AND NOT salts ? field;
-        value := CASE field WHEN 'processor' THEN processor WHEN 'correlation_id' THEN correlation_id WHEN 'metadata' THEN metadata::text
-                            ELSE (metadata -> substr(field, 10))::text END;
-        IF field = ANY (fields) OR field ^@ 'metadata.' AND 'metadata' = ANY (fields) THEN
+    FOREACH field IN ARRAY '{processor,correlation_id,metadata}'::text[] LOOP
+        value := CASE field WHEN 'processor' THEN processor WHEN 'correlation_id' THEN correlation_id WHEN 'metadata' THEN CASE WHEN NOT is_object THEN metadata::text END END;
+        CONTINUE WHEN value IS NULL OR chained AND salt IS NULL AND NOT salts ? field;
+        IF field = ANY (fields) THEN
             CONTINUE WHEN NOT chained AND value ~ '^"?redacted:[0-9a-f]{64}"?$';
             digest := 'redacted:' || pawl._commitment(field, value, salt, salts);
-            IF field = 'processor' THEN
-                processor := digest;
-            ELSIF field = 'correlation_id' THEN
-                correlation_id := digest;
-            ELSIF field = 'metadata' THEN
-                metadata := to_jsonb(digest);
-            ELSE
-                metadata := jsonb_set(metadata, ARRAY[substr(field, 10)], to_jsonb(digest));
-            END IF;
+            CASE field WHEN 'processor' THEN processor := digest;
+                       WHEN 'correlation_id' THEN correlation_id := digest;
+                       ELSE metadata := to_jsonb(digest); END CASE;
             changed := true;
         ELSIF chained THEN
-            kept := kept || jsonb_build_object(field, encode(CASE WHEN salt IS NULL THEN decode(salts ->> field, 'hex')
-                                                                  ELSE sha256(salt || convert_to(field, 'UTF8')) END, 'hex'));
+            kept := kept || pawl._kept_salt(field, salt, salts);
         END IF;
     END LOOP;
+    IF is_object THEN
+        FOR member IN SELECT m.key, m.value FROM jsonb_each(metadata) m LOOP
+            redacted := pawl._redact_member('metadata.' || member.key, pawl._pointer('metadata', member.key), targets, salt, salts, chained, member.value);
+            kept := kept || redacted.kept;
+            IF redacted.changed THEN
+                metadata := metadata || jsonb_build_object(member.key, redacted.value);
+                changed := true;
+            END IF;
+        END LOOP;
+    END IF;
     IF changed AND chained THEN
         salt := NULL;
         salts := kept;
@@ -67,9 +134,32 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._redacted(text[], text, text, jsonb, bytea, jsonb, boolean) IS 'internal: what an entry of the record becomes by pawl.redact';
 
--- The statements of pawl.redact. $1: the key; $2: the fields; $3 to $5: ids, processors and correlation ids of the entries that were changed.
-CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, OUT log oid, OUT audit oid, OUT find_row text, OUT redact_log text,
-    OUT redact_results text, OUT redact_rest text)
+-- The fields of a chained entry that were redacted, and are not among those that pawl.redaction has of it.
+CREATE FUNCTION pawl._unrecorded(processor text, correlation_id text, metadata jsonb, salts jsonb, recorded text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    WITH RECURSIVE part(field, pointer, value) AS (
+        SELECT f.field, NULL, f.value FROM (VALUES ('processor', to_jsonb(processor)), ('correlation_id', to_jsonb(correlation_id)),
+               ('metadata', CASE WHEN jsonb_typeof(metadata) <> 'object' THEN metadata END)) f(field, value) WHERE f.value IS NOT NULL
+        UNION ALL
+        SELECT 'metadata.' || m.key, pawl._pointer('metadata', m.key), m.value
+          FROM jsonb_each(CASE WHEN jsonb_typeof(metadata) = 'object' THEN metadata ELSE '{}' END) m
+        UNION ALL
+        SELECT i.pointer, i.pointer, i.value
+          FROM part p CROSS JOIN LATERAL (SELECT pawl._pointer(p.pointer, m.key) AS pointer, m.value
+                                            FROM jsonb_each(CASE WHEN jsonb_typeof(p.value) = 'object' AND p.pointer IS NOT NULL THEN p.value ELSE '{}' END) m) i
+         WHERE salts ? p.field)
+    SELECT coalesce(array_agg(p.field ORDER BY p.field COLLATE "C"), '{}') FROM part p
+     WHERE NOT salts ? p.field
+       AND (p.field = ANY (recorded) OR p.field ^@ 'metadata.' AND 'metadata' = ANY (recorded)) IS NOT TRUE
+$function$;
+COMMENT ON FUNCTION pawl._unrecorded(text, text, jsonb, jsonb, text[]) IS 'internal: what was redacted in an entry of a hash chain by none of these fields';
+
+-- The statements of pawl.redact. find_row and find_entry give the place of the row and of an entry of it; key_at and key_in the key at a place as the
+-- record has it. $1: the key; $2: the fields; $3 to $5: ids, processors and correlation ids of the entries that were changed.
+CREATE FUNCTION pawl._redact_plan(relation oid, state_column name, fields text[], OUT log oid, OUT audit oid, OUT find_row text, OUT key_at text,
+    OUT find_entry text, OUT key_in text, OUT redact_log text, OUT redact_results text, OUT redact_rest text, OUT redact_copies text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -84,11 +174,14 @@ BEGIN
     as_table := bound;
     as_table.history := bound.relation;
     as_table.log_key_columns := bound.key_columns;
-    find_row := format('SELECT %s FROM %s l WHERE %s FOR NO KEY UPDATE', pawl._key_array('l', bound.key_columns), bound.relation, pawl._of_subject(as_table));
+    find_row := format('SELECT l.tableoid, l.ctid FROM %s l WHERE %s FOR NO KEY UPDATE', bound.relation, pawl._of_subject(as_table));
+    key_at := format('SELECT %s FROM %s l WHERE l.tableoid = $1 AND l.ctid = $2', pawl._key_array('l', bound.key_columns), bound.relation);
     log := bound.history;
     IF log IS NULL THEN
         RETURN;
     END IF;
+    find_entry := format('SELECT l.tableoid, l.ctid FROM %s l WHERE %s LIMIT 1', bound.history, pawl._of_subject(bound));
+    key_in := format('SELECT %s FROM %s l WHERE l.tableoid = $1 AND l.ctid = $2', pawl._key_array('l', bound.log_key_columns), bound.history);
     redact_log := format($statement$
         WITH changed AS (
             UPDATE %1$s l SET processor = r.processor, correlation_id = r.correlation_id, metadata = r.metadata %2$s
@@ -123,9 +216,24 @@ BEGIN
                      WHERE %2$s AND r.changed) r
              WHERE l.tableoid = r.part AND l.ctid = r.place RETURNING 1)
         SELECT count(*) FROM changed$statement$, a.audit, pawl._of_subject(as_log));
+    -- of the columns that are copied from the row: text becomes a digest, for other types there is none
+    SELECT format('WITH changed AS (UPDATE %s l SET (%s) = ROW(%s) WHERE %s AND (%s) RETURNING 1) SELECT count(*) FROM changed',
+                  a.audit, string_agg(quote_ident(x.attname), ', ' ORDER BY x.attnum),
+                  string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format(
+                      'CASE WHEN l.%1$I ~ %2$L THEN l.%1$I '
+                      'ELSE ''redacted:'' || pawl._commitment(%3$L, l.%1$I, uuid_send(gen_random_uuid()), NULL) END',
+                      x.attname, '^redacted:[0-9a-f]{64}$', 'audit.' || x.attname) ELSE 'NULL' END, ', ' ORDER BY x.attnum),
+                  pawl._of_subject(as_log),
+                  string_agg(CASE WHEN x.atttypid = 'text'::regtype THEN format('l.%I !~ %L', x.attname, '^redacted:[0-9a-f]{64}$')
+                                  ELSE format('l.%I IS NOT NULL', x.attname) END, ' OR ' ORDER BY x.attnum))
+      INTO redact_copies
+      FROM pg_attribute x
+     WHERE x.attrelid = a.audit AND x.attname = ANY (a.audit_parent_columns) AND x.attname <> ALL (a.key_columns) AND NOT x.attisdropped
+       AND 'audit.' || x.attname = ANY (fields)
+    HAVING count(*) > 0;
 END
 $function$;
-COMMENT ON FUNCTION pawl._redact_plan(oid, name) IS 'internal: the statements of pawl.redact';
+COMMENT ON FUNCTION pawl._redact_plan(oid, name, text[]) IS 'internal: the statements of pawl.redact';
 
 CREATE FUNCTION pawl._redact(relation oid, state_column name, key text[], fields text[], reason text) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_redact';
@@ -138,6 +246,7 @@ AS $function$
 DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
     unknown text;
+    named text[];
 BEGIN
     IF fields IS NULL OR array_position(fields, NULL) IS NOT NULL THEN
         PERFORM pawl._raise('22004', 'fields must not be null');
@@ -148,10 +257,14 @@ BEGIN
     ELSIF cardinality(fields) = 0 THEN
         PERFORM pawl._raise('22023', 'fields must not be empty');
     END IF;
-    SELECT f INTO unknown FROM unnest(fields) f WHERE f NOT IN ('processor', 'correlation_id', 'metadata') AND NOT f ^@ 'metadata.' LIMIT 1;
-    IF FOUND THEN
+    SELECT array_agg(pawl._redact_field(f.field) ORDER BY f.n), min(f.field) FILTER (WHERE pawl._redact_field(f.field) IS NULL
+               OR f.field ^@ 'audit.' AND NOT EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = bound.history
+                                                         AND substr(f.field, 7) = ANY (a.audit_parent_columns) AND substr(f.field, 7) <> ALL (a.key_columns)))
+      INTO named, unknown FROM unnest(fields) WITH ORDINALITY f(field, n);
+    IF unknown IS NOT NULL THEN
         PERFORM pawl._raise('22023', format('"%s" is no field that can be redacted', unknown),
-            'These can: processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level).');
+            'These can: processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level), metadata/<key>/<key> (one below it, as a JSON Pointer), '
+            'audit.<column> (a column that the audit copies from the row, and that is not of the key).');
     END IF;
     PERFORM pawl._check_isolation('pawl.redact');
     IF bound.history IS NULL AND NOT bound.events THEN
@@ -161,8 +274,8 @@ BEGIN
             'It was begun in version 0.0.1, and covers the values themselves.',
             format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column));
     END IF;
-    RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column), fields, reason);
+    RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column), named, reason);
 END
 $function$;
 COMMENT ON FUNCTION pawl.redact(regclass, anycompatible, text[], text, name) IS
-'replaces values that the record has of one row by salted digests, in log, audit and outbox, and keeps in pawl.redaction what was replaced, when, by whom and why. fields: processor, correlation_id, metadata (all of it) or metadata.<key>. The salts are thrown away; a hash chain verifies before and after. Returns how many log entries changed. For members of pawl_admin who own the table, its log and its audit, and superusers. 42501: neither; 22023: no such field, or no reason; 22004: a null; 25001: not READ COMMITTED; 55000: no record, or a hash chain without salts. Example: SELECT pawl.redact(''parcels'', 1, ''{metadata.customer}'', ''request 17'')';
+'replaces values that the record has of one row by salted digests, in log, audit and outbox, and keeps in pawl.redaction what was replaced, when, by whom and why. fields: processor, correlation_id, metadata (all of it), metadata.<key>, metadata/<key>/<key> (a JSON Pointer) or audit.<column> (a column that the audit copies). The salts are thrown away; a hash chain verifies before and after. Returns how many log entries changed. For members of pawl_admin who own the table, its log and its audit, and superusers. 42501: neither; 22023: no such field, or no reason; 22004: a null; 25001: not READ COMMITTED; 55000: no record, or a hash chain without salts. Example: SELECT pawl.redact(''parcels'', 1, ''{metadata.customer}'', ''request 17'')';

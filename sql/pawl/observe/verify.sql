@@ -154,9 +154,10 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     anchor record := pawl._anchor_join(bound);
+    salted constant boolean := bound.hash_chain AND pawl._is_salted(bound.history);
 BEGIN
     RETURN QUERY SELECT format($query$
-        WITH chain AS (
+        WITH %10$s chain AS (
             SELECT l.*, coalesce(lag(l.sort_key) OVER w, %8$s.sort_key) AS last_sort_key,
                    CASE WHEN lag(l.sort_key) OVER w IS NULL THEN %8$s.to_state ELSE lag(l.to_state) OVER w END AS last_to_state,
                    coalesce(lag(l.created_at) OVER w, %8$s.created_at) AS last_created_at, lead(l.sort_key) OVER w IS NULL AS is_newest %1$s
@@ -165,9 +166,10 @@ BEGIN
             SELECT c.*, c.sort_key <> coalesce(c.last_sort_key, 0) + 1 AS has_gap,
                    c.from_state COLLATE "C" IS DISTINCT FROM c.last_to_state COLLATE "C" AS is_broken,
                    NOT k.known AS is_unknown, k.known AND %5$s AS is_illegal, %6$s AS is_mistaken,
-                   coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged
+                   coalesce(c.created_at < c.last_created_at, false) AS is_backwards, %7$s AS is_forged, %11$s AS unrecorded
               FROM chain c
               CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pawl.machine v WHERE v.machine = $1 AND v.version = c.machine_version) AS known) k
+              %12$s
             OFFSET 0)  -- each condition is looked at once
         SELECT $2, $3, %4$s, p.problem, format('sort_key %%s: ', c.sort_key) || p.detail
           FROM checked c
@@ -180,9 +182,10 @@ BEGIN
                        coalesce('"' || c.to_state || '"', 'nothing'), c.machine_version)),
                ('most_recent', c.is_mistaken, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
                ('clock_backwards', c.is_backwards, format('written %%s before the one before', c.last_created_at - c.created_at)),
-               ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash')
+               ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash'),
+               ('redaction_missing', c.unrecorded <> '{}', format('pawl.redaction does not say that %%s was redacted', array_to_string(c.unrecorded, ', ')))
                ) p(problem, holds, detail)
-         WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged) AND p.holds
+         WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged OR c.unrecorded <> '{}') AND p.holds
          ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
         CASE WHEN bound.hash_chain THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
         bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
@@ -192,9 +195,14 @@ BEGIN
              format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
                     'pawl._commitment(''processor'', c.processor, %2$s), c.actor, pawl._commitment(''correlation_id'', c.correlation_id, %2$s), '
                     'pawl._metadata_commitment(c.metadata, %2$s), c.machine_version, c.created_at))', pawl._key_array('c', bound.log_key_columns),
-                    CASE WHEN pawl._is_salted(bound.history) THEN 'c.salt, c.salts' ELSE 'NULL, NULL' END)
+                    CASE WHEN salted THEN 'c.salt, c.salts' ELSE 'NULL, NULL' END)
              ELSE 'false' END,
-        anchor.alias, anchor.joined),
+        anchor.alias, anchor.joined,
+        CASE WHEN salted THEN format('redacted AS MATERIALIZED (SELECT x.key, array_agg(f) AS fields FROM pawl._redactions x CROSS JOIN LATERAL unnest(x.fields) f '
+                                     'WHERE x.log = %L::regclass GROUP BY x.key),', bound.history) END,
+        CASE WHEN salted THEN 'CASE WHEN c.salt IS NULL AND c.salts IS NOT NULL THEN pawl._unrecorded(c.processor, c.correlation_id, c.metadata, c.salts, d.fields) ELSE ''{}'' END'
+             ELSE '''{}''::text[]' END,
+        CASE WHEN salted THEN format('LEFT JOIN redacted d ON c.salt IS NULL AND d.key = %s', pawl._key_array('c', bound.log_key_columns)) END),
         '{text,regclass,name}'::regtype[], ARRAY[bound.machine, bound.relation::oid::text, bound.state_column];
 END
 $function$;
@@ -207,4 +215,4 @@ AS $function$
     SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
 $function$;
 COMMENT ON FUNCTION pawl.verify(regclass) IS
-'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read, or where the catalog is damaged. No rows: nothing is wrong. All of it is one snapshot';
+'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, redaction_missing, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read, or where the catalog is damaged. No rows: nothing is wrong. All of it is one snapshot';

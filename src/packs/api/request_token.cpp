@@ -18,7 +18,8 @@ LocalTransactionId local_transaction() {
 #endif
 }
 
-// Whose request this transaction is, as pawl_api.begin_request has found it. A setting could be set by any code that runs here.
+// Whose request this transaction is, as pawl_api.begin_request has found it. A setting could be set by any code that
+// runs here.
 pg_uuid_t request_token;
 LocalTransactionId request_transaction = InvalidLocalTransactionId;
 

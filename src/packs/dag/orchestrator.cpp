@@ -1,6 +1,6 @@
-// May throw and may ereport. Whether an orchestrator is at work in this session: it does itself what follows from the state changes of its
-// statements, so the trigger that does it for all others leaves them alone. This is known here and nowhere else: a setting could be set by
-// any session.
+// May throw and may ereport. Whether an orchestrator is at work in this session: it does itself what follows from the
+// state changes of its statements, so the trigger that does it for all others leaves them alone. This is known here and
+// nowhere else: a setting could be set by any session.
 #include "pg/arguments.hpp"
 
 namespace pawl {
@@ -28,13 +28,16 @@ private:
 // Only the owner may call it, so it is called by its place in the catalog.
 Datum turn(Datum batch) {
     Oid argument = INT4OID;
-    const Oid function = LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_turn"))), 1, &argument, false);
+    const Oid function =
+        LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_turn"))), 1, &argument, false);
     return OidFunctionCall1(function, batch);
 }
 
 }  // namespace
 
-PAWL_FUNCTION(pawl_dag_orchestrating) { return BoolGetDatum(orchestrator_depth == trigger_depth()); }
+PAWL_FUNCTION(pawl_dag_orchestrating) {
+    return BoolGetDatum(orchestrator_depth == trigger_depth());
+}
 
 PAWL_FUNCTION(pawl_dag_take_turn) {
     pg::require(fcinfo, 0, "batch");

@@ -1,4 +1,5 @@
-// May throw and may ereport: what a workflow step remembers of the state that it enters. Every claim asks for it, hence not in PL/pgSQL.
+// May throw and may ereport: what a workflow step remembers of the state that it enters. Every claim asks for it, hence
+// not in PL/pgSQL.
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -27,7 +28,8 @@ bool is_steps(Relation relation) {
     if (!OidIsValid(schema)) return false;
     const Oid steps = get_relname_relid("steps", schema);
     return RelationGetRelid(relation) == steps ||
-           (relation->rd_rel->relispartition && list_member_oid(get_partition_ancestors(RelationGetRelid(relation)), steps));
+           (relation->rd_rel->relispartition &&
+            list_member_oid(get_partition_ancestors(RelationGetRelid(relation)), steps));
 }
 
 struct Changes {
@@ -66,10 +68,12 @@ PAWL_FUNCTION(pawl_dag_step_entered) {
     const auto* trigger = CALLED_AS_TRIGGER(fcinfo) ? reinterpret_cast<const TriggerData*>(fcinfo->context) : nullptr;
     if (trigger == nullptr || !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
         !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "step_entered is a trigger BEFORE UPDATE FOR EACH ROW");
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                          "step_entered is a trigger BEFORE UPDATE FOR EACH ROW");
     if (!pg::call([&] { return is_steps(trigger->tg_relation); }))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "this trigger function is not made for table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
+                          "this trigger function is not made for table \"" +
+                              std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
                           "It is fired by pawl_dag.steps only.", "Drop the trigger.");
     return pg::call([&] { return PointerGetDatum(entered(*trigger)); });
 }

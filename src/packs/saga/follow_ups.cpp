@@ -1,4 +1,5 @@
-// May ereport; owns nothing. See follow_ups.hpp. That one is under way is known here and nowhere else: a setting could be set by any session.
+// May ereport; owns nothing. See follow_ups.hpp. That one is under way is known here and nowhere else: a setting could
+// be set by any session.
 #include "packs/saga/follow_ups.hpp"
 
 #include <utility>
@@ -13,7 +14,8 @@ namespace {
 SubTransactionId following = InvalidSubTransactionId;
 
 void end_of_transaction(XactEvent event, void*) {
-    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE) following = InvalidSubTransactionId;
+    if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+        following = InvalidSubTransactionId;
 }
 
 void end_of_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void*) {
@@ -35,11 +37,16 @@ void watch_transactions() {
 
 }  // namespace
 
-SubTransactionId suspend_following() noexcept { return std::exchange(following, InvalidSubTransactionId); }
+SubTransactionId suspend_following() noexcept {
+    return std::exchange(following, InvalidSubTransactionId);
+}
 
-void resume_following(SubTransactionId suspended) noexcept { following = suspended; }
+void resume_following(SubTransactionId suspended) noexcept {
+    following = suspended;
+}
 
-// pawl_saga._follow(): true where no other follow-up is under way. Only the owner may call it: its follow-ups are SECURITY DEFINER.
+// pawl_saga._follow(): true where no other follow-up is under way. Only the owner may call it: its follow-ups are
+// SECURITY DEFINER.
 PAWL_FUNCTION(pawl_saga_follow) {
     watch_transactions();
     const bool outermost = following == InvalidSubTransactionId;

@@ -1,4 +1,5 @@
-// Does not throw and does not ereport; owns nothing. Which follow-up of a flow's state changes is the outermost: it sees to the end of the flow.
+// Does not throw and does not ereport; owns nothing. Which follow-up of a flow's state changes is the outermost: it
+// sees to the end of the flow.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -1,4 +1,5 @@
-// May throw and may ereport: pawl_saga._compile, which compiles the structure of a flow, and pawl_saga._ask, which calls a user's function.
+// May throw and may ereport: pawl_saga._compile, which compiles the structure of a flow, and pawl_saga._ask, which
+// calls a user's function.
 #include "packs/saga/saga.hpp"
 
 #include "packs/saga/follow_ups.hpp"
@@ -32,21 +33,25 @@ void put(void* argument) {
     Datum values[] = {question->argument};
     const char nulls[] = {question->no_argument ? 'n' : ' ', '\0'};
     SPI_connect();
-    if (SPI_execute_with_args(question->statement, 1, types, values, nulls, false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+    if (SPI_execute_with_args(question->statement, 1, types, values, nulls, false, 1) != SPI_OK_SELECT ||
+        SPI_processed != 1)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a function gave no answer")));
     const char* answer = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
     question->answer = answer == nullptr ? nullptr : MemoryContextStrdup(question->memory, answer);
     SPI_finish();
 }
 
-// The session's role; but a superuser's session runs a function of another role with the rights of that function's owner. Follow-ups
-// cannot see whether the superuser moved the flow itself or called a SECURITY DEFINER function that did.
+// The session's role; but a superuser's session runs a function of another role with the rights of that function's
+// owner. Follow-ups cannot see whether the superuser moved the flow itself or called a SECURITY DEFINER function that
+// did.
 Oid asking_role(const char* function) {
     const Oid role = GetOuterUserId();
     if (!superuser_arg(role)) return role;
-    const Oid called = DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(psprintf("%s(jsonb)", function))));
+    const Oid called =
+        DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(psprintf("%s(jsonb)", function))));
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(called));
-    if (!HeapTupleIsValid(tuple)) ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", function)));
+    if (!HeapTupleIsValid(tuple))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", function)));
     const Oid owner = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->proowner;
     ReleaseSysCache(tuple);
     return superuser_arg(owner) ? role : owner;
@@ -56,13 +61,9 @@ Oid asking_role(const char* function) {
 void ask(Oid role, Question* question) {
     const SubTransactionId suspended = suspend_following();
     PG_TRY();
-    {
-        with_rights_of(role, put, question, Reach::confined);
-    }
+    { with_rights_of(role, put, question, Reach::confined); }
     PG_FINALLY();
-    {
-        resume_following(suspended);
-    }
+    { resume_following(suspended); }
     PG_END_TRY();
 }
 
@@ -76,7 +77,8 @@ PAWL_FUNCTION(pawl_saga_ask) {
     Question question = {statement.c_str(), PG_GETARG_DATUM(1), PG_ARGISNULL(1), CurrentMemoryContext, nullptr};
     return pg::call([&]() -> Datum {
         if (InSecurityRestrictedOperation())
-            ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("cannot call a decider or controller within security-restricted operation")));
+            ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                            errmsg("cannot call a decider or controller within security-restricted operation")));
         ask(asking_role(function.c_str()), &question);
         if (question.answer != nullptr) return PointerGetDatum(cstring_to_text(question.answer));
         fcinfo->isnull = true;

@@ -40,7 +40,8 @@ bool leads_to(const Level& level, int from, int to) {
     return false;
 }
 
-// How far a provider is from who asks, smaller is nearer: the flow that both are in, the sibling, the place in it. Not visible: none.
+// How far a provider is from who asks, smaller is nearer: the flow that both are in, the sibling, the place in it. Not
+// visible: none.
 struct Distance {
     bool visible = false;
     std::tuple<int, int, int> order;
@@ -50,7 +51,8 @@ Distance distance(Place asking, Place provider, int node) {
     const bool is_retry = provider.child == own_retry;
     const Level* home = provider.level;
     while (asking.level != provider.level) {
-        const bool up = provider.level == nullptr || (asking.level != nullptr && asking.level->depth >= provider.level->depth);
+        const bool up =
+            provider.level == nullptr || (asking.level != nullptr && asking.level->depth >= provider.level->depth);
         Place& deeper = up ? asking : provider;
         deeper = {deeper.level->around, deeper.level->child};
     }
@@ -90,7 +92,8 @@ void find_providers(Graph& graph, const std::vector<Place>& places) {
             parameter.providers.push_back(node);
             if ((sure = !ignorable[node])) break;  // whoever comes behind is never asked
         }
-        if (!sure && !parameter.providers.empty() && !parameter.need.optional) graph.nodes[parameter.node].may_miss = true;
+        if (!sure && !parameter.providers.empty() && !parameter.need.optional)
+            graph.nodes[parameter.node].may_miss = true;
     }
 }
 

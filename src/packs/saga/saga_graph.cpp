@@ -1,4 +1,5 @@
-// Pure C++; throws core::Error. Compiles a structure to its graph: nodes, edges, and which decider bears on which atom; see saga.hpp.
+// Pure C++; throws core::Error. Compiles a structure to its graph: nodes, edges, and which decider bears on which atom;
+// see saga.hpp.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +12,9 @@ namespace {
 
 using Names = std::set<std::string>;
 
-void insert(Names& names, const std::vector<std::string>& more) { names.insert(more.begin(), more.end()); }
+void insert(Names& names, const std::vector<std::string>& more) {
+    names.insert(more.begin(), more.end());
+}
 
 // The names that an item gives to those around it.
 Names provided_by(const Item& item) {
@@ -45,7 +48,8 @@ Names required_by(const Item& item) {
 int child_named(const Item& flow, const std::string& name) {
     for (std::size_t i = 0; i < flow.children.size(); ++i)
         if (flow.children[i].name == name) return static_cast<int>(i);
-    throw Error("flow \"" + flow.name + "\" has no item \"" + name + "\" to link", {}, {}, "links name the children of their own flow");
+    throw Error("flow \"" + flow.name + "\" has no item \"" + name + "\" to link", {}, {},
+                "links name the children of their own flow");
 }
 
 // Which child leads to which: the links, and from who provides a name to those who require it.
@@ -58,12 +62,17 @@ std::vector<std::pair<int, int>> child_links(const Item& flow) {
     for (std::size_t i = 0; i < flow.children.size(); ++i)
         for (const std::string& name : required_by(flow.children[i])) {
             const auto found = providers.find(name);
-            if (found == providers.end() || (flow.retry && std::count(flow.retry->provides.begin(), flow.retry->provides.end(), name) > 0)) continue;
+            if (found == providers.end() ||
+                (flow.retry && std::count(flow.retry->provides.begin(), flow.retry->provides.end(), name) > 0))
+                continue;
             std::vector<int> others = found->second;
             std::erase(others, static_cast<int>(i));
             if (others.size() > 1)
-                throw Error("\"" + name + "\", which \"" + flow.children[i].name + "\" requires, is provided by several items of flow \"" + flow.name + "\"", {},
-                            "They are \"" + flow.children[others[0]].name + "\" and \"" + flow.children[others[1]].name + "\".");
+                throw Error("\"" + name + "\", which \"" + flow.children[i].name +
+                                "\" requires, is provided by several items of flow \"" + flow.name + "\"",
+                            {},
+                            "They are \"" + flow.children[others[0]].name + "\" and \"" +
+                                flow.children[others[1]].name + "\".");
             for (const int other : others) links.emplace_back(other, static_cast<int>(i));
         }
     std::sort(links.begin(), links.end());
@@ -94,7 +103,8 @@ std::vector<int> child_order(const Item& flow, const std::vector<std::pair<int, 
     std::string stuck;
     for (std::size_t i = 0; i < waits.size(); ++i)
         if (waits[i] > 0) stuck += (stuck.empty() ? "\"" : ", \"") + flow.children[i].name + "\"";
-    throw Error("the items of flow \"" + flow.name + "\" wait for each other", {}, "On or behind a cycle are " + stuck + ".");
+    throw Error("the items of flow \"" + flow.name + "\" wait for each other", {},
+                "On or behind a cycle are " + stuck + ".");
 }
 
 class Compiler {
@@ -132,20 +142,31 @@ private:
     void join(int from, int to) { graph.edges.push_back({from, to}); }
 
     void name_atom(const std::string& name) {
-        if (!names.insert(name).second) throw Error("two atoms are named \"" + name + "\"", {}, "The name of an atom is what it is known by when a flow goes on.");
+        if (!names.insert(name).second)
+            throw Error("two atoms are named \"" + name + "\"", {},
+                        "The name of an atom is what it is known by when a flow goes on.");
     }
 
     Ends add_task(const Item& task, const Level* level, int child, int controller) {
         name_atom(task.name);
-        const int node = add_node({.kind = NodeKind::task, .name = task.name, .controller = controller, .priority = task.priority,
-                                   .provides = task.provides, .written = task.written}, level, child);
+        const int node = add_node({.kind = NodeKind::task,
+                                   .name = task.name,
+                                   .controller = controller,
+                                   .priority = task.priority,
+                                   .provides = task.provides,
+                                   .written = task.written},
+                                  level, child);
         for (const Need& need : task.needs) graph.parameters.push_back({node, need, {}});
         return {node, node};
     }
 
     int add_retry(const Retry& retry, const Level* level, int controller) {
         name_atom(retry.name);
-        const int node = add_node({.kind = NodeKind::retry, .name = retry.name, .controller = controller, .provides = retry.provides, .written = retry.written},
+        const int node = add_node({.kind = NodeKind::retry,
+                                   .name = retry.name,
+                                   .controller = controller,
+                                   .provides = retry.provides,
+                                   .written = retry.written},
                                   level, own_retry);
         for (const Need& need : retry.needs) graph.parameters.push_back({node, need, {}});
         return node;
@@ -204,7 +225,8 @@ private:
 
     // The first atoms behind an entry: its retry, or those of its items that wait for nobody else.
     void first_atoms(int node, std::vector<int>& atoms) const {
-        if (graph.nodes[node].kind == NodeKind::task || graph.nodes[node].kind == NodeKind::retry) return atoms.push_back(node);
+        if (graph.nodes[node].kind == NodeKind::task || graph.nodes[node].kind == NodeKind::retry)
+            return atoms.push_back(node);
         if (graph.nodes[node].kind == NodeKind::end) return;
         for (const Edge& edge : graph.edges)
             if (edge.from == node) first_atoms(edge.to, atoms);
@@ -219,7 +241,8 @@ private:
             first_atoms(ends[child_named(flow, link.to)].first, targets);
             for (const int target : targets) {
                 graph.nodes[target].votes = true;
-                graph.votes.push_back({target, static_cast<int>(graph.votes.size()), from.first == from.last ? from.first : nowhere, link.depth, link.decider});
+                graph.votes.push_back({target, static_cast<int>(graph.votes.size()),
+                                       from.first == from.last ? from.first : nowhere, link.depth, link.decider});
             }
         }
     }

@@ -19,7 +19,8 @@ using Kind = Json::Kind;
 void only_keys(const Json& json, const std::string& what, std::string_view known) {
     for (const auto& [key, value] : json.members) {
         const std::string padded = " " + key + " ";
-        if (std::string(" ").append(known).append(" ").find(padded) == std::string::npos || key.find(' ') != std::string::npos)
+        if (std::string(" ").append(known).append(" ").find(padded) == std::string::npos ||
+            key.find(' ') != std::string::npos)
             refuse(what + " has an unknown key \"" + key + "\"", {}, std::string(known));
     }
 }
@@ -65,12 +66,14 @@ int whole_number(const Json& json, std::string_view key, const std::string& what
     int number = 0;
     const auto [end, problem] = std::from_chars(value->raw.data(), value->raw.data() + value->raw.size(), number);
     if (problem != std::errc() || end != value->raw.data() + value->raw.size())
-        refuse("\"" + std::string(key) + "\" of " + what + " must be a whole number of 32 bits", {}, "\"" + std::string(key) + "\": 10");
+        refuse("\"" + std::string(key) + "\" of " + what + " must be a whole number of 32 bits", {},
+               "\"" + std::string(key) + "\": 10");
     return number;
 }
 
 void add_need(std::vector<Need>& needs, Need need) {
-    const auto same = std::find_if(needs.begin(), needs.end(), [&](const Need& other) { return other.parameter == need.parameter; });
+    const auto same =
+        std::find_if(needs.begin(), needs.end(), [&](const Need& other) { return other.parameter == need.parameter; });
     if (same == needs.end())
         needs.push_back(std::move(need));
     else
@@ -79,18 +82,25 @@ void add_need(std::vector<Need>& needs, Need need) {
 
 std::vector<Need> needs_of(const Json& json, const std::string& what) {
     std::vector<Need> needs;
-    for (std::string& name : texts_of(json.find("requires"), "\"requires\" of " + what)) add_need(needs, {name, name, false, {}});
-    for (std::string& name : texts_of(json.find("optional"), "\"optional\" of " + what)) add_need(needs, {name, name, true, {}});
+    for (std::string& name : texts_of(json.find("requires"), "\"requires\" of " + what))
+        add_need(needs, {name, name, false, {}});
+    for (std::string& name : texts_of(json.find("optional"), "\"optional\" of " + what))
+        add_need(needs, {name, name, true, {}});
     if (const Json* rebind = json.find("rebind")) {
-        if (!rebind->is(Kind::object)) refuse("\"rebind\" of " + what + " must be an object", {}, "\"rebind\": {\"parameter\": \"name\"}");
+        if (!rebind->is(Kind::object))
+            refuse("\"rebind\" of " + what + " must be an object", {}, "\"rebind\": {\"parameter\": \"name\"}");
         for (const auto& [parameter, name] : rebind->members) {
-            if (!name.is(Kind::string)) refuse("\"rebind\" of " + what + " must name names", {}, "\"rebind\": {\"parameter\": \"name\"}");
-            const bool optional = std::any_of(needs.begin(), needs.end(), [&, given = parameter](const Need& n) { return n.parameter == given && n.optional; });
+            if (!name.is(Kind::string))
+                refuse("\"rebind\" of " + what + " must name names", {}, "\"rebind\": {\"parameter\": \"name\"}");
+            const bool optional = std::any_of(needs.begin(), needs.end(), [&, given = parameter](const Need& n) {
+                return n.parameter == given && n.optional;
+            });
             add_need(needs, {parameter, name.string, optional, {}});
         }
     }
     if (const Json* inject = json.find("inject")) {
-        if (!inject->is(Kind::object)) refuse("\"inject\" of " + what + " must be an object", {}, "\"inject\": {\"name\": value}");
+        if (!inject->is(Kind::object))
+            refuse("\"inject\" of " + what + " must be an object", {}, "\"inject\": {\"name\": value}");
         // what the atom does not require is not given to it
         for (const auto& [name, value] : inject->members)
             for (Need& need : needs)
@@ -99,15 +109,19 @@ std::vector<Need> needs_of(const Json& json, const std::string& what) {
     return needs;
 }
 
-constexpr std::array<std::string_view, 6> controllers{"AlwaysRevert", "AlwaysRevertAll", "Times", "ForEach", "ParameterizedForEach", "Function"};
+constexpr std::array<std::string_view, 6> controllers{"AlwaysRevert", "AlwaysRevertAll",      "Times",
+                                                      "ForEach",      "ParameterizedForEach", "Function"};
 
 std::unique_ptr<Retry> read_retry(const Json& json, const std::string& flow) {
-    if (!json.is(Kind::object)) refuse("the retry of flow \"" + flow + "\" must be an object", {}, "\"retry\": {\"retry\": \"Times\", \"name\": \"...\", \"attempts\": 3}");
+    if (!json.is(Kind::object))
+        refuse("the retry of flow \"" + flow + "\" must be an object", {},
+               "\"retry\": {\"retry\": \"Times\", \"name\": \"...\", \"attempts\": 3}");
     only_keys(json, "a retry", "retry name attempts values revert_all provides requires value backoff on function");
     auto retry = std::make_unique<Retry>();
     const std::string kind = name_of(json, "retry", "retry");
     if (std::find(controllers.begin(), controllers.end(), kind) == controllers.end())
-        refuse("unknown retry controller \"" + kind + "\"", {}, "AlwaysRevert, AlwaysRevertAll, Times, ForEach, ParameterizedForEach, Function");
+        refuse("unknown retry controller \"" + kind + "\"", {},
+               "AlwaysRevert, AlwaysRevertAll, Times, ForEach, ParameterizedForEach, Function");
     retry->name = name_of(json, "name", "retry");
     retry->written = json.raw;
     retry->provides = texts_of(json.find("provides"), "\"provides\" of retry \"" + retry->name + "\"");
@@ -116,7 +130,9 @@ std::unique_ptr<Retry> read_retry(const Json& json, const std::string& flow) {
     const Json* values = json.find("values");
     if (kind == "ForEach" && (values == nullptr || !values->is(Kind::array)))
         refuse("retry \"" + retry->name + "\" has no list of values", {}, "\"values\": [1, 2, 3]");
-    if (kind == "ParameterizedForEach") add_need(retry->needs, {"values", values != nullptr && values->is(Kind::string) ? values->string : "values", false, {}});
+    if (kind == "ParameterizedForEach")
+        add_need(retry->needs,
+                 {"values", values != nullptr && values->is(Kind::string) ? values->string : "values", false, {}});
     if (kind == "Function" && text_of(json, "function", "a retry").empty())
         refuse("retry \"" + retry->name + "\" names no function", {}, "\"function\": \"my_schema.my_function\"");
     return retry;
@@ -127,15 +143,19 @@ Item read_item(const Json& json);
 void read_links(Item& flow, const Json& json) {
     const Json* links = json.find("links");
     if (links == nullptr) return;
-    if (flow.shape != Shape::graph) refuse("flow \"" + flow.name + "\" has links, but is no graph flow", {}, "\"flow\": \"graph\"");
-    if (!links->is(Kind::array)) refuse("\"links\" of flow \"" + flow.name + "\" must be a list", {}, "\"links\": [{\"from\": \"a\", \"to\": \"b\"}]");
+    if (flow.shape != Shape::graph)
+        refuse("flow \"" + flow.name + "\" has links, but is no graph flow", {}, "\"flow\": \"graph\"");
+    if (!links->is(Kind::array))
+        refuse("\"links\" of flow \"" + flow.name + "\" must be a list", {},
+               "\"links\": [{\"from\": \"a\", \"to\": \"b\"}]");
     for (const Json& each : links->items) {
         only_keys(each, "a link", "from to decider depth");
         Link link;
         link.from = name_of(each, "from", "link");
         link.to = name_of(each, "to", "link");
         if (const Json* decider = each.find("decider")) {
-            if (!decider->is(Kind::object) || decider->members.size() != 1) refuse("a decider says one thing", {}, "\"decider\": {\"when_result_in\": [1, 2]}");
+            if (!decider->is(Kind::object) || decider->members.size() != 1)
+                refuse("a decider says one thing", {}, "\"decider\": {\"when_result_in\": [1, 2]}");
             only_keys(*decider, "a decider", "allow when_result_in function");
             link.decider = decider->raw;
         }
@@ -151,11 +171,13 @@ Item read_flow(const Json& json) {
     only_keys(json, "a flow", "flow name retry children links version description");
     Item flow;
     const std::string shape = name_of(json, "flow", "flow");
-    if (shape != "linear" && shape != "unordered" && shape != "graph") refuse("unknown kind of flow \"" + shape + "\"", {}, "linear, unordered, graph");
+    if (shape != "linear" && shape != "unordered" && shape != "graph")
+        refuse("unknown kind of flow \"" + shape + "\"", {}, "linear, unordered, graph");
     flow.shape = shape == "linear" ? Shape::linear : shape == "unordered" ? Shape::unordered : Shape::graph;
     flow.name = name_of(json, "name", "flow");
     flow.written = json.raw;
-    if (const Json* retry = json.find("retry"); retry != nullptr && !retry->is(Kind::null)) flow.retry = read_retry(*retry, flow.name);
+    if (const Json* retry = json.find("retry"); retry != nullptr && !retry->is(Kind::null))
+        flow.retry = read_retry(*retry, flow.name);
     if (const Json* children = json.find("children")) {
         if (!children->is(Kind::array)) refuse("\"children\" of flow \"" + flow.name + "\" must be a list");
         for (const Json& child : children->items) flow.children.push_back(read_item(child));
@@ -170,24 +192,28 @@ void check_seconds(const Json& json, std::string_view key, const std::string& wh
     double seconds = -1;
     const auto [end, problem] = std::from_chars(value->raw.data(), value->raw.data() + value->raw.size(), seconds);
     if (problem != std::errc() || end != value->raw.data() + value->raw.size() || seconds < 0 || seconds > 1e9)
-        refuse("\"" + std::string(key) + "\" of " + what + " must be a number of seconds", "It may be from 0 to 1000000000.", "\"" + std::string(key) + "\": 60");
+        refuse("\"" + std::string(key) + "\" of " + what + " must be a number of seconds",
+               "It may be from 0 to 1000000000.", "\"" + std::string(key) + "\": 60");
 }
 
 // Who does a task, and for how long: workers, or nobody, because it waits.
 void check_work(const Json& json, const std::string& what) {
     for (const std::string_view key : {"execute", "revert", "queue"}) text_of(json, key, what);
-    for (const std::string_view key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"}) check_seconds(json, key, what);
+    for (const std::string_view key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"})
+        check_seconds(json, key, what);
     if (given(json, "max_losses") != nullptr && whole_number(json, "max_losses", what) < 1)
         refuse("\"max_losses\" of " + what + " must be at least 1", {}, "\"max_losses\": 20");
     const bool signal = given(json, "signal") != nullptr;
-    if (signal && text_of(json, "signal", what).empty()) refuse("\"signal\" of " + what + " has no name", {}, "\"signal\": \"approved\"");
+    if (signal && text_of(json, "signal", what).empty())
+        refuse("\"signal\" of " + what + " has no name", {}, "\"signal\": \"approved\"");
     if ((signal || given(json, "wait_seconds") != nullptr) && given(json, "execute") != nullptr)
         refuse(what + " waits, so nobody executes it", {}, "a task behind it, with \"execute\"");
 }
 
 Item read_task(const Json& json) {
     only_keys(json, "a task",
-              "task priority requires optional provides rebind inject execute revert queue timeout_seconds revert_timeout_seconds signal wait_seconds max_losses description version");
+              "task priority requires optional provides rebind inject execute revert queue timeout_seconds "
+              "revert_timeout_seconds signal wait_seconds max_losses description version");
     Item task;
     task.name = name_of(json, "task", "task");
     task.priority = whole_number(json, "priority", "task \"" + task.name + "\"");
@@ -209,12 +235,17 @@ std::string beginning(std::string_view text) {
 Item read_item(const Json& json) {
     if (json.is(Kind::object) && json.find("flow") != nullptr) return read_flow(json);
     if (json.is(Kind::object) && json.find("task") != nullptr) return read_task(json);
-    if (json.is(Kind::object) && json.find("retry") != nullptr) refuse("a retry belongs to a flow, it is none itself", {}, "{\"flow\": \"linear\", \"name\": \"...\", \"retry\": {...}, \"children\": []}");
-    refuse("a flow or a task was expected", "It is " + beginning(json.raw) + ".", "{\"task\": \"...\"} or {\"flow\": \"linear\", \"name\": \"...\", \"children\": []}");
+    if (json.is(Kind::object) && json.find("retry") != nullptr)
+        refuse("a retry belongs to a flow, it is none itself", {},
+               "{\"flow\": \"linear\", \"name\": \"...\", \"retry\": {...}, \"children\": []}");
+    refuse("a flow or a task was expected", "It is " + beginning(json.raw) + ".",
+           "{\"task\": \"...\"} or {\"flow\": \"linear\", \"name\": \"...\", \"children\": []}");
 }
 
 }  // namespace
 
-Item read_structure(const Json& json) { return read_item(json); }
+Item read_structure(const Json& json) {
+    return read_item(json);
+}
 
 }  // namespace pawl::core::saga

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The saga suite: every case driven in plain SQL, its events, states, arguments and reverts compared as README.md says."""
+"""The saga suite: every case driven in plain SQL, its events, states and reverts compared as README.md says."""
 import collections, copy, glob, itertools, json, os, subprocess, tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 only = os.environ.get("SAGA_CASE", "").split()
-cases = [c for f in sorted(glob.glob(os.path.join(here, "*.json"))) for c in json.load(open(f)) if not only or c["name"] in only]
+cases = [c for f in sorted(glob.glob(os.path.join(here, "*.json"))) for c in json.load(open(f))
+         if not only or c["name"] in only]
 assert only or len(cases) == 131, "README.md counts 131 cases"
 
 
@@ -25,14 +26,16 @@ def definition(case):
 def run_all():
     database = "saga_conformance"
     subprocess.run(["createdb", database], check=True)
-    script = ["\\set QUIET 1", "\\set ON_ERROR_STOP 0", "create extension pawl;", open(os.path.join(here, "driver.sql")).read(), "\\pset tuples_only on", "\\pset format unaligned"]
+    script = ["\\set QUIET 1", "\\set ON_ERROR_STOP 0", "create extension pawl;",
+              open(os.path.join(here, "saga_driver.sql")).read(), "\\pset tuples_only on", "\\pset format unaligned"]
     for case, together in itertools.product(cases, ("false", "true")):
         given = json.dumps({**case, "definition": definition(case)}).replace("'", "''")
         script.append(f"\\echo @\nbegin; select run_case('{given}', {together}); rollback;")
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write("\n".join(script))
         file.flush()
-        out = subprocess.run(["psql", "-X", "-q", "-d", database, "-f", file.name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+        out = subprocess.run(["psql", "-X", "-q", "-d", database, "-f", file.name], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True).stdout
     subprocess.run(["dropdb", database], check=True)
     parts = out.split("@\n")[1:]
     return dict(zip(itertools.product([c["name"] for c in cases], (False, True)), parts))
@@ -89,7 +92,8 @@ def differences(case, expected, seen, precedence, retries):
         same("atoms", expected["atoms"], {k: v for k, v in seen["atoms"].items() if k in expected["atoms"]})
         same("error", True, seen["error"] is not None)
         return found
-    for key in ("sequences", "atoms", "intentions", "flow", "error", "retry_values", "retry_history", "args", "outputs"):
+    for key in ("sequences", "atoms", "intentions", "flow", "error", "retry_values", "retry_history",
+                "args", "outputs"):
         if key in expected:
             want = expected[key]
             if key == "retry_history":
@@ -111,7 +115,8 @@ def differences(case, expected, seen, precedence, retries):
         values = lambda list_: sorted(json.dumps([r[0], r[1]]) for r in list_)
         same("reverts", values(expected["reverts"]), values(seen["reverts"]))
     for u, v in closure(precedence):
-        keep = lambda list_: [e for e in list_ if e[0] in (u, v) and e[1] != "IGNORE" and (e[1] != "PENDING" or u in retries)]
+        keep = lambda list_: [e for e in list_ if e[0] in (u, v) and e[1] != "IGNORE"
+                              and (e[1] != "PENDING" or u in retries)]
         if [blocks_ for blocks_ in keep(want)] != [b for b in keep(got)]:
             found.append(f"order of {u} and {v}: wanted {keep(want)}, got {keep(got)}")
     if case.get("start_order_exact") and not retries:
@@ -139,7 +144,8 @@ def main():
                 if "rejected" not in seen:
                     found.append("not rejected")
             elif seen is not None:
-                found += [f"run {i + 1}: {d}" for d in differences(case, expected, seen, case.get("precedence", []), retries)]
+                found += [f"run {i + 1}: {d}"
+                          for d in differences(case, expected, seen, case.get("precedence", []), retries)]
         if len(runs) != len(case["runs"]):
             found.append(f"{len(runs)} runs")
         print(f"{'not ok' if found else 'ok'} {n} - {title}")

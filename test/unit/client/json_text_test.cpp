@@ -8,7 +8,9 @@
 namespace pawl {
 namespace {
 
-std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+std::string nested(std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+}
 
 TEST(JsonText, TakesWhatIsNotTooDeep) {
     EXPECT_EQ(excess_in(nested(deepest_json)), "");

@@ -29,7 +29,8 @@ boards = ["trips", "default"]
 name = "nightly"
 sql = "select shop.nightly()"
 every_ms = 60000
-)toml", "pawld.toml");
+)toml",
+              "pawld.toml");
     EXPECT_EQ(settings.database, "dbname=shop");
     EXPECT_EQ(settings.batch, 100);
     EXPECT_FALSE(settings.wake);
@@ -43,10 +44,12 @@ every_ms = 60000
 
 TEST(Settings, ProblemsNameTheLine) {
     EXPECT_EQ(problem_of("batch = 1\nwake = 3\n"), "pawld.toml, line 2: wake must be true or false");
-    EXPECT_EQ(problem_of("\n\nbatch = 0"), "pawld.toml, line 3: batch must be a whole number from 1 to 10000, not \"0\"");
+    EXPECT_EQ(problem_of("\n\nbatch = 0"),
+              "pawld.toml, line 3: batch must be a whole number from 1 to 10000, not \"0\"");
     EXPECT_EQ(problem_of("http = \"9187\""), "pawld.toml, line 1: http must be host:port, not \"9187\"");
     EXPECT_EQ(problem_of("http = \"h:99999\"").find("pawld.toml, line 1: http, its port, must be a whole number"), 0u);
-    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are api, api_certificate"), std::string::npos);
+    EXPECT_NE(problem_of("batsch = 1").find("no setting \"batsch\"; there are api, api_certificate"),
+              std::string::npos);
     EXPECT_NE(problem_of("batch = 1.5").find("line 1: batch must be a whole number"), std::string::npos);
     EXPECT_NE(problem_of("[[duty]]\nname = \"n\"").find("a duty needs a name and its sql"), std::string::npos);
     EXPECT_NE(problem_of("duty = 1").find("duties are written as [[duty]]"), std::string::npos);
@@ -68,7 +71,10 @@ TEST(Settings, TheEnvironmentWinsOverTheFile) {
 
 // A value of another type than the setting's is rejected, whichever setting it is.
 TEST(Settings, EveryNameHasAType) {
-    const std::pair<SettingType, const char*> values[] = {{SettingType::text, "\"?\""}, {SettingType::number, "123456789012"}, {SettingType::flag, "true"}, {SettingType::list, "[\"a\"]"}};
+    const std::pair<SettingType, const char*> values[] = {{SettingType::text, "\"?\""},
+                                                          {SettingType::number, "123456789012"},
+                                                          {SettingType::flag, "true"},
+                                                          {SettingType::list, "[\"a\"]"}};
     for (const auto& [name, meaning] : setting_names())
         for (const auto& [type, value] : values)
             if (type != type_of(name)) {

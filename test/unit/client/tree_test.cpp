@@ -9,7 +9,11 @@ namespace {
 using pawl::cli::draw_tree;
 
 TEST(Tree, ADiamond) {
-    EXPECT_EQ(draw_tree({{"a", "complete", {}, ""}, {"b", "complete", {"a"}, ""}, {"c", "in_progress", {"a"}, "attempt 2 of 3"}, {"d", "pending", {"b", "c"}, ""}}, false),
+    EXPECT_EQ(draw_tree({{"a", "complete", {}, ""},
+                         {"b", "complete", {"a"}, ""},
+                         {"c", "in_progress", {"a"}, "attempt 2 of 3"},
+                         {"d", "pending", {"b", "c"}, ""}},
+                        false),
               "✓ a  complete\n"
               "├─ ✓ b  complete\n"
               "│  └─ · d  pending  (also after c)\n"
@@ -17,14 +21,16 @@ TEST(Tree, ADiamond) {
 }
 
 TEST(Tree, AStepHangsBelowItsDeepestParent) {
-    EXPECT_EQ(draw_tree({{"d", "pending", {"a", "c"}, ""}, {"c", "error", {"a"}, ""}, {"a", "complete", {}, ""}}, false),
-              "✓ a  complete\n"
-              "└─ ✗ c  error\n"
-              "   └─ · d  pending  (also after a)\n");
+    EXPECT_EQ(
+        draw_tree({{"d", "pending", {"a", "c"}, ""}, {"c", "error", {"a"}, ""}, {"a", "complete", {}, ""}}, false),
+        "✓ a  complete\n"
+        "└─ ✗ c  error\n"
+        "   └─ · d  pending  (also after a)\n");
 }
 
 TEST(Tree, EveryStepIsDrawnOnceAlsoOnACycle) {
-    const std::string drawing = draw_tree({{"a", "pending", {"b"}, ""}, {"b", "pending", {"a"}, ""}, {"c", "pending", {"nobody"}, ""}}, false);
+    const std::string drawing =
+        draw_tree({{"a", "pending", {"b"}, ""}, {"b", "pending", {"a"}, ""}, {"c", "pending", {"nobody"}, ""}}, false);
     EXPECT_EQ(std::count(drawing.begin(), drawing.end(), '\n'), 3) << drawing;
 }
 

@@ -10,13 +10,17 @@ using namespace pawl::cli;
 using nlohmann::json;
 
 json workflow(json tasks, json runs = json::array()) {
-    return {{"name", "w"}, {"workflow", {{"specification", {{"tasks", std::move(tasks)}}}, {"execution", {{"tasks", std::move(runs)}}}}}};
+    return {
+        {"name", "w"},
+        {"workflow", {{"specification", {{"tasks", std::move(tasks)}}}, {"execution", {{"tasks", std::move(runs)}}}}}};
 }
 
 TEST(WfFormat, AnEdgeCountsOnceWhicheverEndNamesIt) {
-    const json made = import_wfformat(workflow({{{"id", "a"}, {"children", {"b"}}}, {{"id", "b"}, {"parents", {"a"}}}, {{"id", "c"}, {"parents", {"b"}}}},
-                                               {{{"id", "a"}, {"runtimeInSeconds", 2.5}}, {{"id", "c"}, {"runtimeInSeconds", 1}}}),
-                                      {});
+    const json made = import_wfformat(
+        workflow(
+            {{{"id", "a"}, {"children", {"b"}}}, {{"id", "b"}, {"parents", {"a"}}}, {{"id", "c"}, {"parents", {"b"}}}},
+            {{{"id", "a"}, {"runtimeInSeconds", 2.5}}, {{"id", "c"}, {"runtimeInSeconds", 1}}}),
+        {});
     ASSERT_EQ(made["steps"].size(), 3u);
     EXPECT_EQ(made["steps"][0]["dependencies"], json::array());
     EXPECT_EQ(made["steps"][1]["dependencies"], json::array({"a"}));
@@ -45,7 +49,9 @@ TEST(WfFormat, Montage) {
 
 TEST(WfFormat, WhatIsNoneIsRefused) {
     const auto refuse = [](const json& file) { EXPECT_THROW(import_wfformat(file, {}), WfFormatError) << file; };
-    for (const char* text : {"{}", "[]", "1", "null", R"({"workflow":1})", R"({"workflow":{"specification":{"tasks":[1]}}})"}) refuse(json::parse(text));
+    for (const char* text :
+         {"{}", "[]", "1", "null", R"({"workflow":1})", R"({"workflow":{"specification":{"tasks":[1]}}})"})
+        refuse(json::parse(text));
     refuse(workflow({{{"id", "a"}, {"parents", {"nobody"}}}}));
     refuse(workflow({{{"id", "a"}}, {{"id", "a"}}}));
     refuse(workflow({{{"id", 1}}}));

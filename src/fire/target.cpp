@@ -1,0 +1,209 @@
+// May throw and may ereport. See target.hpp.
+#include "fire/target.hpp"
+
+namespace pawl {
+
+namespace {
+
+char* as_text(Oid type, Datum value) {
+    return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value);
+}
+
+// A value of the key column's type from a value of whatever type the caller gave.
+Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
+    // A domain's CHECK is code of the table's owner; to look for a value its base type is enough.
+    const Oid wanted = getBaseType(binding.keys[key].type);
+    if (getBaseType(type) == wanted) return value;
+    Oid input, parameter;
+    getTypeInputInfo(wanted, &input, &parameter);
+    return OidInputFunctionCall(input, as_text(type, value), parameter, -1);
+}
+
+[[noreturn]] void wrong_key(const Binding& binding, int given) {
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+             errmsg("a key of \"%s\" has %d column(s), %d given", get_rel_name(binding.root), binding.nkeys, given),
+             errhint("Give a composite key as row(a, b) or as an array of texts.")));
+}
+
+[[noreturn]] void null_key(const Binding& binding) {
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                    errmsg("a key of \"%s\" cannot be null", get_rel_name(binding.root))));
+}
+
+void key_from_record(const Binding& binding, HeapTupleHeader record, Datum* key) {
+    TupleDesc descriptor = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(record), HeapTupleHeaderGetTypMod(record));
+    if (descriptor->natts != binding.nkeys) {
+        const int given = descriptor->natts;
+        ReleaseTupleDesc(descriptor);
+        wrong_key(binding, given);
+    }
+    HeapTupleData tuple;
+    tuple.t_len = HeapTupleHeaderGetDatumLength(record);
+    ItemPointerSetInvalid(&tuple.t_self);
+    tuple.t_tableOid = InvalidOid;
+    tuple.t_data = record;
+    for (int i = 0; i < binding.nkeys; ++i) {
+        bool null;
+        Datum value = heap_getattr(&tuple, i + 1, descriptor, &null);
+        if (null) null_key(binding);
+        key[i] = coerce(binding, i, TupleDescAttr(descriptor, i)->atttypid, value);
+    }
+    ReleaseTupleDesc(descriptor);
+}
+
+void deconstruct(ArrayType* array, Datum** elements, bool** nulls, int* n) {
+    int16 length;
+    bool by_value;
+    char alignment;
+    get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &by_value, &alignment);
+    deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, alignment, elements, nulls, n);
+}
+
+void key_from_array(const Binding& binding, ArrayType* array, Datum* key) {
+    Datum* elements;
+    bool* nulls;
+    int n;
+    deconstruct(array, &elements, &nulls, &n);
+    if (n != binding.nkeys) wrong_key(binding, n);
+    for (int i = 0; i < n; ++i) {
+        if (nulls[i]) null_key(binding);
+        key[i] = coerce(binding, i, ARR_ELEMTYPE(array), elements[i]);
+    }
+}
+
+Datum* key_from_value(const Binding& binding, Oid type, Datum value) {
+    auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+    const Oid base = getBaseType(type);
+    if (type_is_rowtype(base) && !(binding.nkeys == 1 && binding.keys[0].type == type))
+        key_from_record(binding, DatumGetHeapTupleHeader(value), key);
+    else if (binding.nkeys > 1 && type_is_array(base))
+        key_from_array(binding, DatumGetArrayTypeP(value), key);
+    else if (binding.nkeys > 1 && (base == UNKNOWNOID || base == TEXTOID))  // '{a,b}'
+        key_from_array(binding, DatumGetArrayTypeP(OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1)),
+                       key);
+    else if (binding.nkeys == 1)
+        key[0] = coerce(binding, 0, type, value);
+    else
+        wrong_key(binding, 1);
+    return key;
+}
+
+Datum* columns_of_keys(const Binding& binding, Oid type, Datum value, int* n) {
+    if (type == UNKNOWNOID || type == TEXTOID) {  // '{1,2,3}'
+        value = OidInputFunctionCall(F_ARRAY_IN, as_text(type, value), TEXTOID, -1);
+        type = TEXTARRAYOID;
+    }
+    if (!type_is_array_domain(type))
+        ereport(ERROR,
+                (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("keys must be an array, not %s", format_type_be(type)),
+                 errhint("For one row: pawl.fire; for several: array[1, 2, 3], or array[row(1, 'a'), row(2, 'b')].")));
+    ArrayType* array = DatumGetArrayTypeP(value);
+    Datum* elements;
+    bool* nulls;
+    deconstruct(array, &elements, &nulls, n);
+    auto** columns = static_cast<Datum**>(palloc(sizeof(Datum*) * binding.nkeys));
+    for (int i = 0; i < binding.nkeys; ++i) columns[i] = static_cast<Datum*>(palloc(sizeof(Datum) * Max(*n, 1)));
+    for (int row = 0; row < *n; ++row) {
+        if (nulls[row]) null_key(binding);
+        Datum* key = key_from_value(binding, ARR_ELEMTYPE(array), elements[row]);
+        for (int i = 0; i < binding.nkeys; ++i) columns[i][row] = key[i];
+    }
+    auto* arrays = static_cast<Datum*>(palloc(sizeof(Datum) * binding.nkeys));
+    for (int i = 0; i < binding.nkeys; ++i) {
+        int16 length;
+        bool by_value;
+        char alignment;
+        get_typlenbyvalalign(binding.keys[i].type, &length, &by_value, &alignment);
+        arrays[i] = PointerGetDatum(construct_array(columns[i], *n, binding.keys[i].type, length, by_value, alignment));
+    }
+    return arrays;
+}
+
+Relation open_table(Oid relid) {
+    Relation relation = try_relation_open(relid, AccessShareLock);
+    if (relation == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relid)));
+    if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not a table", RelationGetRelationName(relation)),
+                 errhint("SELECT relation, state_column FROM pawl.binding;")));
+    return relation;
+}
+
+}  // namespace
+
+Target open_table_target(Oid relid, const char* column) {
+    Target target = {};
+    target.relation = pg::call([&] { return open_table(relid); });
+    target.binding = find_binding(find_member(target.relation), column);
+    const Oid root = target.binding->root;
+    if (root != relid) {
+        pg::call([&] {
+            table_close(target.relation, AccessShareLock);
+            target.relation = open_table(root);
+        });
+        target.binding = find_binding(find_member(target.relation), column);
+    }
+    pg::call([&] {
+        target.table = quote_qualified_identifier(get_namespace_name(get_rel_namespace(root)), get_rel_name(root));
+    });
+    return target;
+}
+
+Target open_target(Oid relid, const char* column) {
+    const Target target = open_table_target(relid, column);
+    if (target.binding->nkeys == 0)
+        throw pg::Failure(
+            ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "table \"" + std::string(RelationGetRelationName(target.relation)) + "\" has no key to find a row by", {},
+            "Give it a primary key, then pawl.release it and attach it again; or attach it with key => '{...}'.");
+    return target;
+}
+
+void close_target(const Target& target) {
+    table_close(target.relation, NoLock);
+}
+
+Datum* read_key(const Binding& binding, Oid type, Datum value) {
+    return pg::call([&] { return key_from_value(binding, type, value); });
+}
+
+Datum* read_keys(const Binding& binding, Oid type, Datum value, int* n) {
+    return pg::call([&] { return columns_of_keys(binding, type, value, n); });
+}
+
+char* key_condition(const Binding& binding, const char* alias, int first_parameter) {
+    StringInfoData condition;
+    initStringInfo(&condition);
+    for (int i = 0; i < binding.nkeys; ++i)
+        appendStringInfo(
+            &condition, "%s%s", i > 0 ? " AND " : "",
+            same_values(binding.keys[i].type, psprintf("%s.%s", alias, quote_identifier(NameStr(binding.keys[i].name))),
+                        psprintf("$%d", first_parameter + i)));
+    return condition.data;
+}
+
+char* state_type_name(const Target& target) {
+    const FormData_pg_attribute* column = TupleDescAttr(RelationGetDescr(target.relation), target.binding->state - 1);
+    return format_type_be_qualified(column->atttypid);
+}
+
+char* state_value(const Target& target, const char* expression) {
+    const Binding& binding = *target.binding;
+    if (binding.is_enum) return pstrdup(expression);
+    return psprintf("(%s)::%s", expression, state_type_name(target));
+}
+
+Oid state_parameter_type(const Binding& binding) {
+    return binding.is_enum ? binding.state_type : TEXTOID;
+}
+
+Datum state_parameter(const Binding& binding, text* state) {
+    if (!binding.is_enum) return PointerGetDatum(state);
+    Oid input, parameter;
+    getTypeInputInfo(binding.state_type, &input, &parameter);
+    return OidInputFunctionCall(input, text_to_cstring(state), parameter, -1);
+}
+
+}  // namespace pawl

@@ -1,0 +1,43 @@
+// May throw and may ereport. A row of an enforced table, found by its key, for the functions that fire events.
+#pragma once
+
+#include "catalog/row_identity.hpp"
+#include "guard/decide.hpp"
+#include "pg/arguments.hpp"
+#include "pg/bridge.hpp"
+
+namespace pawl {
+
+// The binding that a function's (relation, state_column) arguments mean, with the enforced table open.
+struct Target {
+    Relation relation;
+    Binding* binding;
+    const char* table;  // qualified and quoted
+};
+
+// Throws when nothing is attached, when the choice of column is not clear, or when the table has no key to find rows
+// by. A partition or an inheritance child stands for the enforced table.
+Target open_target(Oid relation, const char* column);
+Target open_table_target(Oid relation, const char* column);  // the same, also without a key
+void close_target(const Target& target);
+
+// Keys as they come in through an argument of type "any": the value itself, a text of it, row(a, b), or an array of
+// texts. Returns one Datum a key column.
+Datum* read_key(const Binding& binding, Oid type, Datum value);
+
+// A list of keys: an array of any of these. Returns one array Datum a key column (all of the same length), for unnest.
+Datum* read_keys(const Binding& binding, Oid type, Datum value, int* n);
+
+// alias.a = $2 AND alias.b = $3, by the operators of the columns' types.
+char* key_condition(const Binding& binding, const char* alias, int first_parameter);
+
+// The type of the state column as it is written in a cast.
+char* state_type_name(const Target& target);
+
+// A state as a parameter of a statement (an enum as itself, any other as text, so that no cast of a user's is in
+// between), and the expression that makes a value of the column of it.
+Oid state_parameter_type(const Binding& binding);
+Datum state_parameter(const Binding& binding, text* state);
+char* state_value(const Target& target, const char* expression);
+
+}  // namespace pawl

@@ -1,0 +1,159 @@
+// May ereport; owns nothing. See rejection.hpp.
+#include "guard/rejection.hpp"
+
+#include "pg/sqlstate.hpp"
+#include "session/observer.hpp"
+
+namespace pawl {
+
+namespace {
+
+constexpr int moves_named = 12;  // in a hint; a machine may have thousands
+
+void append_transition(StringInfo out, const BoundMachine& machine, int transition) {
+    const core::Transition& drawn = machine.machine->transitions()[transition];
+    if (out->len > 0) appendStringInfoString(out, ", ");
+    appendStringInfo(out, "\"%s\"", machine.machine->states()[drawn.to].name.c_str());
+    if (!drawn.event.empty()) appendStringInfo(out, " (%s)", drawn.event.c_str());
+}
+
+// The moves that are open from a state, as `"paid" (pay), "cancelled" (cancel)`; empty when there are none.
+char* open_moves(const BoundMachine& machine, core::StateId from) {
+    StringInfoData moves;
+    initStringInfo(&moves);
+    int n = 0;
+    for (std::int32_t transition : machine.machine->leaving(from)) {
+        if (n++ == moves_named) {
+            appendStringInfoString(&moves, ", ...");
+            break;
+        }
+        append_transition(&moves, machine, transition);
+    }
+    return moves.data;
+}
+
+core::StateId state_of(const Binding& binding, const text* name) {
+    return name == nullptr ? core::no_state : binding.machine->machine->find(view(name));
+}
+
+char* hint_of_moves(const Binding& binding, const text* from) {
+    core::StateId state = state_of(binding, from);
+    if (state == core::no_state)
+        return psprintf(
+            "The machine has no state %s: pawl.verify lists such rows, and pawl.upgrade to a next version takes them "
+            "along with remap.",
+            quoted_state(from));
+    char* moves = open_moves(*binding.machine, state);
+    if (*moves == '\0') return psprintf("No arrow leaves %s.", quoted_state(from));
+    return psprintf("From %s the machine allows: %s.", quoted_state(from), moves);
+}
+
+// PostgreSQL's own errors show nobody a value that he may not select, and no row at all under row security; nor does
+// ours. The table may have been reached by its own name or by that of its root.
+bool may_see_key(const Binding& binding, Oid member) {
+    if (check_enable_rls(binding.root, InvalidOid, true) == RLS_ENABLED) return false;
+    for (int i = 0; i < binding.nkeys; ++i) {
+        bool seen = false;
+        for (Oid relation : {binding.root, member}) {
+            const AttrNumber column =
+                OidIsValid(relation) ? get_attnum(relation, NameStr(binding.keys[i].name)) : InvalidAttrNumber;
+            seen |= column != InvalidAttrNumber && pg::may_select(relation, column, GetUserId());
+        }
+        if (!seen) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+const char* describe_row(const Binding& binding, TupleTableSlot* row) {
+    const char* table =
+        quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
+    if (binding.nkeys == 0) return psprintf("Row of %s", table);
+    if (!may_see_key(binding, row->tts_tableOid)) return psprintf("A row of %s", table);
+    StringInfoData names, values;
+    initStringInfo(&names);
+    initStringInfo(&values);
+    for (int i = 0; i < binding.nkeys; ++i) {
+        const KeyColumn& key = binding.keys[i];
+        bool null, varlena;
+        Oid output;
+        Datum value = slot_getattr(row, key.attribute, &null);
+        getTypeOutputInfo(key.type, &output, &varlena);
+        appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", NameStr(key.name));
+        appendStringInfo(&values, "%s%s", i > 0 ? ", " : "", null ? "null" : OidOutputFunctionCall(output, value));
+    }
+    return psprintf("Row (%s)=(%s) of %s", names.data, values.data, table);
+}
+
+void reject_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
+                       const text* event) {
+    const bool unknown = state_of(binding, to) == core::no_state;
+    ereport(ERROR, (errcode(rejected(sqlstate::no_such_transition, binding.machine->name)),
+                    event == nullptr
+                        ? errmsg("no transition from %s to %s in machine \"%s\"", quoted_state(from), quoted_state(to),
+                                 binding.machine->name)
+                        : errmsg("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event),
+                                 quoted_state(from), quoted_state(to), binding.machine->name),
+                    errdetail("%s is in state %s.%s", describe_row(binding, row), quoted_state(from),
+                              unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
+                    errhint("%s", hint_of_moves(binding, from))));
+}
+
+void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event) {
+    const bool unknown = state_of(binding, to) == core::no_state;
+    ereport(ERROR, (errcode(rejected(sqlstate::not_an_initial_state, binding.machine->name)),
+                    event == nullptr ? errmsg("%s is not an initial state of machine \"%s\"", quoted_state(to),
+                                              binding.machine->name)
+                                     : errmsg("event \"%s\" does not begin in %s in machine \"%s\"",
+                                              text_to_cstring(event), quoted_state(to), binding.machine->name),
+                    errdetail("%s is new.%s", describe_row(binding, row),
+                              unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
+                    errhint("A row begins in: %s.", open_moves(*binding.machine, core::no_state))));
+}
+
+void raise(const Rejection& rejection) {
+    ereport(ERROR, (errcode(rejection.sqlstate), errmsg_internal("%s", rejection.message),
+                    errdetail_internal("%s", rejection.detail), errhint("%s", rejection.hint)));
+}
+
+Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
+                            const char* guard) {
+    return {rejected(sqlstate::guard_refused, binding.machine->name),
+            psprintf("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted_state(from),
+                     quoted_state(to), binding.machine->name),
+            psprintf("%s: %s(old, new) is not true.", describe_row(binding, row), guard),
+            from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states."
+                            : hint_of_moves(binding, from)};
+}
+
+void reject_delete(const Binding& binding, TupleTableSlot* row, const text* from) {
+    ereport(ERROR,
+            (errcode(rejected(sqlstate::no_such_transition, binding.machine->name)),
+             errmsg("row in state %s may not be deleted", quoted_state(from)),
+             errdetail("%s. Its lifecycle \"%s\" was attached with on_delete => '%s'.", describe_row(binding, row),
+                       binding.machine->name, binding.on_delete == OnDelete::deny ? "deny" : "terminal"),
+             errhint("%s", binding.on_delete == OnDelete::deny ? "Rows of this table stay."
+                                                               : "Rows may be deleted in a terminal state.")));
+}
+
+void reject_key_change(const Binding& binding, TupleTableSlot* row) {
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("the key of a row with history cannot change"),
+         errdetail("%s: its log is kept under this key.", describe_row(binding, row)),
+         errhint(
+             "Delete the row and insert it under the new key, or attach with key => the columns that never change.")));
+}
+
+Rejection rejected_event(const Binding& binding, TupleTableSlot* row, core::StateId from, const text* event) {
+    const BoundMachine& machine = *binding.machine;
+    const text* state = from == core::no_state ? nullptr : machine.state_text[from];
+    return {rejected(sqlstate::no_such_transition, machine.name),
+            psprintf("event \"%s\" is not possible in state %s of machine \"%s\"", text_to_cstring(event),
+                     quoted_state(state), machine.name),
+            psprintf("%s is in state %s.", describe_row(binding, row), quoted_state(state)),
+            hint_of_moves(binding, state)};
+}
+
+}  // namespace pawl

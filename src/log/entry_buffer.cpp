@@ -1,0 +1,512 @@
+// May ereport; owns nothing. See entry buffer.hpp.
+#include <algorithm>
+
+#include "log/entry_buffer.hpp"
+
+#include "catalog/row_identity.hpp"
+#include "events/outbox.hpp"
+#include "log/newest_entry_cache.hpp"
+#include "log/partitions.hpp"
+#include "session/rights.hpp"
+
+extern "C" {
+#include "common/hashfn.h"
+#include "replication/logicalworker.h"
+}
+
+namespace pawl {
+
+namespace {
+
+constexpr int write_at = 4096;  // state changes that wait before they are written in the middle of a statement
+constexpr int keys_remembered =
+    4096;  // slots of the set that notices a second state change of a subject in a batch; a power of two
+
+struct EntryBuffer {
+    MemoryContext context;  // of the state changes; reset when the entry buffer is empty
+    StateChange* first;
+    StateChange* last;
+    int n;
+    int full;  // so many are written in the middle of a statement
+    bool writing;
+};
+
+EntryBuffer buffer = {nullptr, nullptr, nullptr, 0, write_at, false};
+
+void append(StateChange* change) {
+    change->next = nullptr;
+    if (buffer.last == nullptr)
+        buffer.first = change;
+    else
+        buffer.last->next = change;
+    buffer.last = change;
+    ++buffer.n;
+}
+
+void reset_if_empty() {
+    if (buffer.first != nullptr || buffer.context == nullptr) return;
+    buffer.n = 0;
+    buffer.full = write_at;
+    forget_attribution();
+    MemoryContextReset(buffer.context);
+}
+
+uint32 hash_of_key(const StateChange& change) {
+    uint32 hash = 0;
+    for (int i = 0; i < change.binding->nkeys; ++i) {
+        hash = hash_combine(hash, hash_key_value(change.binding->keys[i], change.key[i]));
+    }
+    return hash;
+}
+
+// Subjects of the current batch, by hash: a collision only makes a batch shorter.
+struct Subjects {
+    uint32 hashes[keys_remembered];
+    bool used[keys_remembered];
+
+    void clear() { memset(used, 0, sizeof(used)); }
+
+    // False when it is (or seems to be) there already.
+    bool add(uint32 hash) {
+        uint32 slot = hash & (keys_remembered - 1);
+        while (used[slot]) {
+            if (hashes[slot] == hash) return false;
+            slot = (slot + 1) & (keys_remembered - 1);
+        }
+        used[slot] = true;
+        hashes[slot] = hash;
+        return true;
+    }
+};
+
+bool follows(const StateChange& change, const NewestEntry& newest) {
+    const text* before = newest.found ? newest.to : nullptr;
+    if (change.from == nullptr || before == nullptr) return change.from == nullptr && before == nullptr;
+    return view(change.from) == view(before);
+}
+
+// Whether an earlier state change of the same subject still waits.
+bool queues_behind(const StateChange* waiting, uint32 hash) {
+    for (const StateChange* other = waiting; other != nullptr; other = other->next)
+        if (hash_of_key(*other) == hash) return true;
+    return false;
+}
+
+// Whether the state change's predecessor is still on its way: the row was written by this transaction before, and its
+// log does not end with the state it was in.
+bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash) {
+    return change.may_wait && (!follows(change, newest) || queues_behind(waiting, hash));
+}
+
+// Whether a state change must wait, whatever its log says. A row written in a subtransaction that is not the state
+// change's own would vanish with it. While outer statements have rows that wait to be judged, a row that goes in a
+// circle only looks as if it followed.
+bool cannot_be_written(const StateChange& change) {
+    return change.subtransaction != GetCurrentSubTransactionId() || (change.may_wait && rows_are_deferred());
+}
+
+// Puts state changes into the order in which they happened: that of the commands that made them. They are noted in it
+// unless triggers nest.
+StateChange* in_order(StateChange* changes) {
+    int n = 0;
+    bool ordered = true;
+    for (StateChange* change = changes; change != nullptr; change = change->next, ++n)
+        if (change->next != nullptr && change->next->command < change->command) ordered = false;
+    if (ordered) return changes;
+    auto** sorted = static_cast<StateChange**>(palloc(sizeof(StateChange*) * n));
+    for (int i = 0; i < n; ++i, changes = changes->next) sorted[i] = changes;
+    std::stable_sort(sorted, sorted + n,
+                     [](const StateChange* a, const StateChange* b) { return a->command < b->command; });
+    for (int i = 0; i < n; ++i) sorted[i]->next = i + 1 < n ? sorted[i + 1] : nullptr;
+    return sorted[0];
+}
+
+// A log that is being written.
+struct LogRun {
+    LogTree* tree;
+    OutboxWriter** outbox;
+    Subjects* subjects;  // null where there is one state change only
+    int in_batch;
+    bool remembers;  // see newest_entry_cache.hpp; of the log that the state change in hand goes to
+    bool all;
+    int written;
+};
+
+NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash) {
+    run.remembers = remembers_newest(change.binding->log) && keeps_all_rows(writer);
+    if (run.subjects != nullptr && (!run.subjects->add(hash) || ++run.in_batch > keys_remembered / 2)) {
+        flush_tree(run.tree);
+        run.subjects->clear();
+        run.subjects->add(hash);
+        run.in_batch = 1;
+    }
+    NewestEntry newest;
+    return run.remembers && recall_newest(change, hash, &newest) ? newest : find_newest(writer, change);
+}
+
+// Writes the state changes that can be written (`force`: all) and returns the others, in order.
+StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
+    StateChange* waiting = nullptr;
+    StateChange** waiting_end = &waiting;
+    run.written = 0;
+    for (StateChange *change = changes, *next; change != nullptr; change = next) {
+        next = change->next;
+        change->next = nullptr;
+        bool wait = !run.all && cannot_be_written(*change);
+        if (!wait) {
+            const uint32 hash = hash_of_key(*change);
+            LogWriter* writer = writer_for(run.tree, *change);
+            const NewestEntry newest = find_newest(run, writer, *change, hash);
+            wait = !force && comes_too_early(*change, newest, waiting, hash);
+            if (!wait) {
+                add_to_log(writer, *change, newest);
+                if (run.remembers) remember_newest(*change, hash, last_entry(writer));
+                if (change->binding->events) append_event(run.outbox, *change, &last_entry(writer));
+                ++run.written;
+            }
+        }
+        if (wait) {
+            *waiting_end = change;
+            waiting_end = &change->next;
+        }
+    }
+    return waiting;
+}
+
+[[noreturn]] void reject_second_row(const Binding& binding, const Datum* key, const text* state) {
+    const char* table =
+        quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
+    ereport(ERROR,
+            (errcode(ERRCODE_UNIQUE_VIOLATION),
+             errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
+             errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
+             errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
+}
+
+// A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table
+// that is partitioned by its state). One log cannot tell the lives of two rows.
+void reject_second_rows(LogRun& run, StateChange* waiting) {
+    for (StateChange* change = waiting; change != nullptr; change = change->next) {
+        if (change->from != nullptr || (!run.all && cannot_be_written(*change))) continue;
+        const uint32 hash = hash_of_key(*change);
+        const StateChange* first = waiting;
+        while (hash_of_key(*first) != hash) first = first->next;
+        if (first != change) continue;
+        const NewestEntry newest = find_newest(run, writer_for(run.tree, *change), *change, hash);
+        if (newest.found && newest.to != nullptr && !key_is_unique(*change->binding))
+            reject_second_row(*change->binding, change->key, newest.to);
+    }
+}
+
+struct LogWork {
+    Relation log;
+    StateChange* changes;  // then those that wait, in order
+    OutboxWriter** outbox;
+    bool all;
+};
+
+void write_open_log(void* argument) {
+    auto* work = static_cast<LogWork*>(argument);
+    StateChange* changes = work->changes;
+    LogRun run = {begin_tree(work->log, changes->binding->log, changes->binding->nkeys),
+                  work->outbox,
+                  nullptr,
+                  0,
+                  false,
+                  work->all,
+                  0};
+    if (changes->next != nullptr) {
+        run.subjects = static_cast<Subjects*>(palloc(sizeof(Subjects)));
+        run.subjects->clear();
+    }
+    StateChange* waiting = in_order(changes);
+    do {  // one command may delete a row and insert it again, in either order: what waited may follow now
+        waiting = write_changes(run, waiting, false);
+    } while (waiting != nullptr && run.written > 0);
+    // Between statements nothing is on its way any more.
+    if (waiting != nullptr && executor_level == 0) reject_second_rows(run, waiting);
+    if (work->all) waiting = write_changes(run, waiting, true);
+    finish_tree(run.tree);
+    work->changes = waiting;
+}
+
+// Writes all state changes of one log that can be written; the others go, in order, to `rest`.
+void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
+    Relation log = try_relation_open(table, RowExclusiveLock);
+    if (log == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                        errmsg("the log table of \"%s\" is gone", get_rel_name(changes->binding->root)),
+                        errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
+                        errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
+                                quote_literal_cstr(get_rel_name(changes->binding->root)))));
+    LogWork work = {log, changes, outbox, all};
+    // A subscription is often a superuser's, and the log's triggers and expressions are its owner's code.
+    if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
+        with_rights_of(log->rd_rel->relowner, write_open_log, &work, Reach::confined);
+    else
+        write_open_log(&work);
+    table_close(log, NoLock);
+    while (*rest != nullptr) rest = &(*rest)->next;
+    *rest = work.changes;
+}
+
+// State changes of lifecycles that have events but no log. Nothing tells whether a predecessor is missing, so a state
+// change waits as long as one may be.
+void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
+    while (*rest != nullptr) rest = &(*rest)->next;
+    StateChange** end = rest;
+    for (StateChange *change = in_order(changes), *next; change != nullptr; change = next) {
+        next = change->next;
+        change->next = nullptr;
+        if (all || (!cannot_be_written(*change) && !queues_behind(*rest, hash_of_key(*change)))) {
+            append_event(outbox, *change, nullptr);
+        } else {
+            *end = change;
+            end = &change->next;
+        }
+    }
+}
+
+// Takes the state changes of the first log from the list, in order.
+StateChange* take_log(StateChange** list, Oid table) {
+    StateChange* taken = nullptr;
+    StateChange** end = &taken;
+    for (StateChange** link = list; *link != nullptr;) {
+        StateChange* change = *link;
+        if (change->binding->log.table == table) {
+            *link = change->next;
+            change->next = nullptr;
+            *end = change;
+            end = &change->next;
+        } else {
+            link = &change->next;
+        }
+    }
+    return taken;
+}
+
+StateChange* last_of(StateChange* change) {
+    while (change != nullptr && change->next != nullptr) change = change->next;
+    return change;
+}
+
+void write_all(bool all) {
+    MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pawl journal", ALLOCSET_DEFAULT_SIZES);
+    MemoryContext caller = MemoryContextSwitchTo(scratch);
+    StateChange* rest = nullptr;
+    OutboxWriter* outbox = nullptr;
+    while (buffer.first != nullptr) {
+        Oid table = buffer.first->binding->log.table;
+        StateChange* changes = take_log(&buffer.first, table);
+        buffer.last = last_of(buffer.first);
+        if (OidIsValid(table))
+            write_log(table, changes, &outbox, &rest, all);
+        else
+            write_events(changes, &outbox, &rest, all);
+    }
+    finish_outbox(outbox);
+    buffer.first = rest;
+    buffer.last = last_of(rest);
+    buffer.n = 0;
+    for (StateChange* change = rest; change != nullptr; change = change->next) ++buffer.n;
+    MemoryContextSwitchTo(caller);
+    MemoryContextDelete(scratch);
+}
+
+bool has_work(bool all) {
+    for (const StateChange* change = buffer.first; change != nullptr; change = change->next)
+        if (all || !cannot_be_written(*change)) return true;
+    return false;
+}
+
+StateChange** list_changes() {
+    auto** changes = static_cast<StateChange**>(palloc(sizeof(StateChange*) * buffer.n));
+    int n = 0;
+    for (StateChange* change = buffer.first; change != nullptr; change = change->next) changes[n++] = change;
+    return changes;
+}
+
+void take_back(StateChange** changes, int n) noexcept {
+    buffer.first = buffer.last = nullptr;
+    buffer.n = 0;
+    for (int i = 0; i < n; ++i) append(changes[i]);
+}
+
+Datum copied_key(const KeyColumn& key, TupleTableSlot* row) {
+    bool null;
+    Datum value = slot_getattr(row, key.attribute, &null);
+    if (null)
+        ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION),
+                        errmsg("null in key column \"%s\" of a row with history", NameStr(key.name)),
+                        errdetail("The log tells rows apart by their key.")));
+    if (key.by_value) return value;
+    // Never a pointer into a TOAST table whose row may be gone when the state change is written.
+    if (key.length == -1) return PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+    return datumCopy(value, false, key.length);
+}
+
+template <typename T>
+T* copied(T* value) {
+    return value == nullptr ? nullptr : static_cast<T*>(memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)));
+}
+
+Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
+    if (metadata == nullptr) return copied(remark);
+    return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
+}
+
+void push_number(JsonbParseState** state, const char* key, Numeric number) {
+    JsonbValue value = {};
+    value.type = jbvString;
+    value.val.string.val = const_cast<char*>(key);
+    value.val.string.len = static_cast<int>(strlen(key));
+    pushJsonbValue(state, WJB_KEY, &value);
+    value.type = jbvNumeric;
+    value.val.numeric = number;
+    pushJsonbValue(state, WJB_VALUE, &value);
+}
+
+// What no caller can say otherwise: the token that the row has after the state change, and the transaction that made
+// it.
+Jsonb* with_fence(Jsonb* metadata, int64 fence) {
+    if (metadata != nullptr && !JB_ROOT_IS_OBJECT(metadata)) return metadata;
+    JsonbParseState* state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+    if (fence >= 0) push_number(&state, "fence", int64_to_numeric(fence));
+    push_number(&state, "transaction_id",
+                int64_to_numeric(static_cast<int64>(U64FromFullTransactionId(GetTopFullTransactionId()))));
+    return with_remark(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+}
+
+std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
+    bool null = true;
+    const Datum value = attribute == InvalidAttrNumber ? 0 : slot_getattr(row, attribute, &null);
+    return null ? std::string_view() : view(DatumGetTextPP(value));
+}
+
+// The trace that the row belongs to, by its own columns; null: none.
+Jsonb* trace_in(const Binding& binding, TupleTableSlot* row) {
+    const std::string_view traceparent = text_in(row, binding.traceparent);
+    return traceparent.empty() ? nullptr : trace_of(traceparent, text_in(row, binding.tracestate));
+}
+
+// Makes a state change in the current memory context.
+StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, const Attribution& who,
+                         const AttributionOverride* said) {
+    auto* change = static_cast<StateChange*>(palloc0(offsetof(StateChange, key) + sizeof(Datum) * binding.nkeys));
+    change->binding = &binding;
+    change->subtransaction =
+        outcome.subtransaction != InvalidSubTransactionId ? outcome.subtransaction : GetCurrentSubTransactionId();
+    change->command = outcome.command;
+    change->may_wait = outcome.may_wait;
+    change->left = outcome.left;
+    change->from = outcome.from;
+    change->to = outcome.to;
+    change->roles = outcome.roles;
+    change->event = outcome.event;
+    change->actor = who.actor;
+    change->processor = who.processor;
+    change->correlation_id = who.correlation_id;
+    change->metadata = who.metadata;
+    if (said != nullptr) {
+        if (said->processor != nullptr) change->processor = copied(said->processor);
+        if (said->correlation_id != nullptr) change->correlation_id = copied(said->correlation_id);
+        if (said->with_metadata) change->metadata = with_trace(who.trace, copied(said->metadata));
+    }
+    // who moves a row in a trace of his own says so; else the move belongs to the row's
+    if (binding.traceparent != InvalidAttrNumber && who.trace == nullptr)
+        change->metadata = with_trace(trace_in(binding, row), change->metadata);
+    if (outcome.processor != nullptr && outcome.processor != change->processor)
+        change->processor = copied(const_cast<text*>(outcome.processor));
+    if (outcome.remark != nullptr) change->metadata = with_remark(change->metadata, outcome.remark);
+    if (outcome.facts != nullptr && (change->metadata == nullptr || JB_ROOT_IS_OBJECT(change->metadata)))
+        change->metadata = with_remark(change->metadata, outcome.facts);
+    if (binding.log_fence) change->metadata = with_fence(change->metadata, outcome.fence);
+    change->at = outcome.at != 0 ? outcome.at : GetCurrentTimestamp();
+    for (int i = 0; i < binding.nkeys; ++i) change->key[i] = copied_key(binding.keys[i], row);
+    return change;
+}
+
+}  // namespace
+
+// A database that receives the log from a publisher must not write it a second time.
+bool keeps_record(const Binding& binding) {
+    return is_recorded(binding) &&
+           !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && binding.log_is_replicated);
+}
+
+StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                            const AttributionOverride* said) {
+    MemoryContext caller = MemoryContextSwitchTo(context);
+    forget_attribution();  // one of its own, which lives as long as the state change
+    StateChange* change = make_change(binding, row, outcome, *current_attribution(context), said);
+    forget_attribution();
+    MemoryContextSwitchTo(caller);
+    return change;
+}
+
+void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                   const AttributionOverride* said) {
+    if (buffer.n >= buffer.full) write_pending_entries(false);
+    if (buffer.context == nullptr)
+        buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl hops", ALLOCSET_DEFAULT_SIZES);
+    const Attribution* who = current_attribution(buffer.context);
+    MemoryContext caller = MemoryContextSwitchTo(buffer.context);
+    append(make_change(binding, row, outcome, *who, said));
+    MemoryContextSwitchTo(caller);
+}
+
+void write_pending_entries(bool all) {
+    if (buffer.writing || !has_work(all)) return;
+    StateChange** noted = list_changes();
+    const int n = buffer.n;
+    buffer.writing = true;
+    PG_TRY();
+    { write_all(all); }
+    PG_CATCH();
+    {
+        // Only the subtransaction that failed is undone; state changes of the ones around it have still to be written.
+        take_back(noted, n);
+        buffer.writing = false;
+        PG_RE_THROW();
+    }
+    PG_END_TRY();
+    buffer.writing = false;
+    buffer.full = buffer.n + write_at;
+    pfree(noted);
+    reset_if_empty();
+}
+
+bool entry_buffer_is_empty() noexcept {
+    return buffer.first == nullptr;
+}
+
+bool entry_buffer_is_writing() noexcept {
+    return buffer.writing;
+}
+
+void clear_entry_buffer() noexcept {
+    buffer.first = buffer.last = nullptr;
+    buffer.writing = false;
+    reset_if_empty();
+}
+
+void drop_changes_of(SubTransactionId subtransaction) noexcept {
+    for (StateChange** link = &buffer.first; *link != nullptr;) {
+        if ((*link)->subtransaction >= subtransaction) {
+            *link = (*link)->next;
+            --buffer.n;
+        } else {
+            link = &(*link)->next;
+        }
+    }
+    buffer.last = last_of(buffer.first);
+    reset_if_empty();
+}
+
+void reassign_changes(SubTransactionId from, SubTransactionId to) noexcept {
+    for (StateChange* change = buffer.first; change != nullptr; change = change->next)
+        if (change->subtransaction == from) change->subtransaction = to;
+}
+
+}  // namespace pawl

@@ -1,0 +1,129 @@
+// May throw and may ereport. See duty.hpp.
+#include "work/duty.hpp"
+
+#include "catalog/member_cache.hpp"
+#include "pg/sqlstate.hpp"
+
+namespace pawl {
+
+void no_such_work(const Target& target, const char* what, const char* function, const char* argument) {
+    const std::string table = target.table;
+    throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the lifecycle of table " + table + " has " + what, {},
+                      "SELECT " + std::string(function) + "(..., " + argument + " => ...);");
+}
+
+namespace {
+
+struct Lifecycle {
+    Oid relation;
+    NameData column;
+};
+
+// No function with a search_path of its own does this: triggers of the user's would see it.
+Lifecycle* lifecycles(const char* condition, int* n) {
+    SPI_connect();
+    const char* query = psprintf(
+        "SELECT b.relation::pg_catalog.oid, b.state_column FROM pawl.binding b WHERE %s"
+        " AND pg_catalog.has_table_privilege(b.relation, 'SELECT')"
+        " AND pg_catalog.has_any_column_privilege(b.relation, 'UPDATE') ORDER BY b.relation, b.state_column",
+        condition);
+    if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read pawl.binding")));
+    *n = static_cast<int>(SPI_processed);
+    auto* found = static_cast<Lifecycle*>(SPI_palloc(sizeof(Lifecycle) * Max(*n, 1)));
+    for (int i = 0; i < *n; ++i) {
+        bool null;
+        found[i].relation = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null));
+        found[i].column = *DatumGetName(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2, &null));
+    }
+    SPI_finish();
+    return found;
+}
+
+// Whether a lifecycle can be worked on. One that is damaged is told of by a warning, and keeps no other from being
+// looked at. Asked of each table once, and again when something about it has changed.
+bool is_sound(const Lifecycle& lifecycle) {
+    if (is_known(lifecycle.relation)) return true;
+    Oid types[] = {OIDOID, NAMEOID};
+    Datum values[] = {ObjectIdGetDatum(lifecycle.relation), NameGetDatum(&lifecycle.column)};
+    SPI_connect();
+    if (SPI_execute_with_args("SELECT pawl._is_sound($1, $2)", 2, types, values, nullptr, false, 1) != SPI_OK_SELECT ||
+        SPI_processed != 1)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not check a binding")));
+    bool null;
+    const bool sound = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
+    SPI_finish();
+    return sound;
+}
+
+}  // namespace
+
+Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
+    const int most = batch_argument(fcinfo, 1);
+    Tally tally = {0, DT_NOEND};
+    if (!PG_ARGISNULL(0)) {
+        tally = duty(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), most);
+    } else {
+        int n = 0;
+        const Lifecycle* all = pg::call([&] { return lifecycles(condition, &n); });
+        for (int i = 0; i < n; ++i) {
+            if (!pg::call([&] { return is_sound(all[i]); })) continue;
+            const Tally one = duty(all[i].relation, NameStr(all[i].column), most);
+            tally = {tally.done + one.done, Min(tally.next, one.next)};
+        }
+    }
+    return pg::call([&] {
+        TupleDesc result;
+        get_call_result_type(fcinfo, nullptr, &result);
+        Datum values[2] = {Int64GetDatum(tally.done), TimestampTzGetDatum(tally.next)};
+        bool nulls[2] = {false, tally.next == DT_NOEND};
+        return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
+    });
+}
+
+Target open_work(Oid relation, const char* column) {
+    const Target target = open_target(relation, column);
+    if (target.binding->managed == nullptr || !target.binding->managed->owner.kept())
+        no_such_work(target, "no owners", "pawl.enable_queue", "owner");
+    return target;
+}
+
+text* processor_argument(FunctionCallInfo fcinfo, int n) {
+    text* processor = PG_ARGISNULL(n) ? pg::call([] { return processor_setting(); }) : pg::text_argument(fcinfo, n);
+    if (processor == nullptr || VARSIZE_ANY_EXHDR(processor) == 0)
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "processor must be named",
+                          "Work is owned by whoever takes it.",
+                          "processor => 'name of the worker', or SET pawl.processor = 'name of the worker';");
+    return processor;
+}
+
+const Interval* lease_argument(FunctionCallInfo fcinfo, int n) {
+    if (PG_ARGISNULL(n)) return nullptr;
+    const Interval* lease = PG_GETARG_INTERVAL_P(n);
+    const Interval none = {};
+    const bool positive = pg::call([&] {
+        return DatumGetBool(DirectFunctionCall2(interval_gt, IntervalPGetDatum(lease), IntervalPGetDatum(&none)));
+    });
+    if (!positive)
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "lease must be longer than nothing", {}, "lease => '60 s'");
+    return lease;
+}
+
+int batch_argument(FunctionCallInfo fcinfo, int n) {
+    pg::require(fcinfo, n, "batch");
+    const int batch = PG_GETARG_INT32(n);
+    if (batch >= 1 && batch <= most_rows) return batch;
+    throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "batch must be from 1 to " + std::to_string(most_rows),
+                      "It is " + std::to_string(batch) + ".");
+}
+
+Intent work_intent(const Target& target, text* processor) {
+    Intent intent = {};
+    intent.root = target.binding->root;
+    intent.column = NameStr(target.binding->column);
+    intent.processor = processor;
+    intent.any_token = true;
+    return intent;
+}
+
+}  // namespace pawl
