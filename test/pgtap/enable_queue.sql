@@ -87,12 +87,14 @@ select make_jobs('jobs');
 begin;
 select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs'), pawl.enable_queue('jobs', owner => 'owner', lease => 'lease', queue => 'queue'),
        pawl.enable_timers('jobs', due => 'due'), pawl.set_claiming('jobs', claim => '{start}', on_expiry => 'lapse'), pawl.enable_events('jobs', wake => true);
-select is_empty($$select mode from pg_locks where relation = 'jobs'::regclass and mode = 'AccessExclusiveLock'$$, 'no call needs more than SHARE ROW EXCLUSIVE');
+select is_empty($$select mode from pg_locks where database = (select oid from pg_database where datname = current_database())
+    and relation = 'jobs'::regclass and mode = 'AccessExclusiveLock'$$, 'no call needs more than SHARE ROW EXCLUSIVE');
 commit;
 select is_empty($$select * from pawl.health() where status <> 'ok'$$, 'all is well');
 begin;
 select pawl.enable_timers('jobs', due => '');
-select isnt_empty($$select mode from pg_locks where relation = 'jobs'::regclass and mode = 'AccessExclusiveLock'$$, 'an index that goes needs it');
+select isnt_empty($$select mode from pg_locks where database = (select oid from pg_database where datname = current_database())
+    and relation = 'jobs'::regclass and mode = 'AccessExclusiveLock'$$, 'an index that goes needs it');
 rollback;
 
 -- Rights and errors are the same for all.

@@ -1,7 +1,9 @@
--- Attaching machines to tables: pawl.enforce, pawl.release, pawl.upgrade. What else a binding can have is in files of its own:
+-- Attaching machines to tables: pawl.enforce, pawl.release, pawl.upgrade. What else a binding can have is in files of
+-- its own:
 -- log/enable_log.sql, work/enable_queue.sql, events/enable_events.sql.
 
--- The key of a table: the columns given, or its primary key without the state (a table partitioned by its state has that in
+-- The key of a table: the columns given, or its primary key without the state (a table partitioned by its state has
+-- that in
 -- the primary key, but a row keeps its identity when it moves).
 CREATE FUNCTION pawl._choose_key(relation regclass, state_column name, key name[]) RETURNS name[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -25,7 +27,8 @@ BEGIN
         PERFORM pawl._raise('22023', 'key must be a list of column names');
     END IF;
     SELECT k INTO missing FROM unnest(key) k
-     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = k AND a.attnum > 0 AND NOT a.attisdropped)
+     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = k AND a.attnum > 0
+         AND NOT a.attisdropped)
      LIMIT 1;
     IF FOUND THEN
         PERFORM pawl._raise('42703', format('key column "%s" of table %s does not exist', missing, relation));
@@ -41,7 +44,8 @@ BEGIN
       INTO nullable, attnums
       FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = ANY (key);
     IF nullable IS NOT NULL THEN
-        RAISE WARNING USING ERRCODE = '01000', MESSAGE = format('key column "%s" of table %s may be null', nullable[1], relation),
+        RAISE WARNING USING ERRCODE = '01000', MESSAGE = format('key column "%s" of table %s may be null',
+            nullable[1], relation),
             HINT = format('alter table %s alter column %I set not null', relation, nullable[1]);
     END IF;
     IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisunique AND i.indisvalid
@@ -49,7 +53,8 @@ BEGIN
                       AND (SELECT bool_and(u.attnum = ANY (attnums)
                                            OR u.attnum = (SELECT s.attnum FROM pg_attribute s
                                                            WHERE s.attrelid = relation AND s.attname = state_column))
-                             FROM unnest(i.indkey::smallint[]) WITH ORDINALITY u(attnum, n) WHERE u.n <= i.indnkeyatts)) THEN
+                             FROM unnest(i.indkey::smallint[]) WITH ORDINALITY u(attnum, n)
+                                 WHERE u.n <= i.indnkeyatts)) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('nothing keeps the key (%s) of table %s unique', array_to_string(key, ', '), relation),
             HINT = format('alter table %s add unique (%s)', relation, pawl._columns('', key));
@@ -57,7 +62,8 @@ BEGIN
     RETURN key;
 END
 $function$;
-COMMENT ON FUNCTION pawl._choose_key(regclass, name, name[]) IS 'internal: the key columns of a table, given or its primary key';
+COMMENT ON FUNCTION pawl._choose_key(regclass, name, name[])
+    IS 'internal: the key columns of a table, given or its primary key';
 
 -- The binding that an owner is about to change, as other sessions see it now.
 CREATE FUNCTION pawl._own_binding(relation regclass, state_column name) RETURNS pawl.binding
@@ -73,9 +79,11 @@ BEGIN
     RETURN bound;
 END
 $function$;
-COMMENT ON FUNCTION pawl._own_binding(regclass, name) IS 'internal: the binding of a table of the caller; 42501: not the owner';
+COMMENT ON FUNCTION pawl._own_binding(regclass, name)
+    IS 'internal: the binding of a table of the caller; 42501: not the owner';
 
--- Locks the table for a change of its binding, and returns the binding as it is then. An index that goes needs the stronger lock:
+-- Locks the table for a change of its binding, and returns the binding as it is then. An index that goes needs the
+-- stronger lock:
 -- it is taken at once, because two sessions that both strengthened theirs would be in a deadlock.
 CREATE FUNCTION pawl._lock_binding(before pawl.binding, after pawl.binding, doing text) RETURNS pawl.binding
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -84,14 +92,16 @@ AS $function$
 BEGIN
     PERFORM pawl._check_isolation(doing);
     EXECUTE format('LOCK TABLE %s IN %s MODE', before.relation,
-                   CASE WHEN EXISTS (SELECT FROM pawl._lost_indexes(before, after)) THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE ROW EXCLUSIVE' END);
+                   CASE WHEN EXISTS (SELECT FROM pawl._lost_indexes(before, after)) THEN 'ACCESS EXCLUSIVE'
+                       ELSE 'SHARE ROW EXCLUSIVE' END);
     RETURN pawl._binding(before.relation, before.state_column);
 END
 $function$;
 COMMENT ON FUNCTION pawl._lock_binding(pawl.binding, pawl.binding, text) IS
 'internal: locks a table for a change of its binding; 25001: the transaction would not see the newest rows';
 
--- Checks and stores a binding whose columns, events or key have changed, and makes the triggers and indexes that it needs.
+-- Checks and stores a binding whose columns, events or key have changed, and makes the triggers and indexes that it
+-- needs.
 CREATE FUNCTION pawl._change_work(before pawl.binding, after pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -104,7 +114,8 @@ BEGIN
     IF (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
         found_one := pawl._wrongly_owned_rows(after.relation::text, after);
         IF found_one IS NOT NULL THEN
-            PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned', after.relation),
+            PERFORM pawl._raise('55000',
+                format('table %s has rows with an owner or a lease in states that are not owned', after.relation),
                 found_one, pawl._disown_hint(after.relation, after));
         END IF;
     END IF;
@@ -138,7 +149,8 @@ BEGIN
         PERFORM pawl._raise('22004', format('%s must not be null', given.name));
     END LOOP;
     IF on_delete NOT IN ('allow', 'terminal', 'deny') THEN
-        PERFORM pawl._raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL, 'allow, terminal or deny');
+        PERFORM pawl._raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL,
+            'allow, terminal or deny');
     END IF;
 
     PERFORM pawl._check_isolation('pawl.enforce');
@@ -180,16 +192,21 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.enforce(regclass, name, text, integer, name[], text, boolean) IS
-'Binds a machine to a column of a table: from now on its rows change state only along the transitions of the machine.
-relation: a table or partitioned table, with all its children. state_column: of type text, varchar, an enum, or a domain over one.
-machine, version: what pawl.define stored; version null: the newest. key: the columns that identify a row; default, and ''{}'': the
-primary key. on_delete: allow (default), terminal (only rows in terminal states), deny. always: validate replicated rows too; default
-false. Called again for the same machine it changes key, on_delete and always; what is omitted stays.
-A log, owned work, timers and events are added by pawl.enable_log, pawl.enable_queue, pawl.set_claiming, pawl.enable_timers and
-pawl.enable_events. Warns when the machine has owned states or timers and the columns for them are not named yet.
-Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column that is missing or does
-not fit; 22023, 22004 arguments; 55000 a key that the log or the lock order needs; 42710 the column has another machine or version;
-42501 not the owner; 25001 not READ COMMITTED. Privileges: pawl_admin that owns the table.
+'Binds a machine to a column of a table: from now on its rows change state only along the transitions of the
+machine.
+relation: a table or partitioned table, with all its children. state_column: of type text, varchar, an enum, or
+a domain over one.
+machine, version: what pawl.define stored; version null: the newest. key: the columns that identify a row;
+default, and ''{}'': the primary key. on_delete: allow (default), terminal (only rows in terminal states), deny.
+always: validate replicated rows too; default false. Called again for the same machine it changes key, on_delete
+and always; what is omitted stays.
+A log, owned work, timers and events are added by pawl.enable_log, pawl.enable_queue, pawl.set_claiming,
+pawl.enable_timers and pawl.enable_events. Warns when the machine has owned states or timers and the columns for
+them are not named yet.
+Errors: PW008 unknown machine, or rows in no state of it; PW007 guards that do not fit; 42703, 42804 a column
+that is missing or does not fit; 22023, 22004 arguments; 55000 a key that the log or the lock order needs; 42710
+the column has another machine or version; 42501 not the owner; 25001 not READ COMMITTED. Privileges: pawl_admin
+that owns the table.
 Example: SELECT pawl.enforce(''parcels'', ''state'', ''parcel'', on_delete => ''terminal'')';
 
 -- A new binding: what must be true of table, column, functions and rows.
@@ -201,7 +218,8 @@ DECLARE
     problem record;
     found_one text;
 BEGIN
-    SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, true);
+    SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine,
+        bound.version, true);
     IF problem.message IS NOT NULL THEN
         PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
@@ -223,9 +241,11 @@ BEGIN
         PERFORM pawl._warn_of_work(bound, '{unowned,untimed}');
     END IF;
 
-    found_one := pawl._strange_rows(bound.relation::text, bound.state_column, pawl._atoms(bound.machine, bound.version));
+    found_one := pawl._strange_rows(bound.relation::text, bound.state_column, pawl._atoms(bound.machine,
+        bound.version));
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"', bound.relation, bound.machine),
+        PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"',
+            bound.relation, bound.machine),
             found_one,
             format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L))',
                    bound.relation, bound.state_column, bound.state_column, bound.state_column, bound.machine));
@@ -238,7 +258,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._attach(pawl.binding, name[]) IS 'internal: checks and stores a new binding';
 
-CREATE FUNCTION pawl._enforce_again(before pawl.binding, machine text, version integer, key name[], on_delete text, always boolean)
+CREATE FUNCTION pawl._enforce_again(before pawl.binding, machine text, version integer, key name[], on_delete text,
+    always boolean)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -248,9 +269,11 @@ DECLARE
     needs text;
 BEGIN
     IF machine <> before.machine OR version <> before.version THEN
-        PERFORM pawl._raise('42710', format('column "%s" of table %s has a lifecycle already', before.state_column, before.relation),
+        PERFORM pawl._raise('42710', format('column "%s" of table %s has a lifecycle already', before.state_column,
+            before.relation),
             format('It is machine "%s", version %s.', before.machine, before.version),
-            CASE WHEN machine <> before.machine THEN format('select pawl.release(%L, %L)', before.relation, before.state_column)
+            CASE WHEN machine <> before.machine THEN format('select pawl.release(%L, %L)', before.relation,
+                before.state_column)
                  ELSE format('select pawl.upgrade(%L, %L)', before.relation, before.state_column) END);
     END IF;
     after.on_delete := coalesce(on_delete, before.on_delete);
@@ -261,14 +284,19 @@ BEGIN
     END IF;
     IF after.key_columns <> before.key_columns THEN
         needs := CASE WHEN before.history IS NOT NULL THEN format('The log %s has it.', before.history)
-                      WHEN before.locked_after IS NOT NULL THEN format('Its rows are locked after those of %s.', before.locked_after)
+                      WHEN before.locked_after IS NOT NULL THEN format('Its rows are locked after those of %s.',
+                          before.locked_after)
                       WHEN before.events AND after.key_columns = '{}' THEN 'Its events name rows by it.' END;
         IF needs IS NOT NULL THEN
-            PERFORM pawl._raise('55000', format('the key (%s) of table %s cannot be changed', array_to_string(before.key_columns, ', '),
+            PERFORM pawl._raise('55000', format('the key (%s) of table %s cannot be changed',
+                array_to_string(before.key_columns, ', '),
                                                 before.relation), needs,
-                CASE WHEN before.history IS NOT NULL THEN format('select pawl.release(%L, %L)', before.relation, before.state_column)
-                     WHEN before.locked_after IS NOT NULL THEN format('select pawl.set_lock_order(%L, NULL)', before.relation)
-                     ELSE format('select pawl.enable_events(%L, %L, events => false)', before.relation, before.state_column) END);
+                CASE WHEN before.history IS NOT NULL THEN format('select pawl.release(%L, %L)', before.relation,
+                    before.state_column)
+                     WHEN before.locked_after IS NOT NULL THEN format('select pawl.set_lock_order(%L, NULL)',
+                         before.relation)
+                     ELSE format('select pawl.enable_events(%L, %L, events => false)', before.relation,
+                         before.state_column) END);
         END IF;
         IF EXISTS (SELECT FROM pawl._lost_indexes(before, after)) THEN
             EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', before.relation);
@@ -302,7 +330,8 @@ BEGIN
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
-        PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation), 'It was released a moment ago.');
+        PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation),
+            'It was released a moment ago.');
     END IF;
     PERFORM pawl._drop_indexes(bound);
     IF bound.history IS NOT NULL THEN
@@ -318,7 +347,8 @@ $function$;
 COMMENT ON FUNCTION pawl.release(regclass, name) IS
 'takes a lifecycle off its table; name the column when the table has several. The log stays, closed: nobody can change it, nothing is added. 42704: there is no such lifecycle; 42501: not the owner';
 
-CREATE FUNCTION pawl.upgrade(relation regclass, state_column name DEFAULT NULL, remap jsonb DEFAULT NULL) RETURNS integer
+CREATE FUNCTION pawl.upgrade(relation regclass, state_column name DEFAULT NULL, remap jsonb DEFAULT NULL)
+    RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -341,7 +371,8 @@ BEGIN
     PERFORM pawl._hold_version(bound.machine, newest);
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
-            PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already', bound.relation, bound.machine),
+            PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already',
+                bound.relation, bound.machine),
                 format('Version %s is enforced; rows are remapped only on the way to another.', newest));
         END IF;
         RETURN newest;
@@ -356,13 +387,16 @@ BEGIN
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
         -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
-           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation, bound.state_column, pair.old_state),
+           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation,
+               bound.state_column, pair.old_state),
                                   bound.state_column, old_states) IS NULL THEN
             PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.old_state),
-                format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(old_states)));
+                format('Version %s of machine "%s" has %s.', bound.version, bound.machine,
+                    pawl._quoted_list(old_states)));
         END IF;
         IF jsonb_typeof(pair.value) <> 'string' THEN
-            PERFORM pawl._raise('22023', format('remap of state "%s" is not the name of a state', pair.old_state), NULL, '{"old state": "new state"}');
+            PERFORM pawl._raise('22023', format('remap of state "%s" is not the name of a state', pair.old_state),
+                NULL, '{"old state": "new state"}');
         END IF;
         IF pair.new_state <> ALL (new_states) THEN
             PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.new_state),
@@ -373,9 +407,11 @@ BEGIN
     IF problem.message IS NOT NULL THEN
         PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
-    SELECT string_agg(g, ', ' ORDER BY g) INTO found_one FROM pawl._guard_functions(bound.relation, bound.machine, newest) g;
+    SELECT string_agg(g, ', ' ORDER BY g) INTO found_one FROM pawl._guard_functions(bound.relation, bound.machine,
+        newest) g;
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW007', format('version %s of machine "%s" has guards or effects that cannot be called for table %s',
+        PERFORM pawl._raise('PW007',
+            format('version %s of machine "%s" has guards or effects that cannot be called for table %s',
                                             newest, bound.machine, bound.relation),
             format('There is no such function of two rows of the table: %s.', found_one));
     END IF;
@@ -384,7 +420,8 @@ BEGIN
     IF found_one IS NOT NULL THEN
         PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
-            format('select pawl.upgrade(%L, %L, remap => ''{"old state": "new state"}'')', bound.relation, bound.state_column));
+            format('select pawl.upgrade(%L, %L, remap => ''{"old state": "new state"}'')', bound.relation,
+                bound.state_column));
     END IF;
 
     bound.version := newest;
@@ -393,7 +430,8 @@ BEGIN
     found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl._text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
+        PERFORM pawl._raise('55000',
+            format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
             'let their owners finish them, or give them up: pawl.abandon');
     END IF;

@@ -16,7 +16,8 @@ BEGIN
     after.wake := coalesce(enable_events.wake, before.wake);
     IF after.events AND after.key_columns = '{}' THEN
         PERFORM pawl._raise('55000', format('table %s has no key for its events', after.relation), NULL,
-            format('add a primary key, or name columns that identify a row: select pawl.enforce(%L, %L, %L, key => array[...])',
+            format('add a primary key, or name columns that identify a row: '
+                   'select pawl.enforce(%L, %L, %L, key => array[...])',
                    after.relation, after.state_column, after.machine));
     END IF;
     IF after.events <> before.events THEN
@@ -29,10 +30,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.enable_events(regclass, name, boolean, boolean) IS
-'Has the state changes of a binding written to the outbox from now on, or no longer, and lets rows that become claimable wake the
-sessions that wait for work.
-state_column: null: the only bound column. events: default true; false: no events; null: as it is. wake: default: as it is.
-For a table of a pack it must be called again after a restore.
-Errors: 55000 the table has no key; 22023 wake without claim events; 42704 no binding; 42501 not the owner; 25001 not READ COMMITTED.
+'Has the state changes of a binding written to the outbox from now on, or no longer, and lets rows that become
+claimable wake the sessions that wait for work.
+relation: the enforced table. state_column: null: the only bound column. events: default true; false: no events;
+null: as it is. wake: default: as it is. For a table of a pack it must be called again after a restore.
+Errors: 55000 the table has no key; 22023 wake without claim events; 42704 no binding; 42501 not the owner;
+25001 not READ COMMITTED.
 Privileges: pawl_admin that owns the table.
 Example: SELECT pawl.enable_events(''orders'')';
