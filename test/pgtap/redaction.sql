@@ -19,9 +19,9 @@ begin
     execute format('alter table s.%I owner to owns', name);
     execute format('set role owns; select pawl.enforce(''s.%1$I'', ''state'', ''m''), pawl.enable_log(''s.%1$I''%2$s); reset role', name, arguments);
 end $$;
-select made('chained', 'id int primary key, state text not null', ', hash_chain => true), pawl.enable_events(''s.chained'''),
+select made('chained', 'id int primary key, state text not null', ', most_recent => ''stored'', hash_chain => true), pawl.enable_events(''s.chained'''),
        made('derived', 'id text, part int, state text not null, primary key (id, part)', ', hash_chain => true, log_partition => ''range (part)'''),
-       made('plain', 'id int primary key, state text not null', '), pawl.enable_events(''s.plain''') \g /dev/null
+       made('plain', 'id int primary key, state text not null', ', most_recent => ''stored''), pawl.enable_events(''s.plain''') \g /dev/null
 set role owns;
 select pawl.audit('s.chained', '{"b": true}'), pawl.audit('s.plain', '{"b": true}') \g /dev/null
 create table if not exists s.derived_part partition of s.derived_transitions_log for values from (0) to (10);
