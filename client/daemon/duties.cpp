@@ -31,13 +31,13 @@ const std::string of_logs =
     "SELECT DISTINCT " + named + ", b.relation::oid, b.state_column FROM pawl._upkeep_of(NULL, NULL) b ORDER BY 2, 3";
 
 // A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
-// of users, which take their time, and have lanes of their own.
+// of users, which take their time, and have lanes of their own. pawl_bulk.advance has a procedure that commits attempts.
 constexpr const char* of_packs =
     "SELECT p.proname, format('%I.%I', n.nspname, p.proname)"
     "  FROM pg_extension x JOIN pg_namespace n ON n.oid = x.extnamespace OR n.nspname = x.extname"
     "  JOIN pg_proc p ON p.pronamespace = n.oid"
     " WHERE x.extname ^@ 'pawl_' AND p.proargnames = '{batch,done,next_at}' AND p.proargmodes = '{i,o,o}'"
-    "   AND p.proname !~ '^(_|run_sql_)' AND has_function_privilege(p.oid, 'EXECUTE') GROUP BY 1, 2 ORDER BY 2";
+    "   AND p.proname !~ '^(_|run_sql_)' AND (x.extname, p.proname) <> ('pawl_bulk', 'advance') AND has_function_privilege(p.oid, 'EXECUTE') GROUP BY 1, 2 ORDER BY 2";
 
 bool there_is(pqxx::connection& connection, const std::string& function) {
     return sql::run_alone(connection, "SELECT coalesce(has_function_privilege(to_regprocedure($1)::oid, 'EXECUTE'), false)", function)[0][0]
@@ -67,6 +67,8 @@ std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings
     for (const auto& row : sql::run_alone(connection, of_packs))
         duties.push_back({.name = row[0].as<std::string>(),
                           .statement = "SELECT done, " + in_ms + " FROM " + row[1].as<std::string>() + "($1::integer)"});
+    if (there_is(connection, "pawl_bulk.work_operations(integer,interval,bigint,integer)"))
+        duties.push_back({.name = "advance", .statement = "CALL pawl_bulk.work_operations($1::integer)"});
     if (there_is(connection, "pawl.prune_events(interval)"))
         duties.push_back({.name = "prune_events",
                           .statement = "SELECT pawl.prune_events(), NULL WHERE $1::integer IS NOT NULL",

@@ -177,7 +177,16 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._finish(pawl_bulk.operations) IS 'internal: ends an operation whose rows all have their outcome';
 
-CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, trouble pawl_bulk.troubles) RETURNS bigint
+-- What lacked time or memory, or was lost with its session, gets a tenth of the rows, and a tenth of that, until one is alone.
+CREATE FUNCTION pawl_bulk._rows_at_once(trouble pawl_bulk.troubles, batch integer) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT CASE WHEN trouble.sqlstate ~ '^5[37]' THEN greatest(batch / power(10, least(trouble.failures, 7)), 1)::integer ELSE batch END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._rows_at_once(pawl_bulk.troubles, integer) IS 'internal: how many rows of an operation in trouble are validated together';
+
+CREATE FUNCTION pawl_bulk._advance_one(o pawl_bulk.operations, batch integer, trouble pawl_bulk.troubles, validate boolean, first_row bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -187,8 +196,7 @@ DECLARE
     rows bigint;
     errors text[];
     patient constant boolean := coalesce(trouble.failures < 5, true);
-    -- what lacked time or memory gets a tenth of the rows, and a tenth of that, until one is alone
-    size constant integer := CASE WHEN trouble.sqlstate ~ '^5[37]' THEN greatest(batch / power(10, least(trouble.failures, 7)), 1) ELSE batch END;
+    size constant integer := pawl_bulk._rows_at_once(trouble, batch);
 BEGIN
     IF o.status = 'Running' THEN
         did := CASE WHEN o.paused_at IS NULL THEN pawl_bulk._open_rows(o, batch) ELSE 0 END;
@@ -201,10 +209,12 @@ BEGIN
         END IF;
         PERFORM pawl_bulk._fail(o.operation, 'the input was never completed', 'Definition missing');
         RETURN 1;
-    ELSIF o.status IN ('Pending', 'Retrying') THEN
+    ELSIF o.status = 'Retrying' OR o.status = 'Pending' AND validate THEN
         RETURN pawl_bulk._pick_up(o, patient);
+    ELSIF o.status = 'Pending' THEN
+        RETURN 0;
     END IF;
-    IF o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
+    IF validate AND o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
         -- picked up by hand, or without rows
         errors := pawl_bulk._operation_errors(o, patient);
         IF errors <> '{}' THEN
@@ -214,12 +224,16 @@ BEGIN
     END IF;
     PERFORM pawl_bulk._lay_unvalidated(o.operation);
     did := 0;
-    LOOP
-        rows := pawl_bulk._validate_block(o, least(size, batch - did::integer), patient);
+    WHILE validate LOOP
+        rows := pawl_bulk._validate_block(o, least(size, batch - did::integer), patient, first_row);
         did := did + rows;
-        -- of rows that run out of time it is to be known which one did
-        EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate = '57014';
+        -- of rows that run out of time, or end their session, it is to be known which one did
+        EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate ~ '^57' OR first_row IS NOT NULL;
     END LOOP;
+    -- what was to be validated was validated by another session meanwhile
+    IF did = 0 AND (first_row IS NOT NULL OR NOT validate AND o.validated_through = 0) THEN
+        RETURN 0;
+    END IF;
     -- blocks that others work on are theirs: the operation goes on when they are done
     IF did = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = o.operation) THEN
         IF o.input_error IS NULL THEN
@@ -232,11 +246,11 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles) IS 'internal: the next thing to do for an operation; returns how much was done';
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done. validate: users'' functions may be called, for one block if its first row is given';
 
 -- Null: another session has it.
-CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean, first_row bigint DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
@@ -252,7 +266,7 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT t.* INTO trouble FROM pawl_bulk.troubles t WHERE t.operation = candidate;
-    did := pawl_bulk._advance_one(o, batch, trouble);
+    did := pawl_bulk._advance_one(o, batch, trouble, validate, first_row);
     IF trouble.operation IS NOT NULL THEN
         PERFORM pawl_bulk._ease(candidate);
     END IF;
@@ -260,32 +274,51 @@ BEGIN
     RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
+COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
 
--- After a rollback: a row that was alone, and ran out of time once more, is not tried again.
-CREATE FUNCTION pawl_bulk._met(candidate uuid, state text, message text) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+-- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row fails, or the
+-- operation where it is the metadata. attempt null: it is not on record which rows it was, so it was the next ones.
+CREATE FUNCTION pawl_bulk._met(candidate uuid, state text, message text, attempt pawl_bulk.validation_attempts DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET pawl.event = ''
+SET pawl.token = ''
 AS $function$
 #variable_conflict use_variable
 DECLARE
     o pawl_bulk.operations;
     block record;
 BEGIN
-    IF pawl_bulk._trouble(candidate, state, message) > 5 AND state = '57014' THEN
-        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' FOR NO KEY UPDATE SKIP LOCKED;
-        IF FOUND THEN
-            block := pawl_bulk._take_unvalidated(candidate, 1);
-            PERFORM pawl_bulk._invalidate(o, block.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) WHERE block.first_row IS NOT NULL;
-            PERFORM pawl_bulk._end_unvalidated(candidate, block.first_row);
-            PERFORM pawl_bulk._ease(candidate);
-        END IF;
+    IF coalesce(pawl_bulk._trouble(candidate, state, message), 0) <= 5 OR state !~ '^57' THEN
+        RETURN;
     END IF;
+    BEGIN
+        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status IN ('Pending', 'Validating') AND x.paused_at IS NULL
+           FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN;
+        ELSIF o.status = 'Pending' OR o.validated_through = 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = candidate) THEN
+            UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = candidate AND x.status = 'Pending';
+            PERFORM pawl_bulk._fail(candidate, format('the metadata could not be validated: %s', message), 'Metadata validation fails');
+        ELSIF attempt.operation IS NULL OR attempt.first_row = attempt.last_row THEN
+            block := pawl_bulk._take_unvalidated(candidate, 1, attempt.first_row);
+            IF block.first_row IS NOT NULL THEN
+                PERFORM pawl_bulk._invalidate(o, block.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state));
+                PERFORM pawl_bulk._end_unvalidated(candidate, block.first_row);
+                PERFORM pawl_bulk._ease(candidate);
+            END IF;
+        END IF;
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
+        -- it cannot even fail: it stays in trouble
+        RAISE WARNING 'operation % cannot be moved on: %', candidate, SQLERRM;
+    END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text) IS 'internal: an error that an operation was moved on with';
+COMMENT ON FUNCTION pawl_bulk._met(uuid, text, text, pawl_bulk.validation_attempts) IS 'internal: an error that an operation was moved on with';
 
-CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
+-- validate: operations whose metadata or rows are to be validated are moved on as well.
+CREATE FUNCTION pawl_bulk._advance(batch integer, validate boolean, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -298,9 +331,10 @@ DECLARE
     candidates uuid[];
     did bigint;
 BEGIN
-    PERFORM pawl._check_batch(batch, 1000000);
     candidates := ARRAY(SELECT x.operation FROM pawl_bulk.operations x WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}')
                            AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation AND t.again_at > clock_timestamp())
+                           AND (validate OR x.status IN ('Running', 'Retrying') OR NOT x.sealed
+                                OR x.validated_through > 0 AND NOT EXISTS (SELECT FROM pawl_bulk.unvalidated u WHERE u.operation = x.operation))
                          ORDER BY x.priority DESC, x.operation);
     -- all of them together; where one raises an error, each in a subtransaction of its own
     FOR attempt IN 1 .. 2 LOOP
@@ -309,10 +343,10 @@ BEGIN
         BEGIN
             FOREACH candidate IN ARRAY candidates LOOP
                 IF attempt = 1 THEN
-                    did := pawl_bulk._advance_candidate(candidate, batch);
+                    did := pawl_bulk._advance_candidate(candidate, batch, validate);
                 ELSE
                     BEGIN
-                        did := pawl_bulk._advance_candidate(candidate, batch);
+                        did := pawl_bulk._advance_candidate(candidate, batch, validate);
                     EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
                         IF pawl_bulk._ends_duty(SQLSTATE) THEN
                             RAISE;
@@ -343,5 +377,17 @@ BEGIN
     next_at := least(next_at, (SELECT min(t.again_at) FROM pawl_bulk.troubles t WHERE t.again_at > clock_timestamp()));
 END
 $function$;
+COMMENT ON FUNCTION pawl_bulk._advance(integer, boolean) IS 'internal: moves operations on, as pawl_bulk.advance does';
+
+CREATE FUNCTION pawl_bulk.advance(batch integer DEFAULT 10000, OUT done bigint, OUT next_at timestamptz)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    PERFORM pawl._check_batch(batch, 1000000);
+    SELECT a.done, a.next_at INTO done, next_at FROM pawl_bulk._advance(batch, true) a;
+END
+$function$;
 COMMENT ON FUNCTION pawl_bulk.advance(integer) IS
-'a duty: picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again. A row whose validation raises an error fails with it; an operation that cannot be moved on is in pawl_bulk.troubles, waits 1 s, 2 s, 4 s ... at most a minute, and stops no other. Set statement_timeout where validators may run for long: a call that it ends returns, and rows that need it alone fail';
+'picks operations up, validates at most about batch rows, gives valid rows their first record, and ends operations whose rows all have an outcome. Returns how much it did; call it again while that is not 0. Validators run with the caller''s rights. Where others still validate, next_at says when to look again. A row whose validation raises an error fails with it; an operation that cannot be moved on is in pawl_bulk.troubles, waits 1 s, 2 s, 4 s ... at most a minute, and stops no other. Set statement_timeout where validators may run for long: a call that it ends returns, and rows that need it alone fail. All in the caller''s transaction: a validator that ends its session leaves no trace, and is called again. pawl_bulk.work_operations() is the duty';

@@ -165,6 +165,7 @@ DECLARE
 BEGIN
     DELETE FROM pawl_bulk.troubles x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.sql_runs x WHERE x.operation = OLD.operation;
+    DELETE FROM pawl_bulk.validation_attempts x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.work x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.records x WHERE x.operation = OLD.operation;
     DELETE FROM pawl_bulk.unvalidated x WHERE x.operation = OLD.operation;

@@ -21,3 +21,19 @@ COMMENT ON COLUMN pawl_bulk.sql_runs.kind IS 'what the rows'' work is: start, ch
 COMMENT ON COLUMN pawl_bulk.sql_runs.size IS 'how many rows at most; of a lost run: how many may run together of those from first_row to last_row';
 COMMENT ON COLUMN pawl_bulk.sql_runs.session IS 'the process that began it';
 COMMENT ON COLUMN pawl_bulk.sql_runs.again_at IS 'when the rows of a lost run may run again';
+
+-- The same for validators: an attempt is committed before a user's function validates an operation.
+CREATE TABLE pawl_bulk.validation_attempts (
+    operation uuid NOT NULL,
+    attempt uuid NOT NULL DEFAULT pawl.uuid_v7(),
+    first_row bigint,
+    last_row bigint,
+    session integer NOT NULL DEFAULT pg_catalog.pg_backend_pid(),
+    lease_until timestamptz NOT NULL,
+    PRIMARY KEY (operation, attempt),
+    CHECK ((first_row IS NULL) = (last_row IS NULL)),
+    CHECK (first_row OPERATOR(pg_catalog.<=) last_row)
+);
+COMMENT ON TABLE pawl_bulk.validation_attempts IS 'attempts to validate operations. An attempt under way has its row locked. One whose row is not locked is lost when its session is gone or works on something else, or when lease_until is over: the loss is counted in pawl_bulk.troubles';
+COMMENT ON COLUMN pawl_bulk.validation_attempts.first_row IS 'the block of rows that is validated; null: as many blocks as fit, or the metadata';
+COMMENT ON COLUMN pawl_bulk.validation_attempts.session IS 'the process that began it';

@@ -209,21 +209,48 @@ AS $function$
 DECLARE
     until timestamptz;
     run pawl_bulk.sql_runs;
+    attempts pawl_bulk.validation_attempts[] := '{}';
     did integer;
     failures integer := 0;
+    code text;
+    said text;
+    ended boolean;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     PERFORM pawl._check_batch(batch, 100000), pawl._check_lease(coalesce(lease, '0'));
     done := 0;
     wait_ms := 1000;
     until := clock_timestamp() + interval '100 ms';
-    PERFORM pawl_bulk._bury_runs(true);
+    PERFORM pawl_bulk._bury_runs(true), pawl_bulk._bury_attempts();
     run := pawl_bulk._begin_run(batch, lease);
-    COMMIT;
     IF run.run IS NULL THEN
-        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-        done := pawl_bulk._help_to_validate(batch);
-        RETURN;
+        attempts := pawl_bulk._begin_to_help(lease);
+    END IF;
+    COMMIT;
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF attempts <> '{}' THEN
+        BEGIN
+            IF pawl_bulk._hold_attempts(attempts) <> '{}' THEN
+                done := pawl_bulk._help_with(attempts[1].operation, batch);
+                PERFORM pawl_bulk._end_attempts(attempts);
+            END IF;
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
+            ended := pawl_bulk._ends_duty(SQLSTATE);
+            GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, code = RETURNED_SQLSTATE;
+        END;
+        IF code IS NOT NULL THEN
+            -- pawl_bulk.work_operations sees to it from now on
+            ROLLBACK;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            PERFORM pawl_bulk._met(attempts[1].operation, code, said, attempts[1]);
+            PERFORM pawl_bulk._end_attempts(attempts);
+            COMMIT;
+            PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+            done := 0;
+            IF code = '57014' AND ended THEN
+                RAISE EXCEPTION USING ERRCODE = code, MESSAGE = said;
+            END IF;
+        END IF;
     END IF;
     WHILE run.run IS NOT NULL LOOP
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);

@@ -104,8 +104,8 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
 
 -- Locked, and gone when its rows are validated: who calls this and does not go on has divided a block, and held it for a transaction.
-CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, OUT first_row bigint, OUT last_row bigint)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, block bigint DEFAULT NULL, OUT first_row bigint, OUT last_row bigint)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -116,7 +116,7 @@ DECLARE
     through bigint;
 BEGIN
     SELECT u.first_row, u.last_row INTO first_row, through FROM pawl_bulk.unvalidated u
-     WHERE u.operation = _take_unvalidated.operation ORDER BY u.first_row LIMIT 1 FOR UPDATE SKIP LOCKED;
+     WHERE u.operation = _take_unvalidated.operation AND (block IS NULL OR u.first_row = block) ORDER BY u.first_row LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -127,7 +127,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer) IS 'internal: the next block that nobody validates, or the first rows of it, locked; null: there is none';
+COMMENT ON FUNCTION pawl_bulk._take_unvalidated(uuid, integer, bigint) IS 'internal: the next free block, or the one that begins with this row, or its first rows, locked; null: there is none';
 
 -- Looked at and not believed: workers may call it.
 CREATE FUNCTION pawl_bulk._end_unvalidated(operation uuid, first_row bigint) RETURNS void
@@ -300,7 +300,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._invalidate(pawl_bulk.operations, bigint, jsonb) IS 'internal: the validation record of a row that could not be validated';
 
-CREATE FUNCTION pawl_bulk._validate_block(o pawl_bulk.operations, batch integer, patient boolean) RETURNS bigint
+CREATE FUNCTION pawl_bulk._validate_block(o pawl_bulk.operations, batch integer, patient boolean, first_row bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -310,7 +310,7 @@ DECLARE
     block record;
     did bigint;
 BEGIN
-    block := pawl_bulk._take_unvalidated(o.operation, batch);
+    block := pawl_bulk._take_unvalidated(o.operation, batch, first_row);
     IF block.first_row IS NULL THEN
         RETURN 0;
     END IF;
@@ -320,9 +320,29 @@ BEGIN
     RETURN greatest(did, 1);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validate_block(pawl_bulk.operations, integer, boolean) IS 'internal: writes the validation records of the next block; returns how many, 0: there is none that nobody works on';
+COMMENT ON FUNCTION pawl_bulk._validate_block(pawl_bulk.operations, integer, boolean, bigint) IS 'internal: writes the validation records of the next free block, or of the one that begins with this row; returns how many, 0: there is none';
 
--- Beside the session that has the operation. Nobody moves or pauses it meanwhile: for that he needs the lock that is held here.
+-- Beside the session that has locked the operation. The shared lock keeps it from being moved or paused meanwhile.
+CREATE FUNCTION pawl_bulk._help_with(candidate uuid, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET pawl.event = ''
+SET pawl.token = ''
+SET enable_seqscan = off
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate)) THEN
+        RETURN 0;
+    END IF;
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
+    RETURN CASE WHEN o.operation IS NULL THEN 0 ELSE pawl_bulk._validate_block(o, batch, true) END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._help_with(uuid, integer) IS 'internal: validates a free block of an operation; returns how many rows';
+
 CREATE FUNCTION pawl_bulk._help_to_validate(batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -331,7 +351,6 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     candidate uuid;
-    o pawl_bulk.operations;
     did bigint;
 BEGIN
     -- an old snapshot would not see what was decided
@@ -342,11 +361,8 @@ BEGIN
                       WHERE x.status = ANY ('{Pending,Validating,Running,Retrying}') AND x.status = 'Validating' AND x.paused_at IS NULL
                         AND NOT EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = x.operation)
                       ORDER BY x.priority DESC, x.operation LOOP
-        CONTINUE WHEN NOT pg_try_advisory_xact_lock_shared(pawl_bulk._lock_key(candidate));
-        SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
-        CONTINUE WHEN NOT FOUND;
         BEGIN
-            did := pawl_bulk._validate_block(o, batch, true);
+            did := pawl_bulk._help_with(candidate, batch);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE OR QUERY_CANCELED THEN
             -- pawl_bulk.advance sees to it from now on
             IF pawl_bulk._ends_duty(SQLSTATE) THEN

@@ -45,6 +45,7 @@ AS $function$
 DECLARE
     definition uuid := (SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
     ignored integer[] := ARRAY[node];
+    turned boolean;
 BEGIN
     IF depth = 'ALL' THEN
         SELECT ignored || coalesce(array_agg(b.node), '{}') INTO ignored FROM pawl_saga._behind(definition, _ignore.node) b;
@@ -57,6 +58,15 @@ BEGIN
     ELSIF depth = 'NEIGHBORS' THEN
         SELECT ignored || coalesce(array_agg(e.to_node), '{}') INTO ignored
           FROM pawl_saga.edges e WHERE e.definition_uuid = definition AND e.from_node = _ignore.node AND e.to_kind = 'task';
+    END IF;
+    -- what was to be reverted is counted forward from now on
+    UPDATE pawl_saga.retries r SET intention = 'IGNORE', due_at = NULL
+     WHERE r.flow_uuid = flow AND r.node = ANY (ignored) AND r.state = 'PENDING' AND r.intention = 'REVERT';
+    turned := FOUND;
+    UPDATE pawl_saga.tasks t SET intention = 'IGNORE'
+     WHERE t.flow_uuid = flow AND t.node = ANY (ignored) AND t.state = 'PENDING' AND t.intention = 'REVERT';
+    IF turned OR FOUND THEN
+        PERFORM pawl_saga._recount(flow);
     END IF;
     -- those behind first: when the first one passes on, they are ignored already
     UPDATE pawl_saga.retries r SET state = 'IGNORE', intention = 'IGNORE' WHERE r.flow_uuid = flow AND r.node = ANY (ignored) AND r.state = 'PENDING' AND r.blockers > 0;

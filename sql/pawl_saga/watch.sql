@@ -90,7 +90,8 @@ AS $function$
     SELECT x.flow_uuid, x.name, 'blockers are counted wrongly' FROM facts x
      WHERE x.flow_state IN ('RUNNING', 'SUSPENDING', 'SUSPENDED')
        AND (x.blockers < 0
-            OR (x.blockers = 0) = CASE WHEN x.intention IN ('REVERT', 'RETRY') THEN x.waits_behind ELSE x.waits_before END)
+            OR (x.blockers = 0)
+               = CASE WHEN x.intention IN ('REVERT', 'RETRY') THEN x.waits_behind ELSE x.waits_before END)
     UNION ALL
     SELECT x.flow_uuid, x.name, 'can be claimed, and is not ready' FROM facts x
      WHERE x.kind = 'task' AND x.due_at IS NULL AND (x.state IN ('SUCCESS', 'FAILURE') AND (x.intention <> 'REVERT' OR x.waits_behind)

@@ -15,7 +15,7 @@ namespace pawl {
 
 namespace {
 
-[[noreturn]] void refuse_value(const char* key, const char* expected, const char* hint) {
+[[noreturn]] void reject_value(const char* key, const char* expected, const char* hint) {
     ereport(ERROR,
             (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" of a backoff policy must be %s", key, expected),
              hint != nullptr ? errhint("%s", hint) : 0));
@@ -29,16 +29,16 @@ char* copy_of(std::string_view string) {
     return pnstrdup(string.data(), static_cast<int>(string.size()));
 }
 
-// An interval text. A bare number would leave its unit to be guessed.
+// Reads an interval text. A bare number is rejected, because it has no unit.
 core::Delay read_interval(const char* key, const JsonbValue& value) {
-    if (value.type != jbvString) refuse_value(key, "an interval text", psprintf("{\"%s\": \"1.5 s\"}", key));
+    if (value.type != jbvString) reject_value(key, "an interval text", psprintf("{\"%s\": \"1.5 s\"}", key));
     Datum interval = DirectFunctionCall3(interval_in, CStringGetDatum(copy_of(string_of(value))),
                                          ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
     return delay_of(DatumGetIntervalP(interval), key);
 }
 
 double read_number(const char* key, const JsonbValue& value) {
-    if (value.type != jbvNumeric) refuse_value(key, "a number", nullptr);
+    if (value.type != jbvNumeric) reject_value(key, "a number", nullptr);
     return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, NumericGetDatum(value.val.numeric)));
 }
 
@@ -59,19 +59,19 @@ void read_jitter(core::BackoffPolicy& policy, const JsonbValue& value) {
         return;
     }
     const auto jitter = value.type == jbvString ? core::find_jitter(string_of(value)) : std::nullopt;
-    if (!jitter) refuse_value("jitter", "one it knows", core::backoff_jitters.data());
+    if (!jitter) reject_value("jitter", "one it knows", core::backoff_jitters.data());
     policy.jitter = *jitter;
 }
 
 void read_max_attempts(core::BackoffPolicy& policy, const JsonbValue& value) {
     const double number = read_number("max_attempts", value);
     if (!(number >= 1 && number <= PG_INT32_MAX) || number != static_cast<double>(static_cast<int64>(number)))
-        refuse_value("max_attempts", "a whole number from 1 on", nullptr);
+        reject_value("max_attempts", "a whole number from 1 on", nullptr);
     policy.max_attempts = static_cast<int32>(number);
 }
 
 void read_field(core::BackoffPolicy& policy, std::string_view key, const JsonbValue& value) {
-    if (value.type == jbvNull) refuse_value(copy_of(key), "left out or given, not null", nullptr);
+    if (value.type == jbvNull) reject_value(copy_of(key), "left out or given, not null", nullptr);
     if (key == "strategy") return read_strategy(policy, value);
     if (key == "base") return void(policy.base = read_interval("base", value));
     if (key == "cap") return void(policy.cap = read_interval("cap", value));

@@ -1,4 +1,4 @@
-// May ereport; owns nothing. Backoff policies as the database keeps them.
+// May ereport; owns nothing. Backoff policies as the catalog stores them.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace pawl {
 
-// Reads {"strategy", "base", "cap", "multiplier", "jitter", "max_attempts"}; what is left out has its default. 22023:
-// it says something that cannot be.
+// Reads {"strategy", "base", "cap", "multiplier", "jitter", "max_attempts"}; omitted members have their defaults.
+// 22023: the policy is invalid.
 core::BackoffPolicy read_backoff(Jsonb* policy);
 
-// An interval as a delay; a month is 30 days. `name` is what errors call it.
+// An interval as a delay; a month counts as 30 days. `name` is used in errors.
 core::Delay delay_of(const Interval* interval, const char* name);
 
-// The delay to wait after so many attempts, jitter by the server's random numbers.
+// The delay to wait after this many attempts, with jitter from the server's random numbers.
 core::Delay next_delay(const core::BackoffPolicy& policy, int64 attempts, std::optional<core::Delay> asked);
 
 }  // namespace pawl

@@ -8,7 +8,7 @@ Oid catalog_table(const char* name) {
     return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
 }
 
-// Not by LookupFuncName, which asks the current user for USAGE on the schema: who moves a row need not have it.
+// Not by LookupFuncName, which requires USAGE on the schema: a user who updates a row need not have it.
 Oid own_trigger_function(const char* name) {
     Oid schema = get_namespace_oid("pawl", true);
     if (!OidIsValid(schema)) return InvalidOid;
@@ -134,7 +134,7 @@ char* CatalogRow::interval(const char* column) const {
 
 namespace {
 
-// A scan compares by a function of this type.
+// The scan's comparison function requires this type.
 AttrNumber scanned(Oid table, const char* column, Oid type, Oid or_type = InvalidOid) {
     const AttrNumber attribute = get_attnum(table, column);
     const Oid found = attribute == InvalidAttrNumber ? InvalidOid : get_atttype(table, attribute);
@@ -144,9 +144,8 @@ AttrNumber scanned(Oid table, const char* column, Oid type, Oid or_type = Invali
     return attribute;
 }
 
-// What is committed now, and what this transaction has done. GetLatestSnapshot does not work in parallel mode, where
-// functions that are PARALLEL SAFE or RESTRICTED read the catalog too; for a table that is no system catalog
-// GetCatalogSnapshot is as new.
+// Sees what is committed now and what this transaction has done. GetLatestSnapshot does not work in parallel mode,
+// where functions read the catalog too; for a table that is no system catalog, GetCatalogSnapshot is as new.
 Snapshot newest_snapshot(Oid table) {
     return IsInParallelMode() ? GetCatalogSnapshot(table) : GetLatestSnapshot();
 }
@@ -155,7 +154,7 @@ void scan(const char* table, int nkeys, ScanKey keys, RowVisitor visit, void* ar
     Oid relid = catalog_table(table);
     if (!OidIsValid(relid)) return;
     Relation relation = table_open(relid, AccessShareLock);
-    // The primary key is asked for only when the scan has a prefix of it.
+    // The keys of a scan are always a prefix of the primary key.
     Oid index = nkeys > 0 ? pg::primary_key_index(relation) : InvalidOid;
     Snapshot snapshot = RegisterSnapshot(newest_snapshot(relid));
     SysScanDesc scan = systable_beginscan(relation, index, OidIsValid(index), snapshot, nkeys, keys);

@@ -1,26 +1,24 @@
 // May ereport; owns nothing. Direct scans of pawl's own catalog: they need no privilege of the caller, and they see
-// what is committed now, not what the transaction's snapshot saw when it began.
+// what is committed now instead of the transaction's snapshot.
 #pragma once
 
 #include "pg/postgres.hpp"
 
 namespace pawl {
 
-Oid catalog_table(const char* name);  // pawl.<name>; InvalidOid while the extension is not (or no longer) there
+Oid catalog_table(const char* name);  // pawl.<name>; InvalidOid if it does not exist
 
-Oid own_trigger_function(const char* name);  // pawl.<name>(); InvalidOid while it is not there
+Oid own_trigger_function(const char* name);  // pawl.<name>(); InvalidOid if it does not exist
 
-// Reports a row of the catalog that no function of pawl has written, or that no longer fits: XX001. `row` names the
-// row, `problem` is a sentence.
+// Reports a damaged row of the catalog: XX001. `row` names the row, `problem` is a sentence.
 [[noreturn]] void report_damage(const char* row, const char* problem);
 
-// One row during a scan; columns are asked for by name. A column of another type is reported (XX001), whoever changed
-// it.
+// One row during a scan. Columns are read by name; a column of another type is reported (XX001).
 class CatalogRow {
 public:
     CatalogRow(Relation relation, HeapTuple tuple) : relation_(relation), tuple_(tuple) {}
 
-    bool has(const char* column) const;  // whether the table has the column: an earlier version may not
+    bool has(const char* column) const;  // whether the table has the column; that of an earlier version may not
     Oid oid(const char* column) const;
     int integer(const char* column) const;
     bool boolean(const char* column) const;

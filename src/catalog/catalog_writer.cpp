@@ -1,7 +1,7 @@
 // May throw and may ereport: the only functions that write pawl.machine, pawl.binding and pawl.audit_binding for roles
-// that are no superusers. Their callers run with the caller's rights, because they run the caller's code (guards,
-// casts, CHECKs of domains); here the user is switched for one statement of pawl's own. The right of the caller is
-// checked before that: each function is safe when it is called by itself, with any arguments.
+// that are no superusers. The SQL functions that call them keep the caller's rights, because they run the caller's code
+// (guards, casts, CHECKs of domains). Here the user is switched for a single statement of pawl's own, after the
+// caller's right was checked: each function is safe to be called on its own, with any arguments.
 #include "catalog/catalog_writer.hpp"
 
 #include "catalog/catalog.hpp"
@@ -82,7 +82,7 @@ void set(Row& row, const char* name, Datum value, bool null) {
     row.tuple = *heap_modify_tuple_by_cols(&row.tuple, row.descriptor, 1, &column, &value, &null);
 }
 
-// Who did it, and when, is not the caller's to say.
+// Sets the role and the time, which the caller must not choose.
 void sign(Row& row, const char* by, const char* at) {
     set(row, by, CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)), false);
     set(row, at, TimestampTzGetDatum(GetCurrentTimestamp()), false);
@@ -107,7 +107,7 @@ void visit_owner(const CatalogRow& row, void* argument) {
     newest->owner = row.string("owner");
 }
 
-// The machine stays as it is until the end of the transaction.
+// Locks the machine until the end of the transaction.
 void lock_own_machine(const char* machine) {
     LockRelationOid(catalog_table("machine"), ShareRowExclusiveLock);
     Newest newest = {0, nullptr};
@@ -151,8 +151,8 @@ uint64 run_as_catalog_owner(const char* query, int n, Oid* types, Datum* values,
     return statement.rows;
 }
 
-// pawl._store_binding(pawl.binding): a new binding of a table, log and view that the caller owns. What the row says is
-// checked as a session checks it that reads it.
+// pawl._store_binding(pawl.binding): a new binding of a table, log and view that the caller owns. The row is checked as
+// it is when a session reads it.
 PAWL_FUNCTION(pawl_store_binding) {
     struct Key {
         Oid relation;
@@ -166,7 +166,7 @@ PAWL_FUNCTION(pawl_store_binding) {
                             errmsg("%s is a temporary table", shown(oid_of(row, "relation")))));
         for (const char* other : {"history", "history_view", "locked_after"})
             if (OidIsValid(oid_of(row, other))) require_owner(oid_of(row, other));
-        set(row, "extension", static_cast<Datum>(0), true);  // the table's trigger knows
+        set(row, "extension", static_cast<Datum>(0), true);  // the trigger of the table sets it
         sign(row, "enforced_by", "enforced_at");
         run_with_row("INSERT INTO pawl.binding SELECT ($1).*", row);
         return Key{oid_of(row, "relation"), name_of(row, "state_column")};
@@ -220,7 +220,7 @@ PAWL_FUNCTION(pawl_change_binding) {
     return static_cast<Datum>(0);
 }
 
-// pawl._drop_binding(relation, state_column): whether there was one.
+// pawl._drop_binding(relation, state_column): removes a binding; returns whether there was one.
 PAWL_FUNCTION(pawl_drop_binding) {
     return pg::call([&] {
         require_owner(PG_GETARG_OID(0));
@@ -232,8 +232,9 @@ PAWL_FUNCTION(pawl_drop_binding) {
     });
 }
 
-// pawl._number_binding(relation): a restore without triggers has left the attribute numbers of another database. They
-// are made of the names, so a caller gains nothing by it. If the caller does not own the table, they stay as they are.
+// pawl._number_binding(relation): sets attribute numbers by column names, after a restore without triggers has kept
+// those of another database. They are derived, so the caller gains nothing by it. Without the rights of the table's
+// owner nothing is changed.
 PAWL_FUNCTION(pawl_number_binding) {
     pg::call([&] {
         if (get_rel_relkind(PG_GETARG_OID(0)) == '\0' || !pg::owns_relation(PG_GETARG_OID(0), GetUserId())) return;
@@ -247,7 +248,7 @@ PAWL_FUNCTION(pawl_number_binding) {
     return static_cast<Datum>(0);
 }
 
-// pawl._hold_version(machine, version): it cannot be dropped before the end of the transaction.
+// pawl._hold_version(machine, version): keeps a version from being dropped before the end of the transaction.
 PAWL_FUNCTION(pawl_hold_version) {
     pg::call([&] {
         Oid types[] = {TEXTOID, INT4OID};
@@ -283,7 +284,7 @@ PAWL_FUNCTION(pawl_store_audit) {
     return static_cast<Datum>(0);
 }
 
-// pawl._move_audit(log, relation): the log that was taken up again belongs to this table now.
+// pawl._move_audit(log, relation): assigns the audit of a reused log to a table.
 PAWL_FUNCTION(pawl_move_audit) {
     pg::call([&] {
         require_owner(PG_GETARG_OID(0));
@@ -309,7 +310,7 @@ PAWL_FUNCTION(pawl_drop_audit) {
     return static_cast<Datum>(0);
 }
 
-// pawl.set_machine_owner(machine, owner): as ALTER ... OWNER TO, the caller has the rights of both.
+// pawl.set_machine_owner(machine, owner): as for ALTER ... OWNER TO, the caller must have the rights of both owners.
 PAWL_FUNCTION(pawl_set_machine_owner) {
     pg::require(fcinfo, 0, "machine");
     pg::require(fcinfo, 1, "owner");
@@ -331,7 +332,7 @@ PAWL_FUNCTION(pawl_set_machine_owner) {
     return static_cast<Datum>(0);
 }
 
-// pawl.drop_machine(machine, version): what is in use stays, a trigger of pawl.machine sees to it.
+// pawl.drop_machine(machine, version): a trigger of pawl.machine rejects the removal of versions in use.
 PAWL_FUNCTION(pawl_drop_machine) {
     pg::require(fcinfo, 0, "machine");
     const uint64 dropped = pg::call([&] {

@@ -34,7 +34,7 @@ std::string name_of_machine(FunctionCallInfo fcinfo, int n) {
     return name;
 }
 
-// Guards and effects become qualified names; those that name no function become notes, or the definition is refused.
+// Qualifies the names of guards and effects. Those that name no function become notes, or the definition is rejected.
 void resolve_functions(bool notes_allowed, std::vector<core::Transition>& transitions) {
     std::string unknown;
     int n = 0;
@@ -74,7 +74,7 @@ void check_intervals(const std::vector<core::Transition>& transitions) {
     }
 }
 
-core::Machine with_arrows(const core::Machine& machine, std::vector<core::Transition> transitions) {
+core::Machine with_transitions(const core::Machine& machine, std::vector<core::Transition> transitions) {
     core::Machine made;
     for (const core::State& state : machine.states()) made.add(state);
     for (core::Transition& transition : transitions) made.add(std::move(transition));
@@ -109,7 +109,7 @@ bool same_functions(const core::Machine& a, const core::Machine& b) {
     return true;
 }
 
-// Plain memory again for the part that runs SQL.
+// Copies to plain memory, for code that may ereport.
 Datum text_datum(const std::string& value) {
     return PointerGetDatum(make_text(value));
 }
@@ -119,7 +119,7 @@ void insert(SPIPlanPtr plan, Datum* values, const char* nulls) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not store a machine")));
 }
 
-// A version on its way into the catalog.
+// A version to be stored.
 struct NewVersion {
     const char* name;
     int version;
@@ -181,7 +181,7 @@ void insert_states(const char* name, int version, const core::Machine& machine) 
     }
 }
 
-void insert_arrows(const char* name, int version, const core::Machine& machine) {
+void insert_transitions(const char* name, int version, const core::Machine& machine) {
     static constexpr Oid types[] = {TEXTOID,      INT4OID,      INT4OID,      TEXTOID, TEXTOID,      TEXTOID,
                                     TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, TEXTARRAYOID, TEXTOID};
     SPIPlanPtr plan = pg::prepare(
@@ -220,12 +220,12 @@ void insert_all(void* argument) {
     SPI_connect();
     insert_version(made);
     insert_states(made.name, made.version, *made.machine);
-    insert_arrows(made.name, made.version, *made.machine);
+    insert_transitions(made.name, made.version, *made.machine);
     SPI_finish();
 }
 
-// Who may define a first version is settled by EXECUTE on pawl.define, and it is the defining role's from then on; a
-// next one is its owner's to define. The catalog is written with its owner's rights.
+// A first version requires EXECUTE on pawl.define, and makes the caller its owner; later versions require the owner's
+// rights. The catalog is written with the rights of its own owner.
 void store(NewVersion made, const Newest& newest) {
     if (get_attnum(catalog_table("machine"), "owner") != InvalidAttrNumber) {
         if (newest.version > 0) require_machine_owner(made.name, newest.owner);
@@ -241,7 +241,7 @@ Newest lock_and_find(const char* name) {
     if (!OidIsValid(table))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("extension pawl is not installed"),
                         errhint("CREATE EXTENSION pawl;")));
-    LockRelationOid(table, ShareRowExclusiveLock);  // two definitions of one name take turns
+    LockRelationOid(table, ShareRowExclusiveLock);  // serializes definitions of one name
     Newest newest = {name, 0, nullptr, nullptr};
     scan_versions(name, visit_version, &newest);
     return newest;
@@ -275,7 +275,7 @@ PAWL_FUNCTION(pawl_define) {
     std::vector<core::Transition> transitions = compiled.transitions();
     check_intervals(transitions);
     resolve_functions(unbound == "note", transitions);
-    const core::Machine machine = with_arrows(compiled, std::move(transitions));
+    const core::Machine machine = with_transitions(compiled, std::move(transitions));
     const std::string canonical = core::write_mermaid(diagram);
 
     const Newest newest = pg::call([&] { return lock_and_find(name.c_str()); });

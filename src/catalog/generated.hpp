@@ -1,4 +1,4 @@
-// May ereport; owns nothing. Generated columns of a row that is not written yet: guards must see them as they will be
+// May ereport; owns nothing. Generated columns of a row that is not yet written, which guards see as they will be
 // stored.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace pawl {
 
 bool has_generated_columns(Relation relation) noexcept;
 
-// The row with its generated columns computed anew; in a BEFORE trigger they still are those of the old version.
+// The row with its generated columns computed; in a BEFORE trigger they still have the values of the old version.
 HeapTuple with_generated_columns(Relation relation, HeapTuple row);
 
 }  // namespace pawl

@@ -16,7 +16,7 @@ TypeCacheEntry* equality_of(Oid type) {
     return entry;
 }
 
-// A btree operator class says itself whether equal values are alike to the bit.
+// The btree operator class tells whether equal values have equal bytes.
 bool is_equal_by_image(Oid type, Oid collation) {
     TypeCacheEntry* entry = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY);
     if (!OidIsValid(entry->btree_opf)) return false;
@@ -64,7 +64,7 @@ bool same_key_value(const KeyColumn& key, Datum a, Datum b) {
 uint32 hash_key_value(const KeyColumn& key, Datum value) {
     if (key.by_image) return static_cast<uint32>(datum_image_hash(value, key.by_value, key.length));
     TypeCacheEntry* type = equality_of(key.type);
-    if (!OidIsValid(type->hash_proc_finfo.fn_oid)) return 0;  // then any two may be the same
+    if (!OidIsValid(type->hash_proc_finfo.fn_oid)) return 0;  // then any two values may be equal
     return DatumGetUInt32(FunctionCall1Coll(&type->hash_proc_finfo, key.collation, value));
 }
 

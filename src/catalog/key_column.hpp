@@ -1,4 +1,4 @@
-// May ereport; owns nothing. The columns that identify a row, and when two of their values are the same.
+// May ereport; owns nothing. The columns that identify a row, and the equality of their values.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -17,28 +17,28 @@ struct KeyColumn {
 
 KeyColumn describe_key_column(Relation relation, AttrNumber attribute, const char* name);
 
-// Sameness as the primary key sees it; nulls are the callers' affair. Values that are the same have the same hash.
+// Equality as the primary key has it, for values that are not null. Equal values have equal hashes.
 bool same_key_value(const KeyColumn& key, Datum a, Datum b);
 uint32 hash_key_value(const KeyColumn& key, Datum value);
 
-// The equality of a type, OPERATOR(schema.=): what stands in the caller's search_path has no say.
+// The equality of a type as OPERATOR(schema.=), which does not depend on the caller's search_path.
 char* equality(Oid type);
 char* greater_than(Oid type);
 
-// Conditions of a statement: one = other, one > other. An operator of a user's type is not named: casts that its owner
-// makes would have a say in which one is meant.
+// Conditions of a statement: one = other, one > other. Operators of users' types are not named, because casts made by
+// the type's owner could change which operator is chosen.
 char* same_values(Oid type, const char* one, const char* other);
 char* greater_value(Oid type, const char* one, const char* other);
 
-// Whether values of this type look the same in every session.
+// Whether values of this type have the same text in every session.
 bool has_one_text(Oid type);
 
-// The text of a value, the same in every session: times, floats and bytes as pawl.verify prints them. Every session
-// reads it back to the same value.
+// The text of a value, independent of settings: times, floats and bytes as pawl.verify prints them. Every session reads
+// it back as the same value.
 char* fixed_text(Oid type, Datum value);
 
-// Values look the same in every session, until AtEOXact_GUC of the level it returns; an error in between is undone with
-// its transaction.
+// Makes the text of values independent of settings, until AtEOXact_GUC with the returned level. After an error, the end
+// of the transaction restores the settings.
 int begin_fixed_text();
 
 }  // namespace pawl

@@ -28,7 +28,7 @@ struct StateRow {
     char* description;
 };
 
-struct ArrowRow {
+struct TransitionRow {
     int ordinal;
     char* from;
     char* to;
@@ -73,8 +73,8 @@ void visit_state(const CatalogRow& row, void* argument) {
     state.description = row.string("description");
 }
 
-void visit_arrow(const CatalogRow& row, void* argument) {
-    ArrowRow& transition = static_cast<Rows<ArrowRow>*>(argument)->append();
+void visit_transition(const CatalogRow& row, void* argument) {
+    TransitionRow& transition = static_cast<Rows<TransitionRow>*>(argument)->append();
     transition.ordinal = row.integer("ordinal");
     transition.from = row.string("from_state");
     transition.to = row.required("to_state");
@@ -96,7 +96,7 @@ std::vector<std::string> strings_of(char** values, int n) {
 }
 
 std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRow>& states,
-                                     Rows<ArrowRow>& transitions) {
+                                     Rows<TransitionRow>& transitions) {
     auto damaged = [&](const std::string& problem) {
         throw pg::Failure(
             ERRCODE_DATA_CORRUPTED, "version " + std::to_string(version) + " of machine \"" + name + "\" is damaged",
@@ -109,7 +109,7 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     std::sort(states.items, states.items + states.n, by_ordinal);
     std::sort(transitions.items, transitions.items + transitions.n, by_ordinal);
 
-    // A state that is named before the composite it lies in has the lower ordinal.
+    // A state may have a lower ordinal than its composite, if the diagram names it first.
     auto id_of = [&](const char* name) {
         for (int i = 0; name != nullptr && i < states.n; ++i)
             if (std::string_view(states.items[i].state) == name) return static_cast<core::StateId>(i);
@@ -147,7 +147,7 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
     }
     machine->index();
     for (int i = 0; i < transitions.n; ++i) {
-        const ArrowRow& row = transitions.items[i];
+        const TransitionRow& row = transitions.items[i];
         core::Transition transition;
         transition.from = row.from == nullptr ? core::no_state : machine->find(row.from);
         transition.to = machine->find(row.to);
@@ -172,9 +172,9 @@ void delete_machine(void* machine) {
     delete static_cast<core::Machine*>(machine);
 }
 
-// Puts the C++ object under a memory context of its own, which deletes it, with the names as texts beside it.
-BoundMachine* settle_in_memory(const char* name, int version, core::Machine* machine) {
-    // Under the caller's context until it is complete: an error on the way then frees it.
+// Attaches the C++ object to a new memory context, which deletes it, and adds the names as texts.
+BoundMachine* keep_in_memory(const char* name, int version, core::Machine* machine) {
+    // A child of the caller's context until it is complete, so that an error frees it.
     MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pawl machine", ALLOCSET_SMALL_SIZES);
     MemoryContext caller = MemoryContextSwitchTo(context);
     auto* bound = static_cast<BoundMachine*>(palloc0(sizeof(BoundMachine)));
@@ -204,18 +204,18 @@ BoundMachine* find_machine(const char* name, int version) {
         if (!bound->stale && bound->version == version && strcmp(bound->name, name) == 0) return bound;
 
     Rows<StateRow> states;
-    Rows<ArrowRow> transitions;
+    Rows<TransitionRow> transitions;
     pg::call([&] {
         scan_machine("machine_state", name, version, visit_state, &states);
-        scan_machine("machine_transition", name, version, visit_arrow, &transitions);
+        scan_machine("machine_transition", name, version, visit_transition, &transitions);
     });
-    if (states.n == 0 || transitions.n > static_cast<int>(core::max_arrows))
+    if (states.n == 0 || transitions.n > static_cast<int>(core::max_transitions))
         throw pg::Failure(sqlstate::unknown_object,
                           "machine \"" + std::string(name) + "\" has no version " + std::to_string(version), {},
                           "SELECT machine, version FROM pawl.machine;");
 
     std::unique_ptr<core::Machine> machine = build(name, version, states, transitions);
-    BoundMachine* bound = pg::call([&] { return settle_in_memory(name, version, machine.get()); });
+    BoundMachine* bound = pg::call([&] { return keep_in_memory(name, version, machine.get()); });
     machine.release();  // the memory context deletes it from now on
     bound->next = machines;
     machines = bound;

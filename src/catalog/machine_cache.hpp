@@ -1,5 +1,5 @@
-// May throw and may ereport. Compiled machines as a backend keeps them: read once from the catalog, shared by every
-// table.
+// May throw and may ereport. The backend's cache of compiled machines: read once from the catalog, shared by all
+// tables.
 #pragma once
 
 #include "core/machine.hpp"
@@ -7,7 +7,7 @@
 
 namespace pawl {
 
-// A compiled machine with its names ready as PostgreSQL texts. Lives until the end of the transaction that finds it
+// A compiled machine with its names as PostgreSQL texts. Valid until the end of the transaction in which it becomes
 // stale.
 struct BoundMachine {
     const char* name;
@@ -20,13 +20,13 @@ struct BoundMachine {
     BoundMachine* next;
 };
 
-// The machine of this name and version. Throws PW008 when there is none.
+// Finds or reads the machine of this name and version. Throws PW008 if there is none.
 BoundMachine* find_machine(const char* name, int version);
 
-// Called when pawl.machine has changed: versions are immutable, but may be dropped and restored.
+// Marks all machines stale, after a change of pawl.machine: versions are immutable, but may be dropped and restored.
 void forget_machines() noexcept;
 
-// At the end of a transaction: frees what was found stale during it.
+// Frees stale machines; called at the end of a transaction.
 void free_stale_machines() noexcept;
 
 using pg::make_text;

@@ -11,7 +11,7 @@ namespace pawl {
 
 namespace {
 
-// name or schema.name; anything else in a label is a remark.
+// name or schema.name; any other text in a label is a note.
 bool looks_like_a_name(const std::string& name) {
     bool start = true;
     int dots = 0;
@@ -37,8 +37,7 @@ List* parse_name(const char* name) {
 #endif
 }
 
-// What a guard or an effect may be declared with: the row type of its table, whatever that is called, or what takes any
-// row.
+// Argument types of guards and effects: the row type of the table (written "row"), or a type that accepts any row.
 constexpr const char* argument_names[] = {"row", "anyelement", "record"};
 
 Oid argument_type(const char* name, Oid row_type) {
@@ -83,13 +82,13 @@ const char* resolve_function_name(const std::string& name) {
     return pg::call([&] { return qualify(name.c_str()); });
 }
 
-const char* row_function_signature(const char* qualified_name, Oid row_type, const Signatures& settled) {
+const char* row_function_signature(const char* qualified_name, Oid row_type, const Signatures& stored) {
     List* name = parse_name(qualified_name);
     const char* found = nullptr;
     for (const char* type : argument_names) {
         if (!OidIsValid(look_up(name, argument_type(type, row_type)))) continue;
         const char* signature = psprintf("%s(%s, %s)", qualified_name, type, type);
-        if (contains(settled, signature)) return signature;
+        if (contains(stored, signature)) return signature;
         if (found == nullptr) found = signature;
     }
     return found;
@@ -101,20 +100,20 @@ Oid find_row_function(const char* qualified_name, Oid row_type, bool guard, cons
         if (signatures.known && !contains(signatures, psprintf("%s(%s, %s)", qualified_name, type, type))) continue;
         const Oid function = look_up(name, argument_type(type, row_type));
         if (!OidIsValid(function)) continue;
-        // Aggregates, window functions and functions that return sets have no answer for one row.
+        // Aggregates, window functions and set-returning functions cannot be called for one row.
         if (get_func_prokind(function) != PROKIND_FUNCTION || get_func_retset(function)) return InvalidOid;
         return guard && get_func_rettype(function) != BOOLOID ? InvalidOid : function;
     }
     return InvalidOid;
 }
 
-// The functions that the guards and effects of a machine are for this table from now on. What is settled and still
-// there stays.
+// Signatures of the functions of a machine's guards and effects for this table. A signature that is stored and still
+// exists is kept.
 PAWL_FUNCTION(pawl_resolve_calls) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "machine");
     pg::require(fcinfo, 2, "version");
-    const Signatures settled = pg::call([&] { return signatures_argument(fcinfo, 3); });
+    const Signatures stored = pg::call([&] { return signatures_argument(fcinfo, 3); });
     const std::string name(pg::view(pg::text_argument(fcinfo, 1)));
     const core::Machine& machine = *find_machine(name.c_str(), PG_GETARG_INT32(2))->machine;
     const Oid row_type = get_rel_type_id(PG_GETARG_OID(0));
@@ -122,7 +121,7 @@ PAWL_FUNCTION(pawl_resolve_calls) {
     auto look_up = [&](const std::vector<std::string>& names) {
         for (const std::string& function : names) {
             const char* signature =
-                pg::call([&] { return row_function_signature(function.c_str(), row_type, settled); });
+                pg::call([&] { return row_function_signature(function.c_str(), row_type, stored); });
             if (signature != nullptr && std::find(found.begin(), found.end(), signature) == found.end())
                 found.emplace_back(signature);
         }
@@ -134,7 +133,7 @@ PAWL_FUNCTION(pawl_resolve_calls) {
     return pg::call([&] { return pg::make_text_array(found); });
 }
 
-// Guards and effects of a machine that no function of this table's row type serves, as `guard name` and `effect name`.
+// Guards and effects of a machine without a function for this table's row type, as `guard name` and `effect name`.
 PAWL_FUNCTION(pawl_guard_functions) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "machine");

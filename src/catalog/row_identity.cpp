@@ -7,7 +7,7 @@ namespace {
 
 bool covers_only_key(const Binding& binding, Relation index) {
     const Form_pg_index form = index->rd_index;
-    // one that is checked at commit lets two rows of a key live side by side until then
+    // a deferred constraint allows two rows of a key until commit
     if (!form->indisunique || !form->indimmediate || !form->indisvalid || RelationGetIndexPredicate(index) != NIL)
         return false;
     for (int column = 0; column < form->indnkeyatts; ++column) {
@@ -23,7 +23,7 @@ bool covers_only_key(const Binding& binding, Relation index) {
 
 bool key_is_unique(const Binding& binding) {
     Relation root = table_open(binding.root, AccessShareLock);
-    // An index of a parent knows nothing of its inheritance children.
+    // The index of a parent does not cover its inheritance children.
     const bool one_index = root->rd_rel->relkind == RELKIND_PARTITIONED_TABLE || !has_subclass(binding.root);
     bool unique = false;
     ListCell* cell;

@@ -1,11 +1,11 @@
-// May ereport; owns nothing. The key that tells the rows of a binding apart, and how messages name keys and states.
+// May ereport; owns nothing. The key that identifies the rows of a binding, and keys and states as text for messages.
 #pragma once
 
 #include "catalog/member_cache.hpp"
 
 namespace pawl {
 
-// Whether an index of the table sees to it that no two rows have one key.
+// Whether an index of the table guarantees that keys are unique.
 bool key_is_unique(const Binding& binding);
 
 char* key_text(const Binding& binding, int key, Datum value);  // of one key column

@@ -9,43 +9,42 @@ namespace pawl {
 struct StateChange {
     StateChange* next;
     SubTransactionId subtransaction;
-    CommandId command;   // that made it: orders the state changes of a subject within the transaction
-    TransactionId left;  // the writer of the version of the row that was left; invalid: the row was not there
+    CommandId command;   // the command that made it; orders the state changes of a subject within the transaction
+    TransactionId left;  // xmin of the old version of the row; invalid: the row is new
     const Binding* binding;
-    text* from;   // null: the row was not there
-    text* to;     // null: the row is gone
+    text* from;   // null: the row is new
+    text* to;     // null: the row is deleted
     text* event;  // may be null
     text* processor;
     text* actor;
     text* correlation_id;
     Jsonb* metadata;
     TimestampTz at;
-    bool may_wait;       // its predecessor may still be on its way
-    bool captured;       // written by the log's door, not by the entry buffer
+    bool may_wait;       // its predecessor may still be in the entry buffer
+    bool captured;       // written by an INSERT into the log, not through the entry buffer
     std::uint8_t roles;  // of the transition; see counted_roles
     Datum key[FLEXIBLE_ARRAY_MEMBER];
 };
 
-// What the judge says of a state change.
+// The result of validating a state change.
 struct Outcome {
     text* from;
     text* to;
     text* event;
     CommandId command;
     bool may_wait;           // the old version of the row was made by this transaction
-    const text* processor;   // who acts; null: as the intent and the settings say
-    Jsonb* remark;           // joined to the metadata; null: nothing
-    TransactionId left;      // who wrote the old version of the row
-    bool waits = false;      // for a due time: nobody can claim the row yet
+    const text* processor;   // the acting processor; null: by the intent and the settings
+    Jsonb* added;            // joined to the metadata; may be null
+    TransactionId left;      // xmin of the old version of the row
+    bool waits = false;      // the row has a due time and cannot be claimed yet
     std::uint8_t roles = 0;  // of the transition; see counted_roles
-    SubTransactionId subtransaction =
-        InvalidSubTransactionId;  // in which it happened, if not in the one that is current
-    TimestampTz at = 0;           // when it happened; 0: now
-    Jsonb* facts = nullptr;       // what the result of the row says of itself; null: nothing
-    int64 fence = -1;             // the fencing token that the row then has; negative: none
+    SubTransactionId subtransaction = InvalidSubTransactionId;  // in which it happened; invalid: the current one
+    TimestampTz at = 0;                                         // when it happened; 0: now
+    Jsonb* facts = nullptr;  // from the row's result column, see facts_of_result; may be null
+    int64 token = -1;        // the fencing token of the new version of the row; negative: none
 };
 
-// What a state change became in its log.
+// The log entry of a state change.
 struct LogEntry {
     pg_uuid_t id;
     int sort_key;

@@ -1,7 +1,7 @@
 // May ereport; owns nothing. Values of users' types in the statements that pawl runs. A cast or an operator that a
-// statement names is looked up when the statement is parsed, and the owner of a type can make one that wins. What
-// stands here goes by the type alone: its output and input functions, and the operators of its default btree class,
-// which only a superuser can make.
+// statement names is looked up when the statement is parsed, and the owner of a type can make one that wins. The
+// functions here depend on the type alone: its output and input functions, and the operators of its default btree
+// class, which only a superuser can create.
 #include "pg/arguments.hpp"
 
 extern "C" {
@@ -58,7 +58,7 @@ Datum compare(FunctionCallInfo fcinfo, Comparison comparison) {
     return OidFunctionCall2Coll(function, PG_GET_COLLATION(), PG_GETARG_DATUM(0), PG_GETARG_DATUM(1));
 }
 
-// What is compared, as its base type, in the form that the parser gives it.
+// The value as its base type, in the form that the parser produces.
 Node* as_base(Node* value) {
     const Oid type = exprType(value);
     const Oid base = getBaseType(type);
@@ -66,7 +66,7 @@ Node* as_base(Node* value) {
     return applyRelabelType(value, base, exprTypmod(value), exprCollation(value), COERCE_IMPLICIT_CAST, -1, false);
 }
 
-// What an operator takes in place of the type: text for varchar. Polymorphic and equal types need no change.
+// The value as the operand type of an operator: text for varchar. Polymorphic and equal types need no change.
 Node* as_operand(Node* value, Oid operand) {
     const Oid type = exprType(value);
     if (type == operand || IsPolymorphicType(operand) || operand == RECORDOID) return value;
@@ -82,7 +82,7 @@ Node* operation(Oid found, Node* left, Node* right, Oid collation) {
     return reinterpret_cast<Node*>(made);
 }
 
-// A call as the operator that it means, so that the planner sees indexes and joins in it.
+// Replaces a call by its operator, so that the planner can use indexes and joins.
 Node* simplified(FuncExpr* call, Comparison comparison) {
     if (list_length(call->args) != 2) return nullptr;
     Node* left = as_base(static_cast<Node*>(linitial(call->args)));
@@ -92,7 +92,8 @@ Node* simplified(FuncExpr* call, Comparison comparison) {
     return OidIsValid(found) ? operation(found, left, right, call->inputcollid) : nullptr;
 }
 
-// An enum in a list of labels, as `value IN ('a', 'b')` is parsed: the predicate of the claim index.
+// Replaces a test for enum labels by `value IN ('a', 'b')` as the parser produces it, to match the predicate of the
+// claim index.
 Node* simplified_list(FuncExpr* call) {
     Node* value = as_base(static_cast<Node*>(linitial(call->args)));
     auto* list = static_cast<Const*>(lsecond(call->args));

@@ -8,7 +8,7 @@ namespace pawl::core {
 
 namespace {
 
-// A product that would be beyond the cap is the cap, so that nothing overflows.
+// Saturates at the cap, so that nothing overflows.
 Delay times(Delay base, std::int64_t factor, Delay cap) noexcept {
     if (base.count() == 0) return base;
     return factor > cap.count() / base.count() ? cap : std::min(base * factor, cap);
@@ -25,7 +25,7 @@ Delay fibonacci(Delay base, std::int64_t attempts, Delay cap) noexcept {
     return times(base, current, cap);
 }
 
-// Powers of multipliers like 1.2 may come out a hair below the whole number that they are.
+// Powers of multipliers like 1.2 may come out slightly below the whole number that they stand for.
 Delay exponential(const BackoffPolicy& policy, std::int64_t attempts) noexcept {
     if (policy.base.count() == 0) return policy.base;
     const double exact =
@@ -86,7 +86,7 @@ std::optional<Jitter> find_jitter(std::string_view name) noexcept {
 }
 
 const char* problem_of(const BackoffPolicy& policy) noexcept {
-    constexpr Delay longest = std::chrono::hours(24) * 36525;  // so that the delay and its jitter fit into any clock
+    constexpr Delay longest = std::chrono::hours(24) * 36525;  // the delay plus its jitter then fits every clock type
     if (policy.base.count() < 0) return "base must not be negative";
     if (policy.cap.count() < 0) return "cap must not be negative";
     if (policy.base > longest || policy.cap > longest) return "base and cap must not be longer than 100 years";

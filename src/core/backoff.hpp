@@ -1,5 +1,5 @@
-// Pure C++; does not throw. How long to wait before a failed piece of work is tried again: the same arithmetic for the
-// server and for clients.
+// Pure C++; does not throw. How long to wait before failed work is retried. The server and the clients share this
+// arithmetic.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@ namespace pawl::core {
 
 using Delay = std::chrono::microseconds;
 
-// The delay after k attempts: none 0; linear base * k; exponential base * multiplier^(k-1); fibonacci base * F(k), F =
-// 1, 1, 2, 3, 5.
+// The delay after k attempts. none: 0; linear: base * k; exponential: base * multiplier^(k-1); fibonacci: base * F(k),
+// F = 1, 1, 2, 3, 5.
 enum class BackoffStrategy : std::uint8_t { none, linear, exponential, fibonacci };
 
-// How a delay d is spread, evenly: full 0..d; equal d/2..d; fraction d*(1-f)..d*(1+f), under the cap again.
+// How a delay d is randomized, evenly. full: 0..d; equal: d/2..d; fraction: d*(1-f)..d*(1+f), at most the cap.
 enum class Jitter : std::uint8_t { none, full, equal, fraction };
 
 struct BackoffPolicy {
@@ -25,7 +25,7 @@ struct BackoffPolicy {
     double multiplier = 2;
     Delay base = std::chrono::seconds(1);
     Delay cap = std::chrono::seconds(60);
-    std::int32_t max_attempts = 0;  // the first one included; 0: the policy does not say
+    std::int32_t max_attempts = 0;  // including the first one; 0: the policy sets no limit
 };
 
 inline constexpr std::string_view backoff_strategies = "none, linear, exponential, fibonacci";
@@ -33,18 +33,19 @@ inline constexpr std::string_view backoff_jitters = "none, full, equal, or a fra
 
 std::optional<BackoffStrategy> find_backoff_strategy(std::string_view name) noexcept;
 
-// none, full and equal; a fraction is a number and has no name.
+// Finds none, full and equal by name. A fraction is a number and has no name.
 std::optional<Jitter> find_jitter(std::string_view name) noexcept;
 
-// What is wrong with the numbers of a policy; null when nothing is.
+// Describes what is wrong with the numbers of a policy; null if nothing is.
 const char* problem_of(const BackoffPolicy& policy) noexcept;
 
-// The delay without jitter, in whole milliseconds, of a policy that has no problem. attempts counts those made; below 1
-// is 1.
+// Computes the delay without jitter, in whole milliseconds. The policy must have no problem. attempts counts the
+// attempts made so far; values below 1 count as 1.
 Delay backoff(const BackoffPolicy& policy, std::int64_t attempts) noexcept;
 
-// The delay to wait. `asked` is what the failed party asked for (Retry-After): it replaces the formula and the jitter,
-// is under the same cap, and is 0 when it is past. `random` is evenly distributed over 0 <= random < 1.
+// Computes the delay to wait. `asked` is the delay that the failed party asked for (Retry-After): it replaces the
+// formula and the jitter, is limited by the same cap, and counts as 0 if it is negative. `random` is evenly distributed
+// over 0 <= random < 1.
 Delay backoff(const BackoffPolicy& policy, std::int64_t attempts, std::optional<Delay> asked, double random) noexcept;
 
 }  // namespace pawl::core

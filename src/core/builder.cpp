@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. Which states there are, where they belong, and what hangs on them.
+// Pure C++; throws core::Error. Finds the states of a diagram, their composites and their tags.
 #include "builder.hpp"
 
 namespace pawl::core {
@@ -23,7 +23,7 @@ DiagramBuilder::Index DiagramBuilder::mention(const Name& name) {
         state.where = name.where;
         diagram_.states.push_back(std::move(state));
         parent_.push_back(none);
-        remarked_.push_back(false);
+        warned_.push_back(false);
     }
     if (!open_.empty()) claim(entry->second, name.where);
     return entry->second;
@@ -40,19 +40,19 @@ bool DiagramBuilder::encloses(Index outer, Index inner, Place where) const {
 
 void DiagramBuilder::claim(Index state, Place where) {
     const Index block = open_.back().state;
-    if (parent_[state] == block || remarked_[state]) return;
+    if (parent_[state] == block || warned_[state]) return;
     if (encloses(state, block, where)) return;
     if (parent_[state] == none) {
         parent_[state] = block;
         diagram_.states[state].parent = diagram_.states[block].id;
         return;
     }
-    remarked_[state] = true;
-    diagram_.remarks.push_back({"two_parents", where,
-                                "state " + quote(diagram_.states[state].id) + " belongs to " +
-                                    quote(diagram_.states[state].parent) + " but is named inside " +
-                                    quote(diagram_.states[block].id) +
-                                    " too; Mermaid draws it where it is named last"});
+    warned_[state] = true;
+    diagram_.warnings.push_back({"two_parents", where,
+                                 "state " + quote(diagram_.states[state].id) + " belongs to " +
+                                     quote(diagram_.states[state].parent) + " but is named inside " +
+                                     quote(diagram_.states[block].id) +
+                                     " too; Mermaid draws it where it is named last"});
 }
 
 void DiagramBuilder::tag(Index state, std::string_view tag) {
@@ -108,7 +108,7 @@ void DiagramBuilder::set_direction(std::string_view direction) {
 }
 
 void DiagramBuilder::transition(const Name& from, const Name& to, std::string_view text) {
-    DrawnArrow transition;
+    DrawnTransition transition;
     transition.from = from.id;
     transition.to = to.id;
     transition.text = text;
@@ -123,7 +123,7 @@ void DiagramBuilder::region(Place where) {
     region.line = where.line;
     region.column = where.column;
     region.in = innermost();
-    region.arrows_before = diagram_.transitions.size();
+    region.transitions_before = diagram_.transitions.size();
     diagram_.regions.push_back(std::move(region));
 }
 
@@ -141,7 +141,7 @@ void DiagramBuilder::open(Index state, Place where) {
     open_.push_back({state, where});
 }
 
-// Composites may be nested deeper than their text is, when they are opened one after the other.
+// Composites that are opened one after the other may nest deeper than their text does.
 void DiagramBuilder::check_depth() const {
     std::vector<int> depth(parent_.size(), 0);  // 0: not known yet
     std::vector<Index> path;
@@ -160,7 +160,7 @@ Diagram DiagramBuilder::finish() {
     for (const auto& [name, tags] : unclassified_) {
         const auto entry = by_id_.find(name.id);
         if (entry == by_id_.end()) {
-            diagram_.remarks.push_back(
+            diagram_.warnings.push_back(
                 {"unknown_state", name.where, "class is given to " + quote(name.id) + ", which is no state here"});
             continue;
         }
@@ -168,7 +168,7 @@ Diagram DiagramBuilder::finish() {
     }
     for (const Name& name : weak_) {
         if (by_id_.contains(name.id)) continue;
-        diagram_.remarks.push_back(
+        diagram_.warnings.push_back(
             {"not_a_state", name.where,
              "\"state " + name.id + "\" alone makes no state in Mermaid; write the name without the word state"});
     }

@@ -16,7 +16,7 @@ class DiagramBuilder {
 public:
     using Index = std::size_t;
 
-    // A state is named here: makes it if it is new, and puts it into the open composite if no other has claimed it.
+    // Notes that a state is named here: creates a new state, and puts it into the open composite unless another has it.
     Index mention(const Name& name);
     // `state x` alone: Mermaid makes no state of it.
     void mention_weakly(const Name& name) { weak_.push_back(name); }
@@ -54,7 +54,7 @@ private:
     Diagram diagram_;
     std::unordered_map<std::string, Index> by_id_;
     std::vector<Index> parent_;
-    std::vector<bool> remarked_;  // the state has its "also drawn inside" remark already
+    std::vector<bool> warned_;  // by state: the warning that a second composite names it was given
     std::unordered_set<std::string> tagged_;
     std::unordered_map<std::string, std::size_t> classes_;
     std::vector<Block> open_;

@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. From the drawing to transitions between atomic states.
+// Pure C++; throws core::Error. Compiles a diagram to transitions between atomic states.
 #include "compile.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace pawl::core {
 namespace {
 
-constexpr std::size_t max_steps = 5'000'000;          // of work, and
-constexpr std::size_t max_bytes = 128 * 1024 * 1024;  // of text that a small diagram may be multiplied to
+constexpr std::size_t max_steps = 5'000'000;          // limits the time,
+constexpr std::size_t max_bytes = 128 * 1024 * 1024;  // and the memory, that a small diagram can be expanded to
 
 std::string quote(std::string_view name) {
     return "\"" + std::string(name) + "\"";
@@ -22,10 +22,10 @@ bool is_pseudo(std::string_view id) {
     return id == "[*]";
 }
 
-// Where a transition really ends, and what it meets on the way there.
+// The atomic state where a transition ends, with the guards and effects on the way there.
 struct Target {
-    StateId to = no_state;  // no_state: the end, reached through a choice
-    std::string_view in;    // for the end: the composite it is drawn in
+    StateId to = no_state;  // no_state: the end pseudo-state, reached through a choice
+    std::string_view in;    // for the end pseudo-state: the composite it is drawn in
     std::vector<std::string> guards;
     std::vector<std::string> effects;
 };
@@ -44,26 +44,26 @@ private:
     StateId id(const std::string& name) const { return ids_.at(name); }
     bool is_choice(StateId id) const { return state(id).kind == StateKind::choice; }
 
-    void check_arrows() const;
+    void check_transitions() const;
     void make_states();
     void inherit_tags();
-    void sort_arrows();
+    void sort_transitions();
     void mark_terminal();
     bool leaves_by_itself(StateId composite) const;
     const Ids& atomic_states(StateId composite);
     const Targets& resolve(StateId target, Place where, int depth = 0);
-    void resolve_through(Targets& targets, const DrawnArrow& transition, bool branch, Place where, int depth);
-    bool hidden(StateId from, StateId composite, const DrawnArrow& drawn);
-    void expand(const DrawnArrow& drawn);
-    void emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, const Target& target);
+    void resolve_through(Targets& targets, const DrawnTransition& transition, bool branch, Place where, int depth);
+    bool hidden(StateId from, StateId composite, const DrawnTransition& drawn);
+    void expand(const DrawnTransition& drawn);
+    void emit(StateId from, const DrawnTransition& drawn, StateId drawn_from, const Target& target);
     void spend(std::size_t steps, std::size_t bytes, Place where);
 
     const Diagram& diagram_;
     std::vector<State> states_;
-    std::vector<Transition> arrows_;
+    std::vector<Transition> transitions_;
     std::unordered_map<std::string_view, StateId> ids_;
     std::vector<Ids> children_;
-    std::vector<std::vector<const DrawnArrow*>>
+    std::vector<std::vector<const DrawnTransition*>>
         entries_;                                  // of a composite: its [*] --> child; of a choice: its branches
     std::unordered_set<std::string> own_events_;   // "state id, event" of drawn transitions
     std::vector<bool> has_exit_;                   // a transition to a state is drawn from it
@@ -83,11 +83,11 @@ std::string event_key(StateId from, const std::string& event) {
 Machine Compiler::run() {
     const std::vector<Error> concurrency = find_concurrency(diagram_, 1);
     if (!concurrency.empty()) throw concurrency.front();
-    check_arrows();
+    check_transitions();
     make_states();
-    sort_arrows();
+    sort_transitions();
     mark_terminal();
-    for (const DrawnArrow& drawn : diagram_.transitions) expand(drawn);
+    for (const DrawnTransition& drawn : diagram_.transitions) expand(drawn);
     if (std::none_of(states_.begin(), states_.end(), [](const State& each) { return each.initial; })) {
         const Place where = diagram_.states.empty() ? Place{} : diagram_.states.front().where;
         throw Error("the diagram has no initial state", where, "No row could ever be inserted.",
@@ -95,13 +95,13 @@ Machine Compiler::run() {
     }
     Machine machine;
     for (State& each : states_) machine.add(std::move(each));
-    for (Transition& each : arrows_) machine.add(std::move(each));
+    for (Transition& each : transitions_) machine.add(std::move(each));
     machine.index();
     return machine;
 }
 
-void Compiler::check_arrows() const {
-    for (const DrawnArrow& drawn : diagram_.transitions) {
+void Compiler::check_transitions() const {
+    for (const DrawnTransition& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from) && is_pseudo(drawn.to)) {
             throw Error("an arrow leads from [*] to [*] and moves nothing", drawn.where, {},
                         "name a state at one of its ends");
@@ -153,8 +153,8 @@ void Compiler::inherit_tags() {
     }
 }
 
-void Compiler::sort_arrows() {
-    for (const DrawnArrow& drawn : diagram_.transitions) {
+void Compiler::sort_transitions() {
+    for (const DrawnTransition& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from)) {
             if (!drawn.in.empty()) entries_[static_cast<std::size_t>(id(drawn.in))].push_back(&drawn);
             continue;
@@ -177,10 +177,11 @@ bool Compiler::leaves_by_itself(StateId composite) const {
 }
 
 // A transition to [*] inside a composite ends only the composite. It ends the row's life where the composite has no
-// transition to leave by, or is drawn to end itself.
+// transition that leaves it, or itself has a transition to [*].
 void Compiler::mark_terminal() {
-    std::unordered_map<std::string_view, std::vector<const DrawnArrow*>> ends;  // by the composite they are drawn in
-    for (const DrawnArrow& drawn : diagram_.transitions) {
+    std::unordered_map<std::string_view, std::vector<const DrawnTransition*>>
+        ends;  // by the composite they are drawn in
+    for (const DrawnTransition& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.to) && !is_choice(id(drawn.from))) ends[drawn.in].push_back(&drawn);
     }
     std::vector<std::string_view> open{""};
@@ -195,7 +196,7 @@ void Compiler::mark_terminal() {
         const auto here = ends.find(open.back());
         open.pop_back();
         if (here == ends.end()) continue;
-        for (const DrawnArrow* drawn : here->second) {
+        for (const DrawnTransition* drawn : here->second) {
             State& ended = states_[static_cast<std::size_t>(id(drawn->from))];
             ended.terminal = true;
             if (ended.composite && ending_.insert(ended.name).second) open.push_back(ended.name);
@@ -225,7 +226,7 @@ const Compiler::Ids& Compiler::atomic_states(StateId composite) {
     return *known;
 }
 
-// The atomic states that a transition to `target` enters: through first children of composites and branches of
+// The atomic states that a transition to `target` enters, through initial children of composites and branches of
 // choices.
 const Compiler::Targets& Compiler::resolve(StateId target, Place where, int depth) {
     const auto at = static_cast<std::size_t>(target);
@@ -245,7 +246,7 @@ const Compiler::Targets& Compiler::resolve(StateId target, Place where, int dept
     if (!choice && !state(target).composite) {
         targets.push_back({target, {}, {}, {}});
     } else {
-        for (const DrawnArrow* each : entries_[at]) resolve_through(targets, *each, choice, where, depth);
+        for (const DrawnTransition* each : entries_[at]) resolve_through(targets, *each, choice, where, depth);
     }
     resolving_[at] = false;
     if (targets.empty() && choice) {
@@ -260,7 +261,8 @@ const Compiler::Targets& Compiler::resolve(StateId target, Place where, int dept
     return *targets_[at];
 }
 
-void Compiler::resolve_through(Targets& targets, const DrawnArrow& transition, bool branch, Place where, int depth) {
+void Compiler::resolve_through(Targets& targets, const DrawnTransition& transition, bool branch, Place where,
+                               int depth) {
     Target first;
     first.guards = transition.label.guards;
     first.effects = transition.label.effects;
@@ -289,7 +291,7 @@ void Compiler::resolve_through(Targets& targets, const DrawnArrow& transition, b
 }
 
 // True if a state inside the composite, on the way to it, has a transition of its own for the event.
-bool Compiler::hidden(StateId from, StateId composite, const DrawnArrow& drawn) {
+bool Compiler::hidden(StateId from, StateId composite, const DrawnTransition& drawn) {
     for (StateId at = from; at != composite; at = state(at).parent) {
         spend(1, 0, drawn.where);
         if (!drawn.label.event.empty() && own_events_.contains(event_key(at, drawn.label.event))) return true;
@@ -297,7 +299,7 @@ bool Compiler::hidden(StateId from, StateId composite, const DrawnArrow& drawn) 
     return false;
 }
 
-void Compiler::expand(const DrawnArrow& drawn) {
+void Compiler::expand(const DrawnTransition& drawn) {
     if (is_pseudo(drawn.to)) return;
     if (is_pseudo(drawn.from)) {
         if (!drawn.in.empty()) return;
@@ -321,7 +323,7 @@ void Compiler::expand(const DrawnArrow& drawn) {
     }
 }
 
-void Compiler::emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, const Target& target) {
+void Compiler::emit(StateId from, const DrawnTransition& drawn, StateId drawn_from, const Target& target) {
     if (target.to == no_state) {
         if (ending_.contains(target.in)) states_[static_cast<std::size_t>(from)].terminal = true;
         return;
@@ -349,12 +351,12 @@ void Compiler::emit(StateId from, const DrawnArrow& drawn, StateId drawn_from, c
     for (const std::string& each : transition.params) bytes += sizeof(std::string) + each.size();
     spend(1, bytes, drawn.where);
     if (!seen_.insert(std::move(key)).second) return;
-    if (arrows_.size() == max_arrows) {
-        throw Error("the machine has more than " + std::to_string(max_arrows) + " arrows", drawn.where,
+    if (transitions_.size() == max_transitions) {
+        throw Error("the machine has more than " + std::to_string(max_transitions) + " arrows", drawn.where,
                     "Arrows from composites and through choices count once for every pair of states.", {},
                     "too_many_arrows");
     }
-    arrows_.push_back(std::move(transition));
+    transitions_.push_back(std::move(transition));
 }
 
 void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {

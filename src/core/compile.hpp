@@ -8,7 +8,7 @@
 
 namespace pawl::core {
 
-// What is drawn that one column cannot hold: regions, forks, joins, in the order of their places; the first so many.
+// Finds what one column cannot hold: regions, forks and joins. Returns at most `limit` errors, ordered by place.
 std::vector<Error> find_concurrency(const Diagram& diagram, std::size_t limit);
 
 }  // namespace pawl::core

@@ -18,7 +18,7 @@ bool read_quoted(std::string_view record, std::size_t& at, const CsvDialect& dia
         const char next = at < record.size() ? record[at] : '\0';
         if (record[end] == dialect.quote && (at == record.size() || next != dialect.quote)) return true;
         const bool written = at < record.size() && (next == dialect.quote || next == dialect.escape);
-        field += written ? next : record[end];  // an escape before anything else is itself
+        field += written ? next : record[end];  // an escape before any other character stands for itself
         if (written) ++at;
     }
 }

@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. A Mermaid state diagram as it was drawn: syntax, not yet meaning.
+// Pure C++; throws core::Error. A Mermaid state diagram as it is written: syntax, not yet meaning.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ struct DrawnState {
     StateKind kind = StateKind::state;
     std::string parent;  // enclosing composite, empty at the top
     bool composite = false;
-    std::vector<std::string> tags;  // from :::tag and `class a,b tag`, in drawing order, no repeats
+    std::vector<std::string> tags;  // from :::tag and `class a,b tag`, in the order of the text, without repeats
     std::string description;        // several lines are joined by '\n'
-    std::string direction;          // of a composite's inside, empty when it follows the diagram
+    std::string direction;          // of a composite; empty: as the diagram
     Place kind_where;               // of <<choice>>, <<fork>>, <<join>>
     Place where;
 };
@@ -36,7 +36,7 @@ struct Label {
     bool operator==(const Label&) const = default;
 };
 
-struct DrawnArrow {
+struct DrawnTransition {
     std::string from;  // "[*]" for the start pseudo-state
     std::string to;    // "[*]" for the end pseudo-state
     std::string text;  // label as written
@@ -47,12 +47,12 @@ struct DrawnArrow {
 
 // A `--`: what follows runs at the same time as what went before.
 struct Region : Place {
-    std::string in;                 // the composite it divides
-    std::size_t arrows_before = 0;  // how many transitions of the diagram were drawn before it
+    std::string in;                      // the composite it divides
+    std::size_t transitions_before = 0;  // how many transitions of the diagram were drawn before it
 };
 
 // Something that is legal to draw but probably not what was meant; the linter reports it.
-struct Remark {
+struct DiagramWarning {
     std::string code;
     Place where;
     std::string message;
@@ -61,14 +61,14 @@ struct Remark {
 struct Diagram {
     std::string title;
     std::string direction;
-    std::vector<DrawnState> states;       // in order of first appearance
-    std::vector<DrawnArrow> transitions;  // in drawing order
+    std::vector<DrawnState> states;            // in order of first appearance
+    std::vector<DrawnTransition> transitions;  // in the order of the text
     std::vector<std::pair<std::string, std::string>> class_defs;
     std::vector<Region> regions;
-    std::vector<Remark> remarks;
+    std::vector<DiagramWarning> warnings;
 };
 
-// Composites inside composites, at most.
+// The maximum depth of composites inside composites.
 inline constexpr int max_nesting = 200;
 
 // Reads `stateDiagram` / `stateDiagram-v2`. Throws core::Error with line and column. Linear in the length of the text.
@@ -76,10 +76,10 @@ inline constexpr int max_nesting = 200;
 // done`) and names with inner hyphens.
 Diagram read_mermaid(std::string_view text);
 
-// Reads one transition label; never fails: what fits no grammar is an event of that name.
+// Reads one transition label. Never fails: text that does not fit the grammar is an event of that name.
 Label read_label(std::string_view text);
 
-// The canonical text: read_mermaid(write_mermaid(d)) gives d again, and equal machines give equal text.
+// Writes the canonical text: read_mermaid(write_mermaid(d)) equals d, and equal machines give equal text.
 std::string write_mermaid(const Diagram& diagram);
 std::string write_label(const Label& label);
 std::string write_dot(const Diagram& diagram, std::string_view name);

@@ -31,7 +31,7 @@ struct Colours {
     std::string text = "#1f2328";
 };
 
-// #abc is #aabbcc for Graphviz; what is neither a hash colour nor a plain name is left out.
+// Expands #abc to #aabbcc, which Graphviz needs. Returns nothing for what is neither a hash colour nor a plain name.
 std::optional<std::string> colour(std::string_view css) {
     if (css.empty()) return std::nullopt;
     const std::string_view digits = css.front() == '#' ? css.substr(1) : css;
@@ -49,7 +49,7 @@ std::optional<std::string> colour(std::string_view css) {
     return result;
 }
 
-// The kernel's own tags have colours; a classDef of the diagram overrides them.
+// Colours of the kernel's own tags, which a classDef of the diagram overrides.
 Colours kernel_colours(std::string_view tag) {
     if (tag == "owned") return {"#ddf4ff", "#0969da", "#0a3069"};
     if (tag == "waiting") return {"#fff8c5", "#9a6700", "#4d2d00"};
@@ -91,7 +91,7 @@ private:
     void write_state(std::size_t state);
     void write_cluster(std::size_t state);
     void write_entry(const std::string& in);
-    void write_arrow(const DrawnArrow& transition);
+    void write_transition(const DrawnTransition& transition);
     Colours colours_of(const DrawnState& state);
     std::size_t anchor(std::size_t state) const;
     bool inside(std::size_t state, std::size_t composite) const;
@@ -116,7 +116,7 @@ void DotWriter::prepare() {
         parent.children.push_back(i);
         parent.cluster = true;
     }
-    for (const DrawnArrow& transition : diagram_.transitions) {
+    for (const DrawnTransition& transition : diagram_.transitions) {
         if (transition.from == "[*]") {
             entered_.insert(transition.in);
         } else if (transition.to == "[*]") {
@@ -138,7 +138,7 @@ std::string DotWriter::write(std::string_view name) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (diagram_.states[i].parent.empty()) write_state(i);
     }
-    for (const DrawnArrow& transition : diagram_.transitions) write_arrow(transition);
+    for (const DrawnTransition& transition : diagram_.transitions) write_transition(transition);
     out_ += "}\n";
     return std::move(out_);
 }
@@ -197,13 +197,14 @@ void DotWriter::write_cluster(std::size_t state) {
     line("}");
 }
 
-// Graphviz draws edges between nodes only: an edge of a cluster hangs on a node inside it.
+// Graphviz connects nodes only, so a transition of a cluster is drawn from or to a node inside it.
 std::size_t DotWriter::anchor(std::size_t state) const {
     while (nodes_[state].cluster) state = nodes_[state].children.front();
     return state;
 }
 
-// True if the state is the composite or in it: Graphviz cannot clip an edge at a cluster that holds both its ends.
+// True if the state is the composite or inside it. Graphviz cannot clip a line at a cluster that contains both its
+// ends.
 bool DotWriter::inside(std::size_t state, std::size_t composite) const {
     while (state != none && state != composite) {
         const std::string& parent = diagram_.states[state].parent;
@@ -212,7 +213,7 @@ bool DotWriter::inside(std::size_t state, std::size_t composite) const {
     return state != none;
 }
 
-void DotWriter::write_arrow(const DrawnArrow& transition) {
+void DotWriter::write_transition(const DrawnTransition& transition) {
     const std::size_t from = transition.from == "[*]" ? none : ids_.at(transition.from);
     const std::size_t to = transition.to == "[*]" ? none : ids_.at(transition.to);
     std::string attributes;

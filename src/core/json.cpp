@@ -158,7 +158,7 @@ private:
         }
     }
 
-    // Stands at the u; stays at the last digit.
+    // Starts at the u and ends at the last digit.
     unsigned read_unit() {
         unsigned unit = 0;
         if (at + 4 >= text.size()) fail("four digits");

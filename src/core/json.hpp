@@ -1,5 +1,5 @@
-// Pure C++; throws core::Error. A JSON text as a tree; values keep the text they were written as, so that they can be
-// passed on.
+// Pure C++; throws core::Error. A JSON text as a tree. Values keep the text they were written as, so that it can be
+// passed on unchanged.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Json {
     std::string string;  // of a string, unescaped
     std::vector<Json> items;
     std::vector<JsonMember> members;  // in the order in which they were written
-    std::string_view raw;             // points into the text that was read
+    std::string_view raw;             // points into the text given to read_json
 
     bool is(Kind other) const { return kind == other; }
     const Json* find(std::string_view key) const;  // null where the object has no such member
@@ -28,10 +28,10 @@ struct JsonMember {
     Json value;
 };
 
-// The text must outlive what is returned. At most 200 levels deep.
+// Reads a JSON text of at most 200 levels. The text must outlive the result.
 Json read_json(std::string_view text);
 
-// As a JSON string, with quotes.
+// The text as a JSON string, with quotes.
 std::string quote_json(std::string_view text);
 
 }  // namespace pawl::core

@@ -88,7 +88,7 @@ bool is_iso_interval(std::string_view text) {
     return digits && !is_digit(text.back());
 }
 
-// "30 minutes", "1h 30m", "1 day 02:30:00", "00:05:00", "P1D". Whether PostgreSQL takes it is for PostgreSQL to say.
+// "30 minutes", "1h 30m", "1 day 02:30:00", "00:05:00", "P1D". PostgreSQL decides whether it is valid.
 bool is_interval(std::string_view text) {
     if (is_iso_interval(text)) return true;
     bool any = false;
@@ -119,7 +119,7 @@ std::string_view unquoted(std::string_view text) {
     return quoted ? trim(text.substr(1, text.size() - 2)) : text;
 }
 
-// Takes `after <interval>` off the end.
+// Removes `after <interval>` from the end of the text.
 bool take_after(std::string_view& head, Label& label) {
     for (std::size_t at = head.size(); at-- > 0;) {
         if (!same_word(head.substr(at, 5), "after")) continue;
@@ -137,7 +137,7 @@ bool take_after(std::string_view& head, Label& label) {
     return false;
 }
 
-// Takes one bracketed list off the end; false when it is not well formed.
+// Removes one bracketed list from the end of the text; false if it is not well formed.
 bool take_list(std::string_view& head, char open, char close, std::vector<std::string>& list, bool may_be_empty) {
     if (head.empty() || head.back() != close) return true;
     const auto depths = bracket_depths(head);
@@ -193,7 +193,7 @@ std::string join(const std::vector<std::string>& parts) {
 Label read_label(std::string_view text) {
     text = trim(text);
     std::optional<Label> label = read_by_grammar(text);
-    // A reading that its own print does not give back would make two machines of one diagram.
+    // If printing and reading again gave another label, one diagram would become two machines.
     if (label) {
         const std::string print = write_label(*label);
         if (Scanner(print).rest_of_line() == print && read_by_grammar(print) == label) return std::move(*label);

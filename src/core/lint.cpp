@@ -1,4 +1,4 @@
-// Pure C++; throws only bad_alloc. What a careful reader would remark on in a diagram.
+// Pure C++; throws only bad_alloc. Findings about diagrams: see lint in machine.hpp.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -43,10 +43,10 @@ private:
         findings_.push_back({severity, std::move(code), where, std::move(message)});
     }
     void add(const Error& error);
-    void check_drawing(const Diagram& diagram);
+    void check_diagram(const Diagram& diagram);
     void check_names(const Diagram& diagram);
     void check_tags(const Diagram& diagram);
-    void check_arrows(const Diagram& diagram);
+    void check_transitions(const Diagram& diagram);
     void check_composites(const Diagram& diagram);
     void check_machine(const Machine& machine, const Diagram& diagram);
     void check_paths(const Machine& machine, const Diagram& diagram);
@@ -59,7 +59,7 @@ private:
 std::vector<Finding> Linter::run(std::string_view text) {
     try {
         const Diagram diagram = read_mermaid(text);
-        check_drawing(diagram);
+        check_diagram(diagram);
         const std::vector<Error> concurrency = find_concurrency(diagram, 1000);
         for (const Error& each : concurrency) add(each);
         if (concurrency.empty()) check_machine(compile(diagram), diagram);
@@ -78,11 +78,12 @@ void Linter::add(const Error& error) {
     add(Severity::error, error.code, error.where, std::move(message));
 }
 
-void Linter::check_drawing(const Diagram& diagram) {
-    for (const Remark& remark : diagram.remarks) add(Severity::warning, remark.code, remark.where, remark.message);
+void Linter::check_diagram(const Diagram& diagram) {
+    for (const DiagramWarning& warning : diagram.warnings)
+        add(Severity::warning, warning.code, warning.where, warning.message);
     check_names(diagram);
     check_tags(diagram);
-    check_arrows(diagram);
+    check_transitions(diagram);
     check_composites(diagram);
 }
 
@@ -105,7 +106,7 @@ void Linter::check_names(const Diagram& diagram) {
     }
     std::unordered_map<std::string, std::string> events;
     std::unordered_set<std::string> told;
-    for (const DrawnArrow& transition : diagram.transitions) {
+    for (const DrawnTransition& transition : diagram.transitions) {
         if (transition.label.event.empty()) continue;
         const auto [entry, is_new] = events.try_emplace(lower(transition.label.event), transition.label.event);
         if (!is_new && entry->second != transition.label.event && told.insert(transition.label.event).second) {
@@ -131,8 +132,8 @@ void Linter::check_tags(const Diagram& diagram) {
     }
 }
 
-void Linter::check_arrows(const Diagram& diagram) {
-    for (const DrawnArrow& transition : diagram.transitions) {
+void Linter::check_transitions(const Diagram& diagram) {
+    for (const DrawnTransition& transition : diagram.transitions) {
         if (transition.to == "[*]" && !transition.text.empty()) {
             add(Severity::warning, "label_without_effect", transition.where,
                 "the label " + quote(transition.text) + " has no effect: an arrow to [*] marks " +
@@ -152,12 +153,12 @@ void Linter::check_arrows(const Diagram& diagram) {
 void Linter::check_composites(const Diagram& diagram) {
     std::unordered_set<std::string_view> entered;
     std::unordered_set<std::string_view> targets;
-    for (const DrawnArrow& transition : diagram.transitions) {
+    for (const DrawnTransition& transition : diagram.transitions) {
         if (transition.from == "[*]") entered.insert(transition.in);
         targets.insert(transition.to);
     }
     for (const DrawnState& state : diagram.states) {
-        // With a transition to it, the compiler refuses it.
+        // If a transition leads to it, the compiler reports the error.
         if (state.composite && !entered.contains(state.id) && !targets.contains(state.id)) {
             add(Severity::info, "no_initial_child", state.where,
                 "composite state " + quote(state.id) + " has no initial child, so no arrow can lead to it as a whole");
@@ -229,7 +230,8 @@ void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
     }
 }
 
-// Whether an owner's event that leads on and to an end may be one of `retry`, of whose transitions the attempts decide.
+// Whether an owner's event with these two targets may be a retry event, where the number of attempts chooses between
+// them.
 bool may_retry(const Machine& machine, StateId from, StateId one, StateId other) {
     if (from == no_state) return false;
     const auto& tags = machine.states()[static_cast<std::size_t>(from)].tags;

@@ -37,7 +37,7 @@ std::uint64_t pair_key(StateId from, StateId to) noexcept {
     return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(from + 1)) << 32) | static_cast<std::uint32_t>(to);
 }
 
-// Room for the entries at a load of one half at most, so that a probe always ends.
+// At most half of the table is used, so that a probe always ends.
 std::size_t table_size(std::size_t entries) {
     return std::bit_ceil(entries * 2 + 1);
 }
@@ -50,12 +50,12 @@ StateId Machine::add(State state) {
 }
 
 void Machine::add(Transition transition) {
-    arrows_.push_back(std::move(transition));
+    transitions_.push_back(std::move(transition));
 }
 
 void Machine::index() {
     index_names();
-    index_arrows();
+    index_transitions();
 }
 
 void Machine::index_names() {
@@ -68,31 +68,31 @@ void Machine::index_names() {
         while (names_[at].first >= 0) at = (at + 1) & (names_.size() - 1);
         names_[at] = {key, static_cast<std::int32_t>(id), 1};
     }
-    events_.assign(table_size(arrows_.size()), Slot{});
-    for (std::size_t i = 0; i < arrows_.size(); ++i) {
-        if (arrows_[i].event.empty() || knows_event(arrows_[i].event)) continue;
-        const std::uint64_t key = hash(arrows_[i].event);
+    events_.assign(table_size(transitions_.size()), Slot{});
+    for (std::size_t i = 0; i < transitions_.size(); ++i) {
+        if (transitions_[i].event.empty() || knows_event(transitions_[i].event)) continue;
+        const std::uint64_t key = hash(transitions_[i].event);
         std::size_t at = key & (events_.size() - 1);
         while (events_[at].first >= 0) at = (at + 1) & (events_.size() - 1);
         events_[at] = {key, static_cast<std::int32_t>(i), 1};
     }
 }
 
-void Machine::index_arrows() {
-    by_pair_.resize(arrows_.size());
+void Machine::index_transitions() {
+    by_pair_.resize(transitions_.size());
     std::iota(by_pair_.begin(), by_pair_.end(), 0);
     by_from_ = by_pair_;
-    const auto from = [this](std::int32_t i) { return arrows_[static_cast<std::size_t>(i)].from; };
-    const auto to = [this](std::int32_t i) { return arrows_[static_cast<std::size_t>(i)].to; };
+    const auto from = [this](std::int32_t i) { return transitions_[static_cast<std::size_t>(i)].from; };
+    const auto to = [this](std::int32_t i) { return transitions_[static_cast<std::size_t>(i)].to; };
     std::stable_sort(by_from_.begin(), by_from_.end(), [&](auto a, auto b) { return from(a) < from(b); });
     std::stable_sort(by_pair_.begin(), by_pair_.end(),
                      [&](auto a, auto b) { return from(a) != from(b) ? from(a) < from(b) : to(a) < to(b); });
 
     starts_.assign(states_.size() + 2, 0);
-    for (const Transition& transition : arrows_) ++starts_[static_cast<std::size_t>(transition.from + 2)];
+    for (const Transition& transition : transitions_) ++starts_[static_cast<std::size_t>(transition.from + 2)];
     std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
 
-    pairs_.assign(table_size(arrows_.size()), Slot{});
+    pairs_.assign(table_size(transitions_.size()), Slot{});
     for (std::size_t i = 0; i < by_pair_.size();) {
         std::size_t end = i + 1;
         while (end < by_pair_.size() && from(by_pair_[end]) == from(by_pair_[i]) &&
@@ -120,7 +120,8 @@ bool Machine::knows_event(std::string_view event) const noexcept {
     if (events_.empty()) return false;
     const std::uint64_t key = hash(event);
     for (std::size_t at = key & (events_.size() - 1); events_[at].first >= 0; at = (at + 1) & (events_.size() - 1)) {
-        if (events_[at].key == key && arrows_[static_cast<std::size_t>(events_[at].first)].event == event) return true;
+        if (events_[at].key == key && transitions_[static_cast<std::size_t>(events_[at].first)].event == event)
+            return true;
     }
     return false;
 }

@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. A compiled machine: what one state column can hold, ready to be judged against.
+// Pure C++; throws core::Error. A compiled machine: the states and transitions of one state column, with fast look-ups.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct State {
 };
 
 struct Transition {
-    StateId from = no_state;  // no_state: a first state
+    StateId from = no_state;  // no_state: `to` is an initial state
     StateId to = no_state;
     std::string event;  // empty: the transition has no name
     std::vector<std::string> params;
@@ -34,7 +34,7 @@ struct Transition {
     std::vector<std::string> effects;
     std::vector<std::string> notes;
     std::string after;
-    std::string drawn_from;  // composite this transition was inherited from, else empty
+    std::string drawn_from;  // the composite that this transition was drawn from, else empty
     Place where;
 };
 
@@ -46,23 +46,23 @@ public:
     void index();
 
     const std::vector<State>& states() const { return states_; }
-    const std::vector<Transition>& transitions() const { return arrows_; }
+    const std::vector<Transition>& transitions() const { return transitions_; }
 
     // The atomic state of this name, or no_state. Constant time, no allocation.
     StateId find(std::string_view name) const noexcept;
 
-    // Arrows from -> to in drawing order (indexes into transitions()). from = no_state asks for first states. Constant
+    // Transitions from -> to in diagram order, as indexes into transitions(). from = no_state: initial states. Constant
     // time, no allocation.
     std::span<const std::int32_t> between(StateId from, StateId to) const noexcept;
 
-    // All transitions that leave a state, in drawing order (from = no_state: the first states).
+    // All transitions that leave a state, in diagram order. from = no_state: initial states.
     std::span<const std::int32_t> leaving(StateId from) const noexcept;
 
     bool knows_event(std::string_view event) const noexcept;
 
 private:
     std::vector<State> states_;
-    std::vector<Transition> arrows_;
+    std::vector<Transition> transitions_;
     struct Slot {  // one place of an open-addressing table
         std::uint64_t key = 0;
         std::int32_t first = -1;  // -1: free
@@ -70,7 +70,7 @@ private:
     };
 
     void index_names();
-    void index_arrows();
+    void index_transitions();
     const Slot* pair_slot(StateId from, StateId to) const noexcept;
     bool valid(StateId state) const noexcept {
         return state >= no_state && state < static_cast<StateId>(states_.size());
@@ -79,21 +79,21 @@ private:
     std::vector<Slot> names_;            // hash of a name -> atomic state
     std::vector<Slot> events_;           // hash of an event -> a transition that has it
     std::vector<Slot> pairs_;            // from and to -> run in by_pair_
-    std::vector<std::int32_t> by_pair_;  // transitions by from, to, drawing order
-    std::vector<std::int32_t> by_from_;  // transitions by from, drawing order
-    std::vector<std::int32_t> starts_;   // where each from begins in by_from_; no_state is 0
+    std::vector<std::int32_t> by_pair_;  // transitions by from, to, diagram order
+    std::vector<std::int32_t> by_from_;  // transitions by from, diagram order
+    std::vector<std::int32_t> starts_;   // where the run of each from begins in by_from_; that of no_state is at 0
 };
 
-// Compiled transitions, at most: composites and choices multiply what is drawn.
-inline constexpr std::size_t max_arrows = 250'000;
+// The maximum number of compiled transitions; composites and choices multiply those of the diagram.
+inline constexpr std::size_t max_transitions = 250'000;
 
 // Flattens composites and choices. Throws core::Error for regions, fork, join, a transition to a composite without an
-// initial child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_arrows
+// initial child, a cycle of choices, a reserved event name ("pawl."), no initial state, more than max_transitions
 // transitions.
 //
 // A transition from a composite leaves every atomic state in it, except where an inner transition has the same event;
 // transitions without an event never hide one another. A label on `[*] --> child` inside a composite lends its guards
-// and effects to the transitions that enter there. Arrows that are the same in from, to, event, guards, effects and
+// and effects to the transitions that enter there. Transitions that agree in from, to, event, guards, effects and
 // interval are kept once.
 Machine compile(const Diagram& diagram);
 
@@ -106,7 +106,7 @@ struct Finding {
     std::string message;
 };
 
-// Everything a careful reader would remark on; definition errors of compile() come back as findings of severity error.
+// Returns findings about a diagram. Definition errors of compile() are findings of severity error.
 std::vector<Finding> lint(std::string_view text);
 
 }  // namespace pawl::core

@@ -27,7 +27,7 @@ private:
     void state_statement();
     void declared_state(const Name& name, std::string_view description, bool described);
     bool kind_mark(const Name& name);
-    void arrow_or_state(const Name& name);
+    void transition_or_state(const Name& name);
     void note();
     void acc_descr();
     void class_def();
@@ -62,7 +62,7 @@ void Reader::header() {
     if (!known) scan_.fail("'stateDiagram-v2'");
 }
 
-// Only the title is of interest; the rest is configuration of Mermaid.
+// Only the title is used; the rest configures Mermaid.
 void Reader::front_matter() {
     const Place where = scan_.here();
     scan_.line();
@@ -94,7 +94,7 @@ void Reader::statement() {
     const Name name = scan_.name();
     if (name.id.empty()) scan_.fail("a state name or a statement");
     scan_.skip_blanks();
-    if (!keyword(name)) arrow_or_state(name);
+    if (!keyword(name)) transition_or_state(name);
 }
 
 // Reads the rest of the statement if it begins with a keyword. A state may have the name of one: `note --> done`.
@@ -165,7 +165,7 @@ std::vector<std::string> Reader::tags() {
     return result;
 }
 
-void Reader::arrow_or_state(const Name& from) {
+void Reader::transition_or_state(const Name& from) {
     const std::vector<std::string> from_tags = tags();
     const bool transition = scan_.accept("-->");
     if (!transition && from.pseudo()) scan_.fail("'-->' after '[*]'");
@@ -253,7 +253,7 @@ bool Reader::kind_mark(const Name& name) {
     return true;
 }
 
-// Notes are for the eye only, but a note names a state, and Mermaid then draws it.
+// A note has no meaning for the machine, but it names a state, which Mermaid then draws.
 void Reader::note() {
     const Place where = scan_.here();
     if (scan_.peek() == '"') {
@@ -354,15 +354,14 @@ std::string_view line_at(std::string_view text, std::size_t start) {
     return text.substr(start, std::min(text.find('\n', start), text.size()) - start);
 }
 
-// How many of a mark a line begins with.
+// The number of marks that a line begins with.
 std::size_t marks(std::string_view line, char mark) {
     return std::min(line.find_first_not_of(mark), line.size());
 }
 
-// A diagram as it stands in a page, ```mermaid, ~~~mermaid or, on some wikis, :::mermaid, the text, and the same marks:
-// the text, at the places that it has there. None: the text is no such thing. Where the end is missing the text goes to
-// its end.
-std::optional<std::string> inside_fence(std::string_view text) {
+// Extracts a diagram from a Markdown code block (```mermaid, ~~~mermaid or, on some wikis, :::mermaid), and keeps its
+// line numbers. Returns nothing if the text is not such a block. A block without an end reaches to the end of the text.
+std::optional<std::string> inside_code_block(std::string_view text) {
     std::size_t start = 0;
     while (start < text.size() && trim(line_at(text, start)).empty()) start += line_at(text, start).size() + 1;
     if (start >= text.size()) return {};
@@ -408,7 +407,7 @@ std::string with_unix_ends(std::string_view text) {
 Diagram read_mermaid(std::string_view text) {
     std::string unix_text;
     if (text.find('\r') != std::string_view::npos) text = unix_text = with_unix_ends(text);
-    const std::optional<std::string> inside = inside_fence(text);
+    const std::optional<std::string> inside = inside_code_block(text);
     return Reader(inside ? *inside : text).read();
 }
 

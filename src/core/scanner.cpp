@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. Tokens and places of a diagram's text.
+// Pure C++; throws core::Error. See scanner.hpp.
 #include "scanner.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool is_control(char c) noexcept {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
-// Length in bytes of the blank at the start of the text, line ends not counted.
+// Length in bytes of the blank at the start of the text; a line end is no blank.
 std::size_t blank_length(std::string_view text) noexcept {
     if (text.empty()) return 0;
     switch (text[0]) {
@@ -246,7 +246,7 @@ std::string_view Scanner::until(char stop, std::string_view expected) {
     return text_.substr(start, end - start);
 }
 
-// Places are asked for in rising order almost always, so counting goes on where it stopped last time.
+// Places are nearly always asked for in rising order, so counting continues where it stopped last time.
 Place Scanner::place(std::size_t position) {
     if (position < known_position_) {
         known_position_ = 0;
@@ -271,7 +271,7 @@ std::string_view Scanner::line_around(std::size_t position) const noexcept {
     return trim(text_.substr(start, end - start));
 }
 
-// What stands here, as the end of a message.
+// What the text has here, as the end of an error message.
 std::string Scanner::found() {
     skip_blanks();
     if (at_end()) return "the end of the diagram";

@@ -1,4 +1,4 @@
-// Pure C++; throws core::Error. Walks over the text of a diagram and knows line and column of every token.
+// Pure C++; throws core::Error. Reads the text of a diagram token by token, with the line and column of each.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +31,10 @@ public:
     bool at_end() const noexcept { return at_ >= text_.size(); }
     char peek(std::size_t ahead = 0) const noexcept { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
     bool sees(std::string_view token) const noexcept { return text_.substr(at_).starts_with(token); }
-    bool accept(std::string_view token) noexcept;        // ignores case
-    bool accept_word(std::string_view word);             // ignores case; the word must end there
-    bool accept_below(std::string_view token) noexcept;  // also on a later line, behind empty lines and comments; else
-                                                         // it stays where it is
+    bool accept(std::string_view token) noexcept;  // ignores case
+    bool accept_word(std::string_view word);       // ignores case; the word must end there
+    bool accept_below(
+        std::string_view token) noexcept;  // also after empty lines and comments; if not found, nothing is consumed
     void expect(std::string_view token, std::string_view expected);
 
     void skip_blanks() noexcept;        // stays on the line
@@ -42,7 +42,7 @@ public:
     bool at_statement_end() noexcept;   // skips blanks; true before a line end, a comment, ';', '}' or the end
     bool at_line_end() noexcept;        // skips blanks; true before a line end, a comment or the end
 
-    // A bare or quoted name; an empty id when none stands here. In a list a comma ends it.
+    // A bare or quoted name; the id is empty if there is none here. In a list a comma ends it.
     Name name(bool in_list = false);
     Name as_name(std::string_view quoted_text, Place where);  // fails if it cannot be a name
     Name expect_name(std::string_view expected, bool in_list = false);

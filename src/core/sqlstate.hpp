@@ -22,7 +22,7 @@ inline constexpr std::array all{
 };
 #undef PAWL_SQLSTATE
 
-// The entry of a code, or null when the code is none of ours.
+// The entry of a code; null if the code is not of class PW.
 constexpr const Entry* find(std::string_view code) noexcept {
     for (const Entry& entry : all) {
         if (entry.code == code) return &entry;

@@ -56,7 +56,7 @@ constexpr std::string_view trimmed(std::string_view text) noexcept {
 
 }  // namespace trace_detail
 
-// version "-" trace-id "-" parent-id "-" flags. A later version may have more behind it.
+// version "-" trace-id "-" parent-id "-" flags. Later versions may append fields.
 constexpr bool is_traceparent(std::string_view text) noexcept {
     using namespace trace_detail;
     if (text.size() < 55 || text.size() > 512 || text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
@@ -69,7 +69,7 @@ constexpr bool is_traceparent(std::string_view text) noexcept {
     return is_hex(trace) && !is_zero(trace) && is_hex(parent) && !is_zero(parent) && is_hex(text.substr(53, 2));
 }
 
-// At most 32 members key=value; empty ones count for nothing.
+// At most 32 members key=value; empty members are ignored.
 constexpr bool is_tracestate(std::string_view text) noexcept {
     using namespace trace_detail;
     if (text.size() > 4096) return false;

@@ -1,5 +1,5 @@
-// Pure C++; throws nothing. Whether work that failed with an error is worth repeating, by its SQLSTATE, for servers and
-// clients alike.
+// Pure C++; throws nothing. Tells by its SQLSTATE whether work that failed is worth repeating, for the server and for
+// clients.
 #ifndef PAWL_CORE_TRANSIENT_HPP  // the client library has a copy
 #define PAWL_CORE_TRANSIENT_HPP
 
@@ -9,7 +9,7 @@
 
 namespace pawl::core {
 
-// Of the same transaction: never without a change, at once, or later (the server needs time).
+// When the same transaction may be repeated: never, at once, or later, because the server needs time.
 enum class Repeat { never, at_once, later };
 
 struct Transient {

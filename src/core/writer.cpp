@@ -29,20 +29,19 @@ std::string name(std::string_view id) {
     return is_plain(id) ? std::string(id) : quoted(id);
 }
 
-// At the start of a statement a keyword would be read as one, except before a transition or a colon.
-std::string first_name(std::string_view id, bool before_arrow_or_colon) {
+// Quotes a name that would be read as a keyword. Before a transition or a colon most keywords are names.
+std::string first_name(std::string_view id, bool before_transition_or_colon) {
     static constexpr std::array<std::string_view, 11> keywords{
         "state", "note", "direction", "class", "classDef", "hide", "scale", "style", "click", "accTitle", "accDescr"};
     for (std::size_t i = 0; i < keywords.size(); ++i) {
         const bool always = i >= keywords.size() - 2;
-        if (same_word(id, keywords[i]) && (always || !before_arrow_or_colon)) return quoted(id);
+        if (same_word(id, keywords[i]) && (always || !before_transition_or_colon)) return quoted(id);
     }
     return name(id);
 }
 
-// Emits transitions and states in their order. A composite is opened where its first transition stands, and opened a
-// second time only when the order of the diagram asks for it. What the transitions do not tell by themselves is named
-// on a line of its own.
+// Emits transitions and states in their order. A composite is opened where its first transition is, and a second time
+// only if the diagram's order requires it. A state that no transition mentions gets a line of its own.
 class Writer {
 public:
     explicit Writer(const Diagram& diagram) : diagram_(diagram) {}
@@ -57,14 +56,14 @@ private:
         bool mentioned = false;
         bool claimed = false;  // written inside its parent
         bool opened = false;
-        bool settled = false;  // all its children are claimed
+        bool complete = false;  // all its children are claimed
     };
 
     void prepare();
     void write_front();
     void write_body();
-    void write_regions(std::size_t before_arrow);
-    void write_arrow(const DrawnArrow& transition);
+    void write_regions(std::size_t before_transition);
+    void write_transition(const DrawnTransition& transition);
     void write_descriptions();
     void write_classes();
 
@@ -72,7 +71,7 @@ private:
     std::size_t index(const std::string& id) const { return id.empty() || id == "[*]" ? none : ids_.at(id); }
     bool encloses(std::size_t outer, std::size_t inner) const;
     void count_pending(std::size_t block, int change);
-    void settle_order(std::vector<std::size_t> sequence);
+    void fix_order(std::vector<std::size_t> sequence);
     std::vector<std::size_t> path_to(std::size_t block) const;
     void go_to(std::size_t block);
     void leave();
@@ -106,7 +105,7 @@ void Writer::prepare() {
         nodes_[i].parent = index(diagram_.states[i].parent);
         if (nodes_[i].parent != none) nodes_[nodes_[i].parent].children.push_back(i);
     }
-    for (const DrawnArrow& transition : diagram_.transitions) count_pending(index(transition.in), +1);
+    for (const DrawnTransition& transition : diagram_.transitions) count_pending(index(transition.in), +1);
     for (const Region& region : diagram_.regions) count_pending(index(region.in), +1);
 }
 
@@ -135,7 +134,7 @@ void Writer::write_front() {
 void Writer::write_body() {
     for (std::size_t i = 0; i < diagram_.transitions.size(); ++i) {
         write_regions(i);
-        write_arrow(diagram_.transitions[i]);
+        write_transition(diagram_.transitions[i]);
     }
     write_regions(diagram_.transitions.size());
     if (!nodes_.empty()) mention_all_to(nodes_.size() - 1);
@@ -146,18 +145,19 @@ void Writer::write_body() {
     go_to(none);
 }
 
-void Writer::write_regions(std::size_t before_arrow) {
-    for (; next_region_ < diagram_.regions.size() && diagram_.regions[next_region_].arrows_before == before_arrow;
+void Writer::write_regions(std::size_t before_transition) {
+    for (; next_region_ < diagram_.regions.size() &&
+           diagram_.regions[next_region_].transitions_before == before_transition;
          ++next_region_) {
         const std::size_t block = index(diagram_.regions[next_region_].in);
-        settle_order(path_to(block));
+        fix_order(path_to(block));
         go_to(block);
         line("--");
         count_pending(block, -1);
     }
 }
 
-void Writer::write_arrow(const DrawnArrow& transition) {
+void Writer::write_transition(const DrawnTransition& transition) {
     const std::size_t block = index(transition.in);
     const std::size_t from = index(transition.from);
     const std::size_t to = index(transition.to);
@@ -165,7 +165,7 @@ void Writer::write_arrow(const DrawnArrow& transition) {
     for (const std::size_t end : {from, to}) {
         if (end != none) sequence.push_back(end);
     }
-    settle_order(std::move(sequence));
+    fix_order(std::move(sequence));
     for (const std::size_t end : {from, to}) {
         if (end == none || nodes_[end].claimed) continue;
         const bool special = !nodes_[end].mentioned && diagram_.states[end].kind != StateKind::state;
@@ -203,8 +203,8 @@ std::size_t Writer::next_unmentioned() {
     return next_ < nodes_.size() ? next_ : none;
 }
 
-// Makes sure that naming the states of the sequence, one after the other, keeps the order of the diagram's states.
-void Writer::settle_order(std::vector<std::size_t> sequence) {
+// Names states beforehand, so that mentioning the sequence keeps the order of the diagram's states.
+void Writer::fix_order(std::vector<std::size_t> sequence) {
     std::erase_if(sequence, [this](std::size_t state) { return nodes_[state].mentioned; });
     if (sequence.empty()) return;
     std::size_t expected = next_unmentioned();
@@ -252,8 +252,7 @@ void Writer::go_to(std::size_t block) {
     }
 }
 
-// Closes the innermost composite. Children that no transition has named in it are named before it closes for the last
-// time.
+// Closes the innermost composite. Before it closes for the last time, children that no transition has named are named.
 void Writer::leave() {
     const std::size_t block = open_.back();
     if (nodes_[block].pending == 0) {
@@ -262,8 +261,8 @@ void Writer::leave() {
             mention_alone(next);
             go_to(block);
         }
-        if (!nodes_[block].settled) {
-            nodes_[block].settled = true;
+        if (!nodes_[block].complete) {
+            nodes_[block].complete = true;
             for (const std::size_t child : nodes_[block].children) {
                 if (!nodes_[child].mentioned) continue;
                 if (!nodes_[child].claimed) mention_alone(child);
@@ -276,7 +275,8 @@ void Writer::leave() {
     line("}");
 }
 
-// A line for the state alone: inside its parent, or at the top while opening the parent would name states too early.
+// Writes a line for the state alone: inside its parent, or at the top if opening the parent would name states too
+// early.
 void Writer::mention_alone(std::size_t state) {
     const std::vector<std::size_t> path = path_to(nodes_[state].parent);
     const bool reachable =
@@ -303,13 +303,13 @@ void Writer::write_descriptions() {
             const std::size_t end = std::min(rest.find('\n'), rest.size());
             const std::string text(rest.substr(0, end));
             rest.remove_prefix(std::min(end + 1, rest.size()));
-            const bool whole = Scanner(text).rest_of_line() == text;  // not if it would be cut at a comment
+            const bool whole = Scanner(text).rest_of_line() == text;  // false if a comment would cut it
             line(whole ? first_name(state.id, true) + " : " + text : "state \"" + text + "\" as " + name(state.id));
         }
     }
 }
 
-// The k-th tags of all states before the (k+1)-th, so that every state gets its tags in its own order.
+// Writes the k-th tags of all states before the (k+1)-th, so that each state keeps the order of its tags.
 void Writer::write_classes() {
     for (const auto& [id, style] : diagram_.class_defs) line("classDef " + name(id) + ' ' + style);
     for (std::size_t rank = 0;; ++rank) {

@@ -1,11 +1,11 @@
-// May throw and may ereport: pawl.available, which tells what can happen to a row next.
+// May throw and may ereport: pawl.available, which lists the events that a row can take next.
 #include "fire/destination.hpp"
 
 namespace pawl {
 
 namespace {
 
-// What ownership or attempts have against a transition, by a name that no guard can have.
+// A fault of ownership or attempts, as a name that no guard can have.
 const char* name_of(OwnershipFault fault) {
     switch (fault) {
         case OwnershipFault::no_processor:
@@ -24,7 +24,7 @@ const char* name_of(OwnershipFault fault) {
     return nullptr;
 }
 
-// What blocks a transition: ownership or attempts, and the guards that say no, all of them.
+// What blocks a transition: ownership or attempts, and all guards that reject it.
 Datum blocking(Binding& binding, const Target& target, int transition, const FoundRow& row, bool* allowed) {
     TransitionCalls& calls = binding.calls[transition];
     auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * (calls.nguards + 1)));

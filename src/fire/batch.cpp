@@ -30,9 +30,8 @@ void add_keys(const Binding& binding, const Batch& batch, const bool* chosen, in
     }
 }
 
-// Rows of one table stay where they were locked, unless functions of the user's may have moved them since. Then they
-// are found again by their places, and their columns are read one by one, which neither copies nor detoasts what is not
-// looked at.
+// Rows of one table stay where they were locked, unless functions of the user may have moved them since. Then they are
+// found again by their ctid, and their columns are read one by one, which neither copies nor detoasts what is not read.
 bool stay_in_place(const Target& target) {
     return target.relation->rd_rel->relkind == RELKIND_RELATION && !target.relation->rd_rel->relhassubclass &&
            !target.binding->has_guards;
@@ -45,7 +44,7 @@ bool is_managed(const Managed& managed, AttrNumber attribute) {
     return false;
 }
 
-// Whether a row that is picked is asked for this column: what decides where it goes, and where in the order it stands.
+// Whether this column of a picked row is read: it decides where the row goes, or its place in the order.
 bool is_looked_at(const Binding& binding, const FormData_pg_attribute* column) {
     if (column->attnum == binding.state || is_managed(*binding.managed, column->attnum)) return true;
     for (int i = 0; i < binding.nkeys; ++i)
@@ -55,7 +54,7 @@ bool is_looked_at(const Binding& binding, const FormData_pg_attribute* column) {
 
 enum class Columns { all, looked_at };
 
-// The columns of the table, at the places that they have in its rows; composed once a session.
+// The columns of the table, at their places in its rows. Composed once a session.
 const char* column_list(const Target& target, Columns which) {
     const Binding& binding = *target.binding;
     char*& list = target.binding->column_lists[static_cast<int>(which)];
@@ -82,7 +81,7 @@ void add_places(const Batch& batch, const bool* chosen, int n, Parameters& param
                    PointerGetDatum(construct_array(values, n, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT)));
 }
 
-// "UPDATE table SET assignment FROM the chosen rows", in which each has its number k.n.
+// "UPDATE table SET assignment FROM the chosen rows", in which each row has its number k.n.
 const char* update_query(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
                          Parameters& parameters) {
     const Binding& binding = *target.binding;
@@ -99,7 +98,7 @@ const char* update_query(const Target& target, const Batch& batch, const bool* c
                     unnested_keys(binding, first), key_join(binding));
 }
 
-// Puts the rows that an UPDATE returned beside what they were.
+// Stores each row that the UPDATE returned in its step.
 void note_returned(const Target& target, const Batch& batch, const bool* chosen, int n, Step* steps) {
     auto* ordinal = static_cast<int*>(palloc(sizeof(int) * n));
     for (int i = 0, filled = 0; i < batch.n; ++i)
@@ -115,7 +114,7 @@ void note_returned(const Target& target, const Batch& batch, const bool* chosen,
     }
 }
 
-// Updates the chosen rows. With `steps`, each is put there as it then is.
+// Updates the chosen rows. With `steps`, stores the new version of each there.
 int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, int n, const char* assignment,
                   Parameters parameters, Step* steps) {
     const char* query = update_query(target, batch, chosen, n, assignment, parameters);
@@ -127,7 +126,7 @@ int64 update_rows(const Target& target, const Batch& batch, const bool* chosen, 
     return static_cast<int64>(written);
 }
 
-// Locked rows as a query returned them: the columns and the place, or the row as one value.
+// Locked rows as a query returned them: the columns and the ctid, or the row as one value.
 FoundRow found_in_place(const Target& target, HeapTuple tuple) {
     bool null;
     FoundRow row = row_from(target, tuple);
@@ -136,9 +135,9 @@ FoundRow found_in_place(const Target& target, HeapTuple tuple) {
     return row;
 }
 
-// Takes nothing from the trigger that sets the owner, but tells the server that his index changes. Else it would take
-// each entry for one more version of the same row, and look in the heap for dead ones to make room (bottom-up
-// deletion), in vain.
+// Assigns the owner column although the trigger sets it, so that the server knows that its index changes. Otherwise the
+// server takes each index entry for one more version of the same row and searches the heap for dead rows, in vain
+// (bottom-up deletion).
 const char* name_owner(const Target& target) {
     const ManagedColumn& owner = target.binding->managed->owner;
     const AttrNumber attribute = get_attnum(target.binding->root, NameStr(owner.name));

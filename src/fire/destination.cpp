@@ -34,7 +34,7 @@ Destination look_for_destination(const Target& target, const text* event, const 
     TupleDesc row_type = binding.root_descriptor;
     const bool owned = binding.managed != nullptr;
     const Ownership ownership = owned ? ownership_of(binding, row.slot, acting(intent, {})) : Ownership{};
-    // Whoever shows an old token learns that he lost the row, wherever it has gone since.
+    // A stale token is reported first, whatever state the row has reached since.
     if (only == core::no_state && owned && ownership.claim == OwnershipFault::stale_token)
         return {core::no_state, core::no_state, nullptr, OwnershipFault::stale_token, ownership};
     for (std::int32_t transition : machine.machine->leaving(row.state)) {
@@ -62,11 +62,11 @@ Rejection rejected_at(const Target& target, const text* event, const FoundRow& r
     if (destination.fault != OwnershipFault::none)
         return ownership_rejection(
             binding, row.slot, destination.ownership, destination.fault,
-            destination.refused == core::no_state
+            destination.rejected == core::no_state
                 ? psprintf("event \"%s\"", text_to_cstring(event))
-                : describe_move(machine.state_text[row.state], machine.state_text[destination.refused]));
+                : describe_move(machine.state_text[row.state], machine.state_text[destination.rejected]));
     if (destination.guard == nullptr) return rejected_event(binding, row.slot, row.state, event);
-    return rejected_by_guard(binding, row.slot, machine.state_text[row.state], machine.state_text[destination.refused],
+    return rejected_by_guard(binding, row.slot, machine.state_text[row.state], machine.state_text[destination.rejected],
                              destination.guard);
 }
 

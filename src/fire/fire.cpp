@@ -10,7 +10,7 @@ struct Request {
     Target target;
     text* event;
     Jsonb* metadata;
-    text* processor;  // null: as the settings say
+    text* processor;  // null: that of the settings
     bool has_token;
     int64 token;
 };
@@ -51,10 +51,10 @@ Request read_request(FunctionCallInfo fcinfo) {
     return request;
 }
 
-// The fencing tokens given with the keys of fire_many, in their order. They are looked at when the rows are locked,
-// before any moves.
+// The fencing tokens given with the keys of fire_many, in their order. They are checked when the rows are locked,
+// before any row moves.
 struct Tokens {
-    const Datum* values;  // null: none were given
+    const Datum* values;  // null: no tokens were given
     const bool* nulls;
 
     Intent shown_for(Intent intent, int key) const {
@@ -79,15 +79,15 @@ Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
     });
 }
 
-// What became of one key of fire_many.
+// The outcome for one key of fire_many.
 struct KeyResult {
     FoundRow row;
     core::StateId to;
-    const Rejection* rejection;  // null: none
+    const Rejection* rejection;  // null: not rejected
     bool moved;
 };
 
-// What the row may not do is told in the result; any other error, of a guard or of an output function, ends the call.
+// A rejection is reported in the row's result. Any other error, of a guard or of an output function, ends the call.
 void decide(const Request& request, const Intent& intent, KeyResult& outcome) {
     const Destination destination = look_for_destination(request.target, request.event, outcome.row, &intent, true);
     outcome.to = destination.to;
@@ -97,7 +97,7 @@ void decide(const Request& request, const Intent& intent, KeyResult& outcome) {
     outcome.rejection = rejection;
 }
 
-// Keys that go to a state, one array a key column, and which of the given keys they are.
+// The keys that go to one state, one array a key column, and their indexes in the list of keys.
 struct Group {
     Datum* arrays;
     int* members;
@@ -132,7 +132,7 @@ Group group_of(const Binding& binding, const Datum* key_columns, const KeyResult
     return group;
 }
 
-// One UPDATE for each state that rows go to.
+// One UPDATE for each target state.
 void move_in_groups(const Request& request, const Datum* key_columns, KeyResult* outcomes, int n) {
     const Binding& binding = *request.target.binding;
     const auto& states = binding.machine->machine->states();
@@ -244,7 +244,7 @@ PAWL_FUNCTION(pawl_fire_many) {
         return made;
     });
 
-    intent.any_token = true;  // every row's has been looked at
+    intent.any_token = true;  // the token of every row has been checked above
     IntentScope scope(intent);
     pg::call([&] {
         move_in_groups(request, key_columns, outcomes, n);

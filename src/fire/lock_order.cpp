@@ -53,7 +53,8 @@ First find_first(const Binding& binding) {
     return first;
 }
 
-// "SELECT ... FROM the first table WHERE its key is": of a row, of an unnested key, or given by parameters.
+// Where the key in "SELECT ... FROM the first table WHERE its key is ..." comes from: a row, an unnested list, or
+// parameters.
 enum class KeyOf { row, list, parameters };
 
 char* select_first(const Binding& binding, const First& first, KeyOf key) {
@@ -75,7 +76,7 @@ char* select_first(const Binding& binding, const First& first, KeyOf key) {
     return query.data;
 }
 
-// Locks the first rows of distinct keys, in their order. `keys`: a query of columns k0, k1, ...
+// Locks the first rows of distinct keys, in the order of the keys. `keys` is a query of columns k0, k1, ...
 void lock_listed(const Target& target, const First& first, const char* keys, const Parameters& parameters) {
     run_planned(*target.binding,
                 psprintf("SELECT 1 FROM (%s) AS f CROSS JOIN LATERAL (%s) AS l", keys,
@@ -83,7 +84,7 @@ void lock_listed(const Target& target, const First& first, const char* keys, con
                 parameters, Order::sorted);
 }
 
-// k0, k1, ...
+// Appends k0, k1, ...
 void append_names(StringInfo out, int n) {
     for (int i = 0; i < n; ++i) appendStringInfo(out, "%sk%d", i > 0 ? ", " : "", i);
 }

@@ -1,12 +1,12 @@
-// May throw and may ereport. An INSERT into a log by a client is a request for a state change, and becomes the log entry
-// of that change.
+// May throw and may ereport. A client's INSERT into a log is a request for a state change, and becomes the log entry of
+// that change.
 #include "catalog/catalog.hpp"
 #include "events/outbox.hpp"
 #include "fire/destination.hpp"
 #include "fire/row_query.hpp"
 #include "guard/rejection.hpp"
 #include "log/entry_buffer.hpp"
-#include "log/newest_entry_cache.hpp"
+#include "log/newest_entry.hpp"
 #include "log/writer.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -15,7 +15,7 @@ namespace pawl {
 namespace {
 
 struct Owner {
-    List* logs;  // the table of the trigger, and what it is a partition of
+    List* logs;  // the trigger's table, and the tables that it is a partition of
     Oid relation;
     char* column;
 };
@@ -87,8 +87,8 @@ bool same(const text* a, const text* b) {
     return a != nullptr && b != nullptr && view(a) == view(b);
 }
 
-// The state to go to. A row that is in this state already needs a transition from the state to itself, and takes its
-// event.
+// The target state. If the row is in this state already, it needs a transition from the state to itself, and takes that
+// transition's event.
 text* resolve_destination(const Target& target, const FoundRow& row, Wish& wish, const Intent& intent) {
     const BoundMachine& machine = *target.binding->machine;
     if (wish.from != nullptr && !same(wish.from, row.state_text))
@@ -103,7 +103,7 @@ text* resolve_destination(const Target& target, const FoundRow& row, Wish& wish,
     reject_transition(*target.binding, row.slot, row.state_text, wish.to, nullptr);
 }
 
-// Our columns from the state change, the owner's own from what the client wrote.
+// Takes pawl's columns from the state change, and all others from the row that the client wrote.
 HeapTuple merge(TriggerData* trigger, const LogWriter* writer, HeapTuple made) {
     TupleDesc descriptor = RelationGetDescr(trigger->tg_relation);
     for (int i = 1; i <= descriptor->natts; ++i) {
@@ -141,8 +141,7 @@ PAWL_FUNCTION(pawl_log_door) {
     if (!OidIsValid(owner.relation))
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",
-                          "Its lifecycle was released; its log stays as it is.",
-                          "Attach it again with pawl.enforce.");
+                          "Its lifecycle was released; its log stays as it is.", "Attach it again with pawl.enforce.");
     const Target target = open_target(owner.relation, owner.column);
     const Binding& binding = *target.binding;
 
@@ -156,8 +155,7 @@ PAWL_FUNCTION(pawl_log_door) {
         FoundRow row = find_row(target, wish.key, true);
         if (row.tuple == nullptr) no_such_row(target, wish.key);
         intent.processor = wish.processor;
-        intent.has_token =
-            token_setting(&intent.token);  // the client's word, which the UPDATE further down would not be told
+        intent.has_token = token_setting(&intent.token);  // the UPDATE below does not see the client's setting
         intent.at = GetCurrentTimestamp();
         to = resolve_destination(target, row, wish, intent);
         return opened;

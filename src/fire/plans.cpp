@@ -1,10 +1,10 @@
 // May ereport; owns nothing. See plans.hpp.
 #include "fire/plans.hpp"
 
-#include "fire/index_choice.hpp"
-
 extern "C" {
 #include "executor/instrument.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/plancat.h"
 #include "utils/guc.h"
 #include "utils/plancache.h"
 #include "utils/resowner.h"
@@ -21,6 +21,69 @@ struct KeptPlan {
 };
 
 namespace {
+
+// The planner would at times rather walk the primary key, because what equals a constant needs no order, and read all
+// of the table that lies behind a row. While a binding is chosen, plans read its table only by the index that pawl made
+// for the order. Null: the planner chooses.
+const Binding* chosen = nullptr;
+Order chosen_order = Order::of_index;
+get_relation_info_hook_type next_relation_info = nullptr;
+
+struct Columns {
+    AttrNumber numbers[INDEX_MAX_KEYS];
+    int n;
+    bool missing;
+
+    // A column that is repeated counts at its first place.
+    void add(Oid relation, const char* name) {
+        const AttrNumber number = get_attnum(relation, name);
+        missing |= number == InvalidAttrNumber || n == INDEX_MAX_KEYS;
+        for (int i = 0; i < n; ++i)
+            if (numbers[i] == number) return;
+        if (!missing) numbers[n++] = number;
+    }
+};
+
+// The columns of the index for the order, in a table of the tree.
+Columns columns_in(Oid relation) {
+    const Managed& managed = *chosen->managed;
+    Columns columns = {};
+    if (chosen_order == Order::of_leases) {
+        columns.add(relation, NameStr(managed.owner.name));
+        if (managed.lease.kept()) columns.add(relation, NameStr(managed.lease.name));
+        return columns;
+    }
+    if (chosen_order == Order::of_timers) columns.add(relation, NameStr(managed.due.name));
+    if (chosen_order == Order::of_claims && managed.queue.kept()) columns.add(relation, NameStr(managed.queue.name));
+    for (int i = 0; chosen_order == Order::of_claims && i < managed.claim_columns.n; ++i)
+        columns.add(relation, managed.claim_columns.items[i]);
+    for (int i = 0; i < chosen->nkeys; ++i) columns.add(relation, NameStr(chosen->keys[i].name));
+    return columns;
+}
+
+bool fits(const IndexOptInfo* index, const Columns& columns) {
+    if (index->indpred == NIL || index->nkeycolumns != columns.n) return false;
+    for (int i = 0; i < columns.n; ++i)
+        if (index->indexkeys[i] != columns.numbers[i]) return false;
+    return true;
+}
+
+void relation_info(PlannerInfo* root, Oid relation, bool is_parent, RelOptInfo* info) {
+    if (next_relation_info != nullptr) next_relation_info(root, relation, is_parent, info);
+    if (chosen == nullptr || info->indexlist == NIL || relation == chosen->locked_after) return;
+    const Columns columns = columns_in(relation);
+    if (columns.missing) return;
+    List* ours = NIL;
+    ListCell* cell;
+    foreach (cell, info->indexlist)
+        if (fits(lfirst_node(IndexOptInfo, cell), columns)) ours = lappend(ours, lfirst(cell));
+    if (ours != NIL) info->indexlist = ours;
+}
+
+void choose_index(const Binding* binding, Order order) noexcept {
+    chosen = order == Order::of_index || order == Order::sorted ? nullptr : binding;
+    chosen_order = order;
+}
 
 KeptPlan* find_plan(const Binding& binding, const char* query) {
     for (KeptPlan* kept = binding.kept_plans; kept != nullptr; kept = kept->next)
@@ -45,8 +108,8 @@ KeptPlan* prepare(Binding& binding, const char* query, const Parameters& paramet
     return kept;
 }
 
-// Whether the plan made by index would be run as it is. A change of tables, of the search_path or of the role makes
-// PostgreSQL plan anew, and it would do so when the statement is already running.
+// Whether the plan made by index would be run as it is. After a change of tables, of search_path or of the role
+// PostgreSQL would plan anew while the statement is already running.
 bool stays_planned(const KeptPlan* kept) {
     if (!kept->planned || !SPI_plan_is_valid(kept->plan)) return false;
     ListCell* cell;
@@ -79,7 +142,7 @@ void plan(KeptPlan* kept, const Binding& binding, Order order) {
     PG_END_TRY();
 }
 
-// Only the planning is bent, not what triggers plan for themselves while the statement runs.
+// The settings apply to the planning only, not to what triggers plan while the statement runs.
 void plan_by_index(KeptPlan* kept, const Binding& binding, Order order) {
     static constexpr const char* off[] = {
         "enable_seqscan",   "enable_bitmapscan", "enable_incremental_sort", "enable_hashjoin",
@@ -94,8 +157,8 @@ void plan_by_index(KeptPlan* kept, const Binding& binding, Order order) {
     kept->planned = true;
 }
 
-// plan_cache_mode comes before what the caller of SPI asks for; with force_custom_plan the plan that was made by index
-// would not be run.
+// plan_cache_mode takes precedence over what the caller of SPI asks for. With force_custom_plan the plan that was made
+// by index would not be run.
 int run_as_planned(const KeptPlan* kept, const Parameters& parameters) {
     const bool bent = plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN;
     const int level = bent ? NewGUCNestLevel() : 0;
@@ -123,6 +186,11 @@ uint64 run_planned(Binding& binding, const char* query, const Parameters& parame
 
 int64 pages_of_runs() noexcept {
     return pages;
+}
+
+void register_index_choice() {
+    next_relation_info = get_relation_info_hook;
+    get_relation_info_hook = relation_info;
 }
 
 void free_plans(Binding& binding) noexcept {

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Statements that functions of ours run again and again: prepared once a session, and
-// planned so that they walk the indexes made for them, whatever the statistics say or do not say yet.
+// May ereport; owns nothing. Statements that pawl's functions run repeatedly. Each is prepared once a session and
+// planned to walk the indexes made for it, whatever the statistics are.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -20,16 +20,21 @@ struct Parameters {
     }
 };
 
-// Whether the rows come in the order of an index (any, or the one that pawl made for claims, timers or leases), or few
-// are found by it and then sorted.
+// How the rows are ordered: by an index (any, or the one that pawl made for claims, timers or leases), or by sorting
+// the few rows that an index finds.
 enum class Order { of_index, of_claims, of_timers, of_leases, sorted };
 
-// Runs a statement inside SPI; the result is in SPI_tuptable. Kept by its text in the binding.
+// Runs a statement; its result is in SPI_tuptable. Must run inside SPI. The plan is kept in the binding under the
+// statement's text.
 uint64 run_planned(Binding& binding, const char* query, const Parameters& parameters, Order order = Order::of_index);
 
-// Pages that statements run here have touched in this session. The first run of each does not count: it reads catalogs.
+// The pages that these statements have touched in this session. The first run of each does not count, because it reads
+// catalogs.
 int64 pages_of_runs() noexcept;
 
 void free_plans(Binding& binding) noexcept;
+
+// Installs the planner hook that restricts plans to the index for their order. Called once, when the library is loaded.
+void register_index_choice();
 
 }  // namespace pawl

@@ -9,9 +9,9 @@ char* as_text(Oid type, Datum value) {
     return type == UNKNOWNOID ? DatumGetCString(value) : fixed_text(type, value);
 }
 
-// A value of the key column's type from a value of whatever type the caller gave.
+// A value of the key column's type from a value of the type that the caller gave.
 Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
-    // A domain's CHECK is code of the table's owner; to look for a value its base type is enough.
+    // A domain's CHECK is code of the table's owner. To look for a value its base type is enough.
     const Oid wanted = getBaseType(binding.keys[key].type);
     if (getBaseType(type) == wanted) return value;
     Oid input, parameter;

@@ -8,24 +8,24 @@
 
 namespace pawl {
 
-// The binding that a function's (relation, state_column) arguments mean, with the enforced table open.
+// The binding that a function's (relation, state_column) arguments name, with the enforced table open.
 struct Target {
     Relation relation;
     Binding* binding;
     const char* table;  // qualified and quoted
 };
 
-// Throws when nothing is attached, when the choice of column is not clear, or when the table has no key to find rows
-// by. A partition or an inheritance child stands for the enforced table.
+// Throws if the table has no binding, if several bindings match, or if the table has no key. A partition or inheritance
+// child means the enforced table. The caller closes the target, or leaves that to the end of the transaction.
 Target open_target(Oid relation, const char* column);
 Target open_table_target(Oid relation, const char* column);  // the same, also without a key
 void close_target(const Target& target);
 
-// Keys as they come in through an argument of type "any": the value itself, a text of it, row(a, b), or an array of
-// texts. Returns one Datum a key column.
+// Reads a key from an argument of type "any": the value itself, a text of it, row(a, b), or an array of texts. Returns
+// one Datum a key column.
 Datum* read_key(const Binding& binding, Oid type, Datum value);
 
-// A list of keys: an array of any of these. Returns one array Datum a key column (all of the same length), for unnest.
+// Reads a list of keys: an array of any of these. Returns one array a key column, all of the same length, for unnest.
 Datum* read_keys(const Binding& binding, Oid type, Datum value, int* n);
 
 // alias.a = $2 AND alias.b = $3, by the operators of the columns' types.
@@ -34,8 +34,8 @@ char* key_condition(const Binding& binding, const char* alias, int first_paramet
 // The type of the state column as it is written in a cast.
 char* state_type_name(const Target& target);
 
-// A state as a parameter of a statement (an enum as itself, any other as text, so that no cast of a user's is in
-// between), and the expression that makes a value of the column of it.
+// A state as a parameter of a statement: an enum as itself, any other type as text, so that no cast that a user made
+// applies. state_value makes the column's value of that parameter.
 Oid state_parameter_type(const Binding& binding);
 Datum state_parameter(const Binding& binding, text* state);
 char* state_value(const Target& target, const char* expression);

@@ -1,4 +1,4 @@
-// May throw and may ereport: the part of pawl.upgrade that moves rows from states the new machine does not have.
+// May throw and may ereport: the part of pawl.upgrade that moves rows out of states that the new machine lacks.
 #include "fire/target.hpp"
 #include "pg/sqlstate.hpp"
 
@@ -27,7 +27,7 @@ uint64 remap_rows(const Target& target, Jsonb* remap) {
 
 }  // namespace
 
-// Moves every row whose state is a key of the object to the state beside it; recorded as event pawl.upgrade.
+// Moves every row whose state is a key of the object to the state beside it. The log has the event pawl.upgrade.
 PAWL_FUNCTION(pawl_remap) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "state_column");

@@ -35,8 +35,8 @@ void check_key(const Binding& before_of, TupleTableSlot* before, const Binding& 
     }
 }
 
-// A state's text that lives as long as the entry buffer needs it. States that the machine does not know are kept once,
-// as long as rows in the same one follow each other.
+// A state's text, valid as long as the entry buffer needs it. The text of a state unknown to the machine is allocated
+// once for consecutive rows in that state.
 text* lasting_text(const Binding& binding, core::StateId state, Datum value, bool null) {
     if (state != core::no_state) return binding.machine->state_text[state];
     text* name = state_as_text(binding, value, null);
@@ -48,7 +48,7 @@ text* lasting_text(const Binding& binding, core::StateId state, Datum value, boo
     return last_unknown_state;
 }
 
-// Names of the events that are pawl's own, made once a session.
+// Names of reserved events, allocated once a session.
 text* reserved_event(text** made, const char* name) {
     if (*made != nullptr) return *made;
     MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
@@ -69,7 +69,7 @@ text* upgrade_event() {
     return reserved_event(&upgrade, "pawl.upgrade");
 }
 
-// A subscriber gets rows as they were kept by their publisher.
+// On a subscriber the columns have the publisher's values.
 bool manages_columns(const Binding& binding) {
     return binding.managed != nullptr && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
@@ -85,24 +85,24 @@ Statement statement_of(const ManagedUpdate& managed_update, const Row& before, c
                     errhint("Give that trigger a shorter name.")));
 }
 
-// What was decided is told to those who wait and to those who count, and goes to the log: into the entry buffer, or to
-// the function that asked for it.
+// Records a state change: wakes waiters, counts it, and puts it into the entry buffer or hands it to the function that
+// asked for it.
 void record(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, Intent* intent) {
     if (binding.wake && !outcome.waits) note_claimable(binding, outcome.to);
     if (observer.changed != nullptr) observer.changed(binding, outcome);
-    if (!keeps_record(binding)) return;
+    if (!writes_entries(binding)) return;
     if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr)
         intent->captured = make_change_in(intent->capture, binding, row, outcome, intent);
     else
         buffer_change(binding, row, outcome, intent);
 }
 
-// The states of a row before and after, in one binding or, where the row changes partition, in two.
+// The states of a row before and after; if the row changes partition, the bindings differ.
 struct States {
     core::StateId from, to;
     text* from_text;
     text* to_text;
-    bool stays;  // the state is the same, and no transition to itself is meant
+    bool stays;  // the state is the same, and no self-transition is meant
 };
 
 States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after,
@@ -121,8 +121,7 @@ States states_of(const Binding& before_of, const Row& before, const Binding& aft
     return states;
 }
 
-// The transition that is decided, or the error. `row_of`: the binding of the table that the row lies in, which the
-// error names.
+// Returns the decided transition or raises the rejection. `row_of`: the binding of the row's table, for the error.
 int decide_or_reject(const Question& question, const RowVersions& versions, const Binding& row_of, const Row& row,
                      const States& states) {
     const Decision decision = decide(question, versions);
@@ -138,15 +137,15 @@ int decide_or_reject(const Question& question, const RowVersions& versions, cons
     reject_transition(row_of, row.slot, states.from_text, states.to_text, decision.event);
 }
 
-// What a state change of an update is: its transition, who makes it, and what the record says of it.
+// A decided update: its transition, the acting processor, metadata to add (may be null) and its time.
 struct Decided {
     int transition;
     const text* processor;
-    Jsonb* remark;
+    Jsonb* added;
     TimestampTz at;
 };
 
-// In a BEFORE trigger, with the managed columns kept.
+// In a BEFORE trigger: decides, and sets the managed columns.
 Decided decide_and_set(Binding& binding, const Row& before, const Row& after, const States& states, Intent* intent,
                        ManagedUpdate* managed_update) {
     const Statement statement = statement_of(*managed_update, before, after);
@@ -160,7 +159,8 @@ Decided decide_and_set(Binding& binding, const Row& before, const Row& after, co
             ownership.moved};
 }
 
-// In an AFTER trigger, or without managed columns: what the BEFORE trigger has decided, if it has.
+// In an AFTER trigger, or without managed columns: takes the decision of the BEFORE trigger, or decides if there is
+// none.
 Decided decide_or_take(Binding& binding, const Binding& before_of, const Row& before, const Row& after,
                        const States& states, Intent* intent, const HandoverKey& key) {
     const DecidedChange left = take_decision(key);
@@ -172,13 +172,13 @@ Decided decide_or_take(Binding& binding, const Binding& before_of, const Row& be
     }
     if (binding.machine->machine->transitions()[left.transition].to != states.to)
         report_rewritten(before_of, before.slot);
-    return {left.transition, left.processor, left.remark, left.at};
+    return {left.transition, left.processor, left.added, left.at};
 }
 
 enum class When { before, after };
 
-// One binding of an updated row. Returns the transition whose effects are still to be run, or no_transition. `key`: of
-// the row in the table it was in, for what its BEFORE trigger has left.
+// Applies an update to one binding of the row. Returns the transition whose effects have still to run, or
+// no_transition. `key`: of the old version, by which the BEFORE trigger has left its decision.
 int apply_update(Binding& binding, const Binding& before_of, const Row& before, const Row& after, When when,
                  const HandoverKey& key, ManagedUpdate* managed_update) {
     check_key(before_of, before.slot, binding, after.slot);
@@ -207,23 +207,23 @@ int apply_update(Binding& binding, const Binding& before_of, const Row& before, 
         if (keeps)
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
     } else {
-        // A state that the machine does not have came in unseen: no transition leaves it.
+        // A state that is unknown to the machine was stored without validation: no transition leaves it.
         if (states.from == core::no_state)
             reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
         const Decided decided = keeps ? decide_and_set(binding, before, after, states, intent, managed_update)
                                       : decide_or_take(binding, before_of, before, after, states, intent, key);
         transition = decided.transition;
         outcome.event = binding.machine->event_text[transition];
-        outcome.roles = counted_roles(binding, transition, decided.remark != nullptr);
+        outcome.roles = counted_roles(binding, transition, decided.added != nullptr);
         outcome.processor = decided.processor;
-        outcome.remark = decided.remark;
+        outcome.added = decided.added;
         outcome.at = decided.at;
     }
     const ColumnChanges* changes = managed_update == nullptr ? nullptr : &managed_update->changes;
     outcome.waits = binding.wake && waits_for_time(binding, after.slot, changes);
     if (keeps && binding.nresults > 0)
         outcome.facts = facts_of_result(binding, statement_of(*managed_update, before, after));
-    if (binding.log_fence) outcome.fence = token_after(binding, after.slot, changes);
+    if (binding.logs_token) outcome.token = token_after(binding, after.slot, changes);
     record(binding, after.slot, outcome, intent);
     return transition != no_transition && binding.calls[transition].neffects > 0 ? transition : no_transition;
 }
@@ -265,7 +265,7 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
         } else if (states.from != core::no_state) {
             const Decided decided = decide_and_set(binding, before, after, states, intent, managed_update);
-            leave_decision(handover_key(member, i, before.tuple), decided.transition, decided.processor, decided.remark,
+            leave_decision(handover_key(member, i, before.tuple), decided.transition, decided.processor, decided.added,
                            decided.at);
         }
     }
@@ -299,7 +299,7 @@ void apply_insert(Member* member, const Row& row) {
         outcome.command = HeapTupleHeaderGetCmin(row.tuple->t_data);
         outcome.may_wait = true;  // a row of this key may have been deleted earlier in the same statement's triggers
         outcome.waits = binding.wake && waits_for_time(binding, row.slot, nullptr);
-        if (binding.log_fence) outcome.fence = token_after(binding, row.slot, nullptr);
+        if (binding.logs_token) outcome.token = token_after(binding, row.slot, nullptr);
         record(binding, row.slot, outcome, nullptr);
         run_effects(binding, transition, versions);
     }

@@ -1,5 +1,5 @@
-// May ereport; owns nothing. Applies what decide.hpp decides: keeps the managed columns, records the state change, runs
-// its effects, or rejects the row with an error.
+// May ereport; owns nothing. Applies what decide.hpp decides: sets the managed columns, records the state change and
+// runs its effects, or rejects the row with an error.
 #pragma once
 
 #include "guard/decide.hpp"
@@ -7,37 +7,37 @@
 
 namespace pawl {
 
-// The managed columns of a row while a BEFORE UPDATE trigger looks at it.
+// The managed columns of a row in a BEFORE UPDATE trigger.
 struct ManagedUpdate {
-    const Bitmapset* updated;  // columns that the statement names
+    const Bitmapset* updated;  // columns that the statement sets
     ColumnChanges changes;
 };
 
-// An update that its BEFORE trigger can look at whole: nothing changes the row after it. Managed columns get their
-// values by `upkeep` (null: none are kept). Effects are left for the AFTER trigger.
+// Applies an update from its BEFORE trigger, if nothing can change the row afterwards. Values for managed columns go to
+// `managed_update` (null: there are none). Effects are left to the AFTER trigger.
 void apply_update_before(Member* member, const Row& before, const Row& after, ManagedUpdate* managed_update);
 
-// Any other update, from its AFTER trigger: the managed columns have been kept by set_columns_before.
+// Applies any other update, from its AFTER trigger: set_columns_before has set the managed columns.
 void apply_update_after(Member* member, const Row& before, const Row& after);
 void set_columns_before(Member* member, const Row& before, const Row& after, ManagedUpdate* managed_update);
 
-// A row that is inserted: its managed columns from the BEFORE trigger, the rest from the AFTER trigger.
+// An inserted row: the BEFORE trigger sets its managed columns, the AFTER trigger does the rest.
 void set_columns_of_new(Member* member, const Row& row, ColumnChanges* changes);
 void apply_insert(Member* member, const Row& row);
 
 enum class Ending { deleted, truncated };
 
-// Whether the policy on_delete lets a row end in this state.
+// Whether the policy on_delete allows deletion in this state.
 bool may_end(const Binding& binding, core::StateId state) noexcept;
 
-// A row that ends, by this command; of this subtransaction, if it is not the one that is current.
+// Records that a row was deleted by this command, in this subtransaction (invalid: the current one).
 void apply_delete(Member* member, const Row& row, Ending ending, CommandId command,
                   SubTransactionId subtransaction = InvalidSubTransactionId);
 
-// A row that came from another partition.
+// Applies an update that has moved a row to another partition.
 void apply_partition_move(Member* from, const Row& before, Member* to, const Row& after);
 
-// The effects that a BEFORE trigger left, by the old version of the row.
+// Runs the effects that the BEFORE trigger left for the old version of the row.
 void run_pending_effects(Member* member, const Row& before, const Row& after);
 
 void forget_state_texts() noexcept;  // end of transaction

@@ -5,8 +5,7 @@ namespace pawl {
 
 namespace {
 
-// Whether a transition is one that an event (null: any) means. `timed`: it is the move of a timer, which may have no
-// event.
+// Whether a transition matches an event (null: any). `timed`: a timer fires it, so that it may have no event.
 bool is_meant(const Binding& binding, int transition, const text* event, bool timed) {
     const BoundMachine& machine = *binding.machine;
     if (timed && machine.machine->transitions()[transition].after.empty()) return false;
@@ -15,19 +14,19 @@ bool is_meant(const Binding& binding, int transition, const text* event, bool ti
     return named != nullptr && view(named) == view(event);
 }
 
-// The event that moves of this binding are meant as (null: any), from the intent or the settings. *strict: no other
-// will do.
+// The event that was named for state changes of this binding (null: any), by the intent or the settings. *strict: only
+// transitions of that event are allowed.
 text* wanted_event(const Binding& binding, const Intent* intent, bool* strict) {
     *strict = true;
     if (intent != nullptr && (intent->event != nullptr || intent->timed)) return intent->event;
     text* event = event_setting();
     if (event == nullptr || !binding.machine->machine->knows_event(view(event))) return nullptr;
-    // Further down, in triggers and effects, the client's word is a preference: it was said of the client's own move.
+    // In triggers and effects the setting is only a preference: the client has set it for its own statement.
     *strict = DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) <= 1;
     return event;
 }
 
-// The first transition that is meant and allowed; else no_transition, and then the first objection.
+// The first transition that matches and is allowed; else no_transition, and *reason is the first rejection.
 int choose_transition(const Question& question, const text* event, const RowVersions& row, RejectionReason* reason) {
     *reason = {};
     Binding& binding = question.binding;
@@ -62,7 +61,7 @@ Decision decide(const Question& question, const RowVersions& row) {
         decision.transition = choose_transition(question, nullptr, row, &decision.reason);
     }
     if (decision.transition != no_transition || decision.reason.any()) return decision;
-    // A stale token is told to its owner wherever the row has gone since.
+    // A stale token is reported whatever state the row is in by now.
     if (question.ownership != nullptr && question.ownership->claim == OwnershipFault::stale_token)
         decision.reason.fault = OwnershipFault::stale_token;
     if (event != nullptr && !question.binding.machine->machine->between(question.from, question.to).empty())

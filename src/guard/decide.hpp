@@ -1,5 +1,5 @@
 // May ereport, where guards do; owns nothing. Decides a state change: which transition a row takes, or why it takes
-// none. Nothing is written and nothing is raised for a row that may not change; apply.hpp does that.
+// none. Writes nothing and raises no rejection; apply.hpp does both.
 #pragma once
 
 #include "guard/functions.hpp"
@@ -10,26 +10,25 @@ namespace pawl {
 
 inline constexpr int no_transition = -1;
 
-// A row version with the slot it can be read from.
+// A row version and the slot to read it from.
 struct Row {
     TupleTableSlot* slot;
     HeapTuple tuple;
 };
 
-// What guards and effects see of an update; a row that changes partition is described by the bindings of both tables.
+// The arguments of guards and effects for an update. If the row changes partition, the two bindings differ.
 RowVersions versions_of(const Row& before, const Binding& before_of, const Row& after, const Binding& after_of);
 
-// A row is to go from one state to another.
+// A state change to decide.
 struct Question {
-    Binding& binding;    // of the table that the row goes to
+    Binding& binding;    // of the table that the new version is in
     core::StateId from;  // no_state: the row is new
     core::StateId to;
     const Intent* intent;        // null: none
-    const Ownership* ownership;  // who acts, and whose the row is; null: ownership is not asked
+    const Ownership* ownership;  // the actor and the row's owner; null: ownership is not checked
 };
 
-// What first kept the row from a transition that it was meant to take: a guard, or ownership; neither: there is no
-// such transition.
+// The first reason why a matching transition was not allowed: a guard, or ownership. Neither: no transition matches.
 struct RejectionReason {
     const char* guard;
     OwnershipFault fault;
@@ -38,16 +37,16 @@ struct RejectionReason {
 };
 
 struct Decision {
-    int transition;          // no_transition: the row may not go there
-    RejectionReason reason;  // why not
-    const text* event;       // why not: another event leads there; null: no event does
+    int transition;          // no_transition: the state change is rejected
+    RejectionReason reason;  // if rejected
+    const text* event;       // if rejected: another event that leads there; may be null
 };
 
-// The first transition, in drawing order, that the event means, that ownership and attempts allow and whose guards say
-// yes.
+// Decides for the first transition, in diagram order, that matches the event, that ownership and attempts allow, and
+// whose guards return true.
 Decision decide(const Question& question, const RowVersions& row);
 
-// A row whose state stays takes no transition, unless an event was named that leads from the state to itself.
+// Whether a row whose state does not change takes a self-transition: only if an event of one was named.
 bool is_self_transition(const Binding& binding, core::StateId state, const Intent* intent);
 
 }  // namespace pawl

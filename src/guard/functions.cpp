@@ -5,7 +5,7 @@ namespace pawl {
 
 namespace {
 
-// The row as a value of the root table's row type, which is what guards and effects are declared with.
+// The row in the root table's row type, the argument type of guards and effects.
 NullableDatum as_root_row(const Binding& binding, const RowVersion& version) {
     if (version.tuple == nullptr) return {static_cast<Datum>(0), true};
     HeapTuple tuple =
@@ -13,7 +13,7 @@ NullableDatum as_root_row(const Binding& binding, const RowVersion& version) {
     return {heap_copy_tuple_as_datum(tuple, binding.root_descriptor), false};
 }
 
-// Both versions, made at most once for all the functions of a row.
+// Both arguments, converted at most once for all functions of a row.
 struct Arguments {
     const Binding& binding;
     const RowVersions& row;
@@ -39,7 +39,8 @@ Datum invoke(FmgrInfo* function, const Arguments& arguments, bool* null) {
     return result;
 }
 
-// An effect may move rows that have the same effect. A SQL function would then go on with the outer call's statements.
+// An effect may update rows that have the same effect. A SQL function called again would continue the outer call's
+// statements, so a nested call has a state of its own.
 Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
     FmgrInfo function;
     fmgr_info(call.function.fn_oid, &function);
@@ -47,9 +48,8 @@ Datum invoke_nested(const Call& call, const Arguments& arguments, bool* null) {
     return invoke(&function, arguments, null);
 }
 
-// What a function keeps from call to call has memory of its own. A SQL function that was left by an error would go on
-// in the middle when it is called again, if the transaction goes on: what it kept is thrown away then, after the
-// rollback and not during it.
+// The state that a function keeps between calls has its own memory context. After an error, a SQL function called again
+// in the same transaction would continue in the middle. So its state is discarded before that call, after the rollback.
 void make_ready(Call& call) {
     if (call.memory == nullptr) {
         MemoryContext member = GetMemoryChunkContext(const_cast<char*>(call.name));
@@ -92,11 +92,11 @@ bool says_yes(Call& guard, Arguments& arguments) {
     return !null && DatumGetBool(allowed);
 }
 
-bool guards_allow(Binding& binding, int transition, Arguments& arguments, const char** refused_by) {
+bool guards_allow(Binding& binding, int transition, Arguments& arguments, const char** rejected_by) {
     TransitionCalls& calls = binding.calls[transition];
     for (int i = 0; i < calls.nguards; ++i) {
         if (says_yes(calls.guards[i], arguments)) continue;
-        *refused_by = calls.guards[i].name;
+        *rejected_by = calls.guards[i].name;
         return false;
     }
     return true;
@@ -104,9 +104,9 @@ bool guards_allow(Binding& binding, int transition, Arguments& arguments, const 
 
 }  // namespace
 
-bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** refused_by) {
+bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** rejected_by) {
     Arguments arguments{binding, row};
-    return guards_allow(binding, transition, arguments, refused_by);
+    return guards_allow(binding, transition, arguments, rejected_by);
 }
 
 bool guard_allows(Binding& binding, int transition, int guard, const RowVersions& row) {

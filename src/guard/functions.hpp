@@ -1,32 +1,32 @@
-// May ereport; owns nothing. Guards and effects: the functions that the transitions of a machine call, with the
-// caller's rights.
+// May ereport; owns nothing. Guards and effects: the functions of a machine's transitions, called with the caller's
+// rights.
 #pragma once
 
 #include "catalog/member_cache.hpp"
 
 namespace pawl {
 
-// One version of a row, in the row type of the member table it lies in.
+// One version of a row, in the row type of its member table.
 struct RowVersion {
-    HeapTuple tuple;  // null: the row is not there
+    HeapTuple tuple;  // null: there is no such version
     TupleDesc descriptor;
-    TupleConversionMap* to_root;  // null: it has the root's row type
+    TupleConversionMap* to_root;  // null: the row type is the root's
 };
 
-// What guards and effects see. `before` is empty for a new row; the two may lie in different partitions.
+// The arguments of guards and effects. `before` is empty for a new row; the two may be in different partitions.
 struct RowVersions {
     RowVersion before;
     RowVersion after;
 };
 
-// Whether all guards of a transition say yes; if not, *refused_by is the first that does not. 42501 where the caller
-// may not execute one.
-bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** refused_by);
+// Whether all guards of a transition return true; if not, *rejected_by names the first that does not. Raises 42501 if
+// the caller may not execute one.
+bool guards_allow(Binding& binding, int transition, const RowVersions& row, const char** rejected_by);
 
-// Whether one guard of a transition says yes.
+// Whether one guard of a transition returns true.
 bool guard_allows(Binding& binding, int transition, int guard, const RowVersions& row);
 
-// In the order of the diagram.
+// Runs the effects of a transition, in the order of its label.
 void run_effects(Binding& binding, int transition, const RowVersions& row);
 
 }  // namespace pawl

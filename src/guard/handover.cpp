@@ -39,25 +39,24 @@ void leave_effects(const HandoverKey& key, int transition) {
     static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr))->transition = transition;
 }
 
-// What a rolled-back statement may have left for this version must not run.
+// Effects that a rolled-back statement left for this version must not run.
 void drop_effects(const HandoverKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
 }
 
-void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* remark,
-                    TimestampTz at) {
+void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* added, TimestampTz at) {
     if (decided == nullptr) decided = make_table("pawl moves", sizeof(DecidedChange));
     auto* move = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_ENTER, nullptr));
     MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     move->transition = transition;
     move->at = at;
     move->processor = processor == nullptr ? nullptr : make_text(view(processor));
-    move->remark =
-        remark == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(remark)), remark, VARSIZE(remark)));
+    move->added =
+        added == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(added)), added, VARSIZE(added)));
     MemoryContextSwitchTo(caller);
 }
 
-// What was decided for this version of the row; its transition is no_transition when nothing was.
+// Takes the decision for this version of the row; its transition is no_transition if there is none.
 DecidedChange take_decision(const HandoverKey& key) {
     DecidedChange move = {key, no_transition, nullptr, nullptr, 0};
     if (decided == nullptr) return move;

@@ -1,5 +1,4 @@
-// Does not throw and does not ereport; owns nothing. What a function of the kernel asks of the one statement that it
-// runs.
+// Does not throw and does not ereport; owns nothing. The intent of a kernel function for the statement that it runs.
 #pragma once
 
 #include "catalog/state_change.hpp"
@@ -7,27 +6,27 @@
 
 namespace pawl {
 
-// What pawl.fire, the log's door and pawl.upgrade ask of the one UPDATE they make. It counts for rows of that table
-// which this UPDATE itself moves, not for what triggers and effects do further down.
+// What pawl.fire, an INSERT into the log, or pawl.upgrade means by its UPDATE. It applies to rows of that table changed
+// by the UPDATE itself, not to those changed by triggers and effects.
 struct Intent : AttributionOverride {
     Oid root;
     const char* column;
     text* event;     // null: any
-    bool has_token;  // the fencing token that the caller shows
+    bool has_token;  // the caller has shown a fencing token
     int64 token;
-    bool any_token;         // pawl.token is not meant for these rows: the function sees to many
-    TimestampTz at;         // when the rows were locked and it was decided where they go; 0: nothing was
-    const Interval* lease;  // how long the row is taken for; null: as the binding says
-    bool still;             // the UPDATE moves nothing, whatever pawl.event says
-    bool timed;             // the moves are those of timers, whose transitions need no event
-    bool remap;             // moves are those of pawl.upgrade, not of the machine
-    MemoryContext capture;  // set: the first state change is kept there for the log's door instead of being written
+    bool any_token;         // ignore pawl.token: the function changes many rows
+    TimestampTz at;         // when the rows were locked and their transitions chosen; 0: they were not
+    const Interval* lease;  // lease time of the claim; null: that of the binding
+    bool still;             // the UPDATE takes no transition; ignore pawl.event
+    bool timed;             // timers fire the transitions, which need no event
+    bool remap;             // states are mapped by pawl.upgrade, not by transitions
+    MemoryContext capture;  // if set, the first state change is allocated there for log_insert.cpp and not buffered
     StateChange* captured;
-    int level;  // executor level at which it counts
+    int level;  // executor level at which it applies
     Intent* outer;
 };
 
-// While it lives, the intent is the current one. The destructor only resets a pointer.
+// Makes an intent the current one for its lifetime. The destructor only resets a pointer.
 class IntentScope {
 public:
     explicit IntentScope(Intent& intent) noexcept;
@@ -39,7 +38,7 @@ private:
     Intent* outer_;
 };
 
-// The intent that counts for a row of this binding now, or null.
+// The intent that applies to rows of this binding now; may be null.
 Intent* intent_for(Oid root, const char* column) noexcept;
 void clear_intents() noexcept;
 

@@ -34,13 +34,13 @@ bool differs(const Statement& statement, const ManagedColumn& column) {
     return column.kept() && !same_value(column, value_in(statement.before, column), value_in(statement.after, column));
 }
 
-// Whether the statement names the column, or a trigger of the table changed it.
+// Whether the statement sets the column, or a trigger of the table has changed it.
 bool sets(const Statement& statement, const ManagedColumn& column) {
     return column.kept() && (bms_is_member(column.attribute - FirstLowInvalidHeapAttributeNumber, statement.updated) ||
                              differs(statement, column));
 }
 
-// A table may carry any number of lifecycles, each with columns of its own.
+// A table may have any number of bindings, each with its own columns.
 void make_room(ColumnChanges* changes) {
     if (changes->n < changes->room) return;
     const int room = changes->room + 16;
@@ -68,12 +68,12 @@ void put_null(ColumnChanges* changes, const ManagedColumn& column) {
     put(changes, column, static_cast<Datum>(0), true);
 }
 
-// `number` and so many more.
+// Sets the column to number + more.
 void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 number, int more = 0) {
     if (!column.kept()) return;
     const Oid type = column.base;
     const int64 limit = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX : PG_INT64_MAX;
-    if (number > limit - more)  // counting does not get here, but an inserted row can
+    if (number > limit - more)  // an inserted row can have such a value
         ereport(ERROR,
                 (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
                  errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
@@ -113,7 +113,7 @@ void take(const Ownership& ownership, Datum lease, ColumnChanges* changes) {
     put_number(changes, managed.token, ownership.token, 1);
 }
 
-// A timer leads to another owned state: the owner stays, whichever session fires it.
+// A timer leads to another owned state: the owner stays, whichever session fires the timer.
 void stay_owned(const Ownership& ownership, ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     put(changes, managed.owner, ownership.owner);
@@ -121,7 +121,7 @@ void stay_owned(const Ownership& ownership, ColumnChanges* changes) {
     put_number(changes, managed.token, ownership.token);
 }
 
-// The owner goes on in another state of his, or in the same one.
+// The owner keeps the row, in another owned state or in the same one.
 void go_on(const Ownership& ownership, const Statement& statement, const Intent* intent, ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     put(changes, managed.owner, ownership.owner);
@@ -138,8 +138,7 @@ void keep_owner(const Binding& binding, const Ownership& ownership, int transiti
     if (!managed.owner.kept()) return;
     const core::Transition& drawn = binding.machine->machine->transitions()[transition];
     const bool fenced = takes_away(binding, ownership, transition);
-    const bool expired =
-        (managed.roles[transition] & role_expires) != 0;  // of itself, or because its owner gives it up
+    const bool expired = (managed.roles[transition] & role_expires) != 0;  // or its owner has given it up
     if (!managed.owned[drawn.to] || expired) return leave(ownership, fenced, changes);
     if (ownership.is_owner) return go_on(ownership, statement, intent, changes);
     if (ownership.has_owner && !fenced) return stay_owned(ownership, changes);
@@ -165,8 +164,7 @@ std::optional<core::Delay> asked_delay() {
     return delay_of(asked, "pawl.delay");
 }
 
-// When a timer that was set beforehand lies in the past, the row waits for nothing, unless a timer transition is to be
-// fired.
+// A due time in the past is cleared, unless the state has a timer to be fired.
 void put_due(const Managed& managed, core::StateId state, Datum due, TimestampTz now, ColumnChanges* changes) {
     if (managed.shortest_after[state] == nullptr && DatumGetTimestampTz(due) <= now)
         return put_null(changes, managed.due);
@@ -178,7 +176,7 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
     const Managed& managed = *ownership.managed;
     if (!managed.due.kept()) return;
     const core::StateId to = binding.machine->machine->transitions()[transition].to;
-    // A statement that writes back what it has read, as those do that write whole rows, says nothing about the timer.
+    // A statement that writes back the old value, as one does that writes whole rows, does not set the timer.
     if (differs(statement, managed.due)) {
         const Value given = value_in(statement.after, managed.due);
         if (!given.null) put_due(managed, to, given.datum, ownership.moved, changes);
@@ -194,7 +192,7 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
     }
 }
 
-[[noreturn]] void refuse_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column,
+[[noreturn]] void reject_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column,
                                 const char* hint) {
     ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
                     errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
@@ -203,14 +201,14 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
                     errhint("%s", hint)));
 }
 
-// A row that nobody owns is taken where it stands.
+// The statement sets the owner of a row without one, in an owned state.
 void take_still(const Binding& binding, const Ownership& ownership, core::StateId state, const Statement& statement,
                 ColumnChanges* changes) {
     const Managed& managed = *ownership.managed;
     const Value owner = value_in(statement.after, managed.owner);
     const bool ownable = state != core::no_state && managed.owned[state];
     if (ownership.has_owner || owner.null || !ownable)
-        refuse_change(binding, statement.before, managed.owner,
+        reject_change(binding, statement.before, managed.owner,
                       ownable ? "It has an owner: wait for its lease to end, then pawl.reap."
                               : "Move it by an event that leads to an owned state.");
     if (ownership.claim == OwnershipFault::stale_token)
@@ -220,11 +218,11 @@ void take_still(const Binding& binding, const Ownership& ownership, core::StateI
 
 void extend_still(const Binding& binding, const Ownership& ownership, const Statement& statement) {
     if (!ownership.has_owner)
-        refuse_change(binding, statement.before, ownership.managed->lease, "Only a row with an owner has a lease.");
+        reject_change(binding, statement.before, ownership.managed->lease, "Only a row with an owner has a lease.");
     if (ownership.claim != OwnershipFault::none)
         reject_ownership(binding, statement.before, ownership, ownership.claim, "extending the lease");
     if (value_in(statement.after, ownership.managed->lease).null)
-        refuse_change(binding, statement.before, ownership.managed->lease, "Set it to the time when the lease ends.");
+        reject_change(binding, statement.before, ownership.managed->lease, "Set it to the time when the lease ends.");
 }
 
 bool shows_token(const Intent* intent) {
@@ -271,8 +269,7 @@ void set_without_transition(const Binding& binding, core::StateId state, const S
     const Managed& managed = *binding.managed;
     const bool owner = differs(statement, managed.owner), token = differs(statement, managed.token),
                lease = differs(statement, managed.lease);
-    // Whoever shows a token is refused with an old one also where nothing moves: a late result must not be written over
-    // another's.
+    // A stale token is rejected also without a state change: a late result must not overwrite that of the new owner.
     if (owner || token || lease || (managed.token.kept() && shows_token(intent))) {
         const Ownership ownership =
             ownership_of(binding, statement.before, acting(intent, actor_in(managed, statement)));

@@ -1,12 +1,12 @@
-// May ereport; owns nothing. Keeps the managed columns of a row: what the kernel writes into owner, lease, token, due
-// and attempts when the row begins, moves, or is written without a move.
+// May ereport; owns nothing. Sets the managed columns of a row: owner, lease, token, due and attempts when the row is
+// inserted, takes a transition, or is updated without one.
 #pragma once
 
 #include "guard/ownership.hpp"
 
 namespace pawl {
 
-// Columns of a row that are to get other values than the statement gave them.
+// Columns of a row with the values that replace those of the statement.
 struct ColumnChanges {
     int n;
     int room;
@@ -15,37 +15,37 @@ struct ColumnChanges {
     bool* nulls;
 };
 
-// What a statement does to a row, as a BEFORE UPDATE trigger sees it.
+// An UPDATE of a row, as its BEFORE trigger sees it.
 struct Statement {
-    const Bitmapset* updated;  // columns that it names, offset by FirstLowInvalidHeapAttributeNumber
+    const Bitmapset* updated;  // columns that it sets, offset by FirstLowInvalidHeapAttributeNumber
     TupleTableSlot* before;
     TupleTableSlot* after;
 };
 
-// What the statement itself says of who acts: it sets the owner, or the token.
+// The actor that the statement names by setting the owner or the token.
 Actor actor_in(const Managed& managed, const Statement& statement);
 
-// A row that takes a transition: the transition was allowed.
+// For a row that takes a transition, which has been allowed.
 void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
                         const Intent* intent, ColumnChanges* changes);
 
-// A row that pawl.upgrade puts into a state, whoever owns it.
+// For a row whose state pawl.upgrade maps; ownership is not checked.
 void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, ColumnChanges* changes);
 
-// A row whose state stays: refuses what only a move may change.
+// For a row whose state does not change: rejects changes that only a transition may make.
 void set_without_transition(const Binding& binding, core::StateId state, const Statement& statement,
                             const Intent* intent, ColumnChanges* changes);
 
-// A row that begins in a state, before it is written.
+// For a row to be inserted.
 void set_for_new_row(const Binding& binding, core::StateId state, TupleTableSlot* row, ColumnChanges* changes);
 
-// Refuses an owner in a state that nobody can own, and none in a state that somebody must.
+// Rejects an owner in a state that is not owned, and a missing owner in one that is.
 void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* row);
 
-// The fencing token that a row will have, with these changes (may be null) made to it; negative: none.
+// The fencing token of the row after these changes (may be null); negative: none.
 int64 token_after(const Binding& binding, TupleTableSlot* row, const ColumnChanges* changes);
 
-// Whether a row will have a due time, with these changes (may be null) made to it: until then nobody may claim it.
+// Whether the row has a due time after these changes (may be null), before which it cannot be claimed.
 bool waits_for_time(const Binding& binding, TupleTableSlot* row, const ColumnChanges* changes);
 
 }  // namespace pawl

@@ -21,7 +21,7 @@ void push_fact(JsonbParseState** state, const char* key, const JsonbValue* fact)
     pushJsonbValue(state, WJB_VALUE, const_cast<JsonbValue*>(fact));
 }
 
-// What a result says of itself: whether it is a success, and how long it took; null: nothing.
+// "success" and "execution_time_ms" of a result; null if it has neither.
 Jsonb* facts_of(Jsonb* result) {
     JsonbValue success, time, nested;
     const JsonbValue* told = member_of(&result->root, "success", &success);

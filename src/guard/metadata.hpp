@@ -1,15 +1,14 @@
-// May ereport; owns nothing. What the kernel itself adds to the metadata of a log entry.
+// May ereport; owns nothing. Metadata that the kernel adds to log entries.
 #pragma once
 
 #include "guard/managed_columns.hpp"
 
 namespace pawl {
 
-// The lease of the row has run out: who lost it, with the lease and the token.
+// The owner that lost the row, with its lease and token.
 Jsonb* lost_ownership(const Ownership& ownership);
 
-// What the result says that a statement gives the row: "success" and "execution_time_ms", for the audit to read; null:
-// nothing.
+// "success" and "execution_time_ms" of the result that a statement writes, for the audit; null if it has neither.
 Jsonb* facts_of_result(const Binding& binding, const Statement& statement);
 
 }  // namespace pawl

@@ -24,7 +24,7 @@ int64 number_in(TupleTableSlot* row, const ManagedColumn& column, int64 otherwis
     return null ? otherwise : managed_number(column, value);
 }
 
-// An operator's rights: of the role pawl_operator, or of the table's owner.
+// Whether the current user is a member of pawl_operator or has the rights of the table's owner.
 bool is_operator(const Binding& binding) {
     const Oid role = get_role_oid("pawl_operator", true);
     return (OidIsValid(role) && is_member_of_role(GetUserId(), role)) || pg::owns_relation(binding.root, GetUserId());
@@ -50,13 +50,13 @@ bool operates(const Binding& binding, const Ownership& ownership, int transition
     return (ownership.managed->roles[transition] & role_operates) != 0 && is_operator(binding);
 }
 
-// Whether a transition may be taken by anybody, whoever owns the row.
+// Whether a transition needs no ownership of the row.
 bool needs_no_owner(const Binding& binding, const Ownership& ownership, int transition) {
     return expires(ownership, transition) || times(ownership, transition) || operates(binding, ownership, transition);
 }
 
-// A row that nobody owns in a state that is owned must be taken before its work can be said to be done: whoever moves
-// it without may be one who has lost it.
+// Whether a transition would leave an owned state while the row has no owner. That is rejected: the actor may be the
+// former owner, which has lost the row.
 bool leaves_unowned(const Binding& binding, const Ownership& ownership, int transition) {
     const Managed& managed = *ownership.managed;
     const core::Transition& drawn = binding.machine->machine->transitions()[transition];
@@ -65,7 +65,7 @@ bool leaves_unowned(const Binding& binding, const Ownership& ownership, int tran
            !needs_no_owner(binding, ownership, transition);
 }
 
-// The digits of a UUID, in whatever way it is written; nothing else has 32 of them.
+// Whether a name is the same UUID, in any of its notations.
 bool same_uuid(std::string_view canonical, std::string_view name) {
     std::size_t at = 0;
     for (char each : name) {
@@ -147,8 +147,7 @@ Ownership ownership_of(const Binding& binding, TupleTableSlot* row, const Actor&
 
 OwnershipFault ownership_fault(const Binding& binding, const Ownership& ownership, int transition) {
     const std::uint8_t role = ownership.managed->roles[transition];
-    // A stale token is rejected even where no owner is needed: its claim is over, and what the statement writes is of
-    // that claim.
+    // A stale token is rejected even if no owner is needed: the statement belongs to a claim that is over.
     if (ownership.claim == OwnershipFault::stale_token) return ownership.claim;
     if (ownership.claim != OwnershipFault::none &&
         !(ownership.has_owner && needs_no_owner(binding, ownership, transition)))

@@ -1,4 +1,5 @@
-// May ereport; owns nothing. Who may move a row that is owned: the rules of leases and fencing tokens.
+// May ereport; owns nothing. Whether an actor may change the state of an owned row: the rules of leases and fencing
+// tokens.
 #pragma once
 
 #include "catalog/member_cache.hpp"
@@ -6,51 +7,51 @@
 
 namespace pawl {
 
-// Who acts on a row, and the fencing token he shows for it.
+// The processor that acts on a row, and its fencing token.
 struct Actor {
-    const text* name;  // null: nobody was named
+    const text* name;  // null: no processor given
     bool has_token;
     int64 token;
-    TimestampTz at;  // when he locked the row; 0: now
-    bool takes;      // the statement writes him into the owner column
+    TimestampTz at;  // when the row was locked; 0: now
+    bool takes;      // the statement sets the owner column to it
 };
 
-// Why a row may not take a transition.
+// Why ownership or attempts forbid a transition.
 enum class OwnershipFault : std::uint8_t { none, no_processor, unowned, not_owner, expired, stale_token, no_attempts };
 
-// A row's managed columns as they are before a move, and who wants to move it.
+// A row's managed columns before a state change, and the actor.
 struct Ownership {
     const Managed* managed;
     Actor actor;
-    TimestampTz now;    // the server's clock, read under the lock of all rows of the call: what decides whether a lease
-                        // has expired
-    TimestampTz moved;  // the same, read for this row: what its new timer counts from
+    TimestampTz
+        now;  // the server's clock, read after locking all rows of the call; decides whether a lease has expired
+    TimestampTz moved;  // the clock, read for this row; its new timer starts there
     Datum owner;
     bool has_owner;
     bool has_lease;
     TimestampTz lease;
-    bool is_due;  // the timer of its state has run down
-    int64 token;  // 0 where the column is null or not there
+    bool is_due;  // the timer of its state has passed
+    int64 token;  // 0 if the column is null or not managed
     int attempts;
     int max_attempts;      // 0: no limit
-    bool is_owner;         // the actor, if the lease still runs
-    OwnershipFault claim;  // why the actor may not act as the owner; none: he may, or there is no owner
+    bool is_owner;         // the actor is the owner and the lease has not expired
+    OwnershipFault claim;  // why the actor may not act as the owner; none: it may, or there is no owner
 };
 
-// Who acts: what the function was told, else what the statement itself says (it sets the owner or the token), else the
-// settings pawl.processor and pawl.token.
+// The actor: by the function's arguments, else by the statement (it sets the owner or the token), else by the settings
+// pawl.processor and pawl.token.
 Actor acting(const Intent* intent, const Actor& said);
 
 Ownership ownership_of(const Binding& binding, TupleTableSlot* row, const Actor& actor);
 
-// Whether ownership and attempts let the row take this transition.
+// Checks whether ownership and attempts allow this transition.
 OwnershipFault ownership_fault(const Binding& binding, const Ownership& ownership, int transition);
 
-// Whether a transition takes the row from its owner without his doing. A timer that leads from one owned state to
+// Whether a transition ends an ownership that the owner has not given up itself. A timer from one owned state to
 // another does not.
 bool takes_away(const Binding& binding, const Ownership& ownership, int transition);
 
-// `what` is what was tried: "the transition from ... to ...".
+// `what` is the rejected action: "the transition from ... to ...".
 struct Rejection;
 Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const Ownership& ownership,
                               OwnershipFault fault, const char* what);
@@ -60,12 +61,12 @@ const char* describe_move(const text* from, const text* to);
 
 int64 managed_number(const ManagedColumn& column, Datum value);  // of an integer column, whatever its size
 
-// The owner column's value as text, and a processor's name as a value of the column: an error where the column cannot
-// hold it.
+// The owner column's value as text, and a processor's name as a value of the column. Raises an error if the column
+// cannot hold the name.
 text* owner_text(const Managed& managed, Datum owner);
 Datum owner_value(const Managed& managed, const text* name);
 
-// Whether an owner has this name. No error where the column could not hold it: then he has not.
+// Whether the owner has this name. A name that the column cannot hold is no error; the result is false.
 bool is_named(const Managed& managed, Datum owner, const text* name);
 
 }  // namespace pawl

@@ -5,8 +5,8 @@ namespace pawl {
 
 namespace {
 
-// At most one row is between its two halves: the events stand next to each other in the queue of their query. Triggers
-// that fire between them may move rows of their own, hence one place for each depth of triggers.
+// At most one row is between its two halves, because the two events are adjacent in the trigger queue of their query.
+// Triggers that fire between them may move rows of their own, so there is one place for each trigger depth.
 struct MovingRow {
     MovingRow* outer;
     int depth;
@@ -19,9 +19,9 @@ struct MovingRow {
 
 MovingRow* moving = nullptr;  // in the transaction's memory
 
-// The row whose BEFORE UPDATE trigger fired last with a partition key that changed: if PostgreSQL inserts it into
-// another partition, it does so next, in the same command. Triggers of the user's between the two may be in the way,
-// hence the key.
+// The row whose BEFORE UPDATE trigger fired last with a changed partition key. If PostgreSQL moves the row to another
+// partition, it inserts it next, in the same command. Users' triggers may insert other rows in between, so the key is
+// compared.
 struct LeavingRow {
     int level;
     CommandId command;
@@ -32,7 +32,7 @@ struct LeavingRow {
 
 LeavingRow leaving = {};
 
-// Null when a part of it is null: such a row is not told from others.
+// The key; null if a part of it is null, because such rows cannot be told apart.
 Datum* key_of(const Binding& binding, const Row& row) {
     auto* key = static_cast<Datum*>(palloc(sizeof(Datum) * Max(binding.nkeys, 1)));
     for (int i = 0; i < binding.nkeys; ++i) {
@@ -96,8 +96,8 @@ core::StateId state_of(const Binding& binding, const Row& row) {
     return decode_state(binding, value, null);
 }
 
-// What a replicated pair means for one lifecycle. Either: the state is the same, and the row may end in it and begin in
-// it.
+// What a replicated deletion and insertion mean for one binding. either: the state is the same, and a row may end and
+// begin in it.
 enum class Pair { no_move, either, move };
 
 Pair pair_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after) {
@@ -109,8 +109,8 @@ Pair pair_of(const Binding& before_of, const Row& before, const Binding& after_o
     return machine.between(core::no_state, to).empty() || !may_end(before_of, from) ? Pair::move : Pair::either;
 }
 
-// A row that is replicated from one partition to another comes as its deletion and its insertion, by two commands or by
-// one. Where nothing else tells, what lies in the same table as before has been deleted and made anew.
+// A replicated move between partitions arrives as a deletion and an insertion, by one command or two. If the bindings
+// do not tell, a row in the same table as before was deleted and inserted again.
 bool is_replicated_move(const Member* left, const Row& before, const Member* member, const Row& after) {
     bool move = left->relid != member->relid;
     for (int i = 0; i < left->nbindings; ++i)
@@ -125,14 +125,14 @@ bool is_replicated_move(const Member* left, const Row& before, const Member* mem
     return move;
 }
 
-// One command makes both halves, in one tree. Anything else that is inserted next is a row of its own, and what left
+// Both halves are made by one command, within one partition tree. Any other insertion is a new row, and the first row
 // has vanished.
 bool is_other_half(const MovingRow& left, const Member* member, const Row& row) {
     if (!share_a_root(left.member, member)) return false;
     if (left.how == Leaving::by_update)
         return HeapTupleHeaderGetCmin(row.tuple->t_data) == HeapTupleHeaderGetCmax(left.tuple->t_data);
     if (left.subtransaction != GetCurrentSubTransactionId())
-        return false;  // one change was, and one may be rolled back
+        return false;  // only one of the two is in a subtransaction that may be rolled back
     TupleTableSlot* slot = slot_of(left);
     const bool move = is_replicated_move(left.member, {slot, left.tuple}, member, row);
     ExecDropSingleTupleTableSlot(slot);

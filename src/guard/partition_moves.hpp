@@ -1,27 +1,29 @@
-// May ereport; owns nothing. Rows that change partition: PostgreSQL shows them as a DELETE here and an INSERT there.
+// May ereport; owns nothing. Rows that change partition: triggers see a DELETE in one partition and an INSERT in the
+// other.
 #pragma once
 
 #include "guard/apply.hpp"
 
 namespace pawl {
 
-// A row that its BEFORE UPDATE trigger may be sending to another partition, and whether a row that is about to be
-// inserted is that one.
+// Notes a row that may be about to move to another partition, from its BEFORE UPDATE trigger; and whether a row to be
+// inserted is that row.
 void row_may_move(const Member* member, const Row& row);
 bool row_is_moving(const Member* member, const Row& row);
 
-// How a row went: PostgreSQL moved it, or a replica was told to delete it. That is either the end of the row, or its
-// publisher moved it, or it moves because the replica has other partitions; the next row tells.
+// How a row left. by_update: PostgreSQL moves it. by_replication: a replica deletes it, which is a deletion or half of
+// a partition change; the next insertion tells.
 enum class Leaving { by_update, by_replication };
 
-// The first half: the old version, as the AFTER DELETE trigger saw it.
+// The first half of a partition change, from the AFTER DELETE trigger.
 void row_leaves(Member* member, const Row& row, Leaving how);
 
-// The second half, if the row just inserted is one: judges old -> new and returns true.
+// If the inserted row is the second half of a partition change, validates and records the state change and returns
+// true.
 bool row_arrives(Member* member, const Row& row);
 
-// Rows that left and never arrived (a BEFORE INSERT trigger swallowed them, or they were deleted indeed) are deleted.
-// Called when a query has fired its triggers.
+// Treats rows that left and did not arrive as deleted: a BEFORE INSERT trigger skipped them, or a replica deleted them.
+// Called after a query has fired its triggers.
 void delete_vanished_rows();
 void forget_partition_moves() noexcept;                                                  // end of transaction
 void reassign_partition_moves(SubTransactionId mine, SubTransactionId parent) noexcept;  // released

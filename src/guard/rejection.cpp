@@ -8,7 +8,7 @@ namespace pawl {
 
 namespace {
 
-constexpr int moves_named = 12;  // in a hint; a machine may have thousands
+constexpr int max_open_transitions = 12;  // in a hint
 
 void append_transition(StringInfo out, const BoundMachine& machine, int transition) {
     const core::Transition& drawn = machine.machine->transitions()[transition];
@@ -17,13 +17,13 @@ void append_transition(StringInfo out, const BoundMachine& machine, int transiti
     if (!drawn.event.empty()) appendStringInfo(out, " (%s)", drawn.event.c_str());
 }
 
-// The moves that are open from a state, as `"paid" (pay), "cancelled" (cancel)`; empty when there are none.
-char* open_moves(const BoundMachine& machine, core::StateId from) {
+// Lists the transitions that leave a state, as `"paid" (pay), "cancelled" (cancel)`; empty if there are none.
+char* open_transitions(const BoundMachine& machine, core::StateId from) {
     StringInfoData moves;
     initStringInfo(&moves);
     int n = 0;
     for (std::int32_t transition : machine.machine->leaving(from)) {
-        if (n++ == moves_named) {
+        if (n++ == max_open_transitions) {
             appendStringInfoString(&moves, ", ...");
             break;
         }
@@ -43,13 +43,13 @@ char* hint_of_moves(const Binding& binding, const text* from) {
             "The machine has no state %s: pawl.verify lists such rows, and pawl.upgrade to a next version takes them "
             "along with remap.",
             quoted_state(from));
-    char* moves = open_moves(*binding.machine, state);
+    char* moves = open_transitions(*binding.machine, state);
     if (*moves == '\0') return psprintf("No arrow leaves %s.", quoted_state(from));
     return psprintf("From %s the machine allows: %s.", quoted_state(from), moves);
 }
 
-// PostgreSQL's own errors show nobody a value that he may not select, and no row at all under row security; nor does
-// ours. The table may have been reached by its own name or by that of its root.
+// Like PostgreSQL's own errors, ours show only values that the user may select, and none under row security. The
+// statement may have named the member or its root.
 bool may_see_key(const Binding& binding, Oid member) {
     if (check_enable_rls(binding.root, InvalidOid, true) == RLS_ENABLED) return false;
     for (int i = 0; i < binding.nkeys; ++i) {
@@ -109,7 +109,7 @@ void reject_initial_state(const Binding& binding, TupleTableSlot* row, const tex
                                               text_to_cstring(event), quoted_state(to), binding.machine->name),
                     errdetail("%s is new.%s", describe_row(binding, row),
                               unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
-                    errhint("A row begins in: %s.", open_moves(*binding.machine, core::no_state))));
+                    errhint("A row begins in: %s.", open_transitions(*binding.machine, core::no_state))));
 }
 
 void raise(const Rejection& rejection) {

@@ -1,6 +1,6 @@
-// May ereport; owns nothing. The rejections of state changes: each names the machine, the row and the states, and hints
-// at the moves that are open. Those that a function reports as a result are data; they are raised where the function
-// ends with them.
+// May ereport; owns nothing. The rejections of state changes: each names the machine, the row and the states, and its
+// hint lists the possible transitions. A Rejection is data, so that a function may return it in a result instead of
+// raising it.
 #pragma once
 
 #include "catalog/row_identity.hpp"
@@ -8,8 +8,7 @@
 
 namespace pawl {
 
-// Why a row may not move, as an error says it. Lives in the memory context that was current when it was made, which
-// counts it, too.
+// The parts of a rejection's error, allocated in the current memory context. Creating one also counts it.
 struct Rejection {
     int sqlstate;
     const char* message;

@@ -1,4 +1,4 @@
-// May throw and may ereport: the trigger functions. Thin shells around transitions.cpp.
+// May throw and may ereport: the trigger functions. They call apply.hpp.
 #include "catalog/catalog.hpp"
 #include "catalog/generated.hpp"
 #include "guard/apply.hpp"
@@ -15,7 +15,7 @@ namespace pawl {
 
 namespace {
 
-// Whether this transaction has rows that only an AFTER trigger can judge.
+// Whether this transaction has rows that only an AFTER trigger can validate.
 bool rows_deferred = false;
 
 TriggerData* trigger_data(FunctionCallInfo fcinfo, const char* name) {
@@ -25,8 +25,7 @@ TriggerData* trigger_data(FunctionCallInfo fcinfo, const char* name) {
     return reinterpret_cast<TriggerData*>(fcinfo->context);
 }
 
-// Anybody may hang these functions on a table of his own, in any way that CREATE TRIGGER takes; then there may be no
-// row to look at.
+// Any table owner can use these functions in a trigger of any kind, where there may be no row.
 void require_moment(bool right, const char* name, const char* moment) {
     if (right) return;
     throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
@@ -43,7 +42,7 @@ bool same_attribute(const Row& before, const Row& after, AttrNumber attribute) {
     return datum_image_eq(old_value, new_value, column->attbyval, column->attlen);
 }
 
-// Whether what a BEFORE trigger sees of this row is what will be stored, in this partition.
+// Whether the row in the BEFORE trigger is the one that will be stored, in this partition.
 bool is_final(const Member& member, const Row& before, const Row& after) {
     if (!member.validated_before) return false;
     for (int i = 0; i < member.npartition_keys; ++i)
@@ -51,9 +50,8 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
     return true;
 }
 
-// What is left for an AFTER UPDATE trigger must find one. PostgreSQL's event triggers see to it; somebody may have
-// disabled them.
-[[noreturn]] void report_no_settling(Relation relation) {
+// Rows deferred to an AFTER UPDATE trigger need one. pawl's event triggers create it, but they may have been disabled.
+[[noreturn]] void report_no_record_trigger(Relation relation) {
     ereport(
         ERROR,
         (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -69,7 +67,7 @@ void defer() {
     deferring_level = Min(deferring_level, executor_level);
 }
 
-// Judges an update from its BEFORE trigger, where generated columns still are those of the old version.
+// Applies an update from its BEFORE trigger, where generated columns still have the values of the old version.
 void validate_early(Member* member, Relation relation, const Row& before, const Row& after,
                     ManagedUpdate* managed_update) {
     if (!member->guards_generated) return apply_update_before(member, before, after, managed_update);
@@ -80,7 +78,7 @@ void validate_early(Member* member, Relation relation, const Row& before, const 
     ExecDropSingleTupleTableSlot(stored.slot);
 }
 
-// A subscriber gets rows as they were kept by their publisher.
+// On a subscriber the columns have the publisher's values.
 bool manages_columns(const Member& member) {
     return member.manages_columns && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA;
 }
@@ -152,7 +150,7 @@ PAWL_FUNCTION(pawl_judge) {
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
     const Row after{trigger->tg_newslot, trigger->tg_newtuple};
     const bool final = is_final(*member, before, after);
-    if (!member->has_after_trigger && (!final || member->has_effects)) report_no_settling(trigger->tg_relation);
+    if (!member->has_after_trigger && (!final || member->has_effects)) report_no_record_trigger(trigger->tg_relation);
     ManagedUpdate kept = {trigger->tg_updatedcols, {}};
     ManagedUpdate* managed_update = manages_columns(*member) ? &kept : nullptr;
     if (final) {
@@ -231,7 +229,7 @@ PAWL_FUNCTION(pawl_log_guard) {
     TriggerData* trigger = trigger_data(fcinfo, "log_guard");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "log_guard",
                    "BEFORE UPDATE, DELETE OR TRUNCATE");
-    // pawl.prune_log, and pawl.redact, which updates
+    // open for pawl.prune_log and pawl.redact, of which only the latter updates
     const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
     if (updates == redacting && is_writable_now(RelationGetRelid(trigger->tg_relation)))
         return PointerGetDatum(!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? nullptr
@@ -249,7 +247,7 @@ PAWL_FUNCTION(pawl_log_guard) {
 
 PAWL_FUNCTION(pawl_uuid_v7) {
     if (PG_ARGISNULL(0)) return fcinfo->isnull = true, static_cast<Datum>(0);
-    // 48 bits of milliseconds since 1970; what lies outside would sort anywhere.
+    // 48 bits of milliseconds since 1970; times outside that range would not sort.
     constexpr TimestampTz epoch = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
     const TimestampTz at = PG_GETARG_TIMESTAMPTZ(0);
     if (at < -epoch || at >= (TimestampTz{1} << 48) * 1000 - epoch)

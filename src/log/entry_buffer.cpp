@@ -1,11 +1,11 @@
-// May ereport; owns nothing. See entry buffer.hpp.
+// May ereport; owns nothing. See entry_buffer.hpp.
 #include <algorithm>
 
 #include "log/entry_buffer.hpp"
 
 #include "catalog/row_identity.hpp"
 #include "events/outbox.hpp"
-#include "log/newest_entry_cache.hpp"
+#include "log/newest_entry.hpp"
 #include "log/partitions.hpp"
 #include "session/rights.hpp"
 
@@ -18,16 +18,15 @@ namespace pawl {
 
 namespace {
 
-constexpr int write_at = 4096;  // state changes that wait before they are written in the middle of a statement
-constexpr int keys_remembered =
-    4096;  // slots of the set that notices a second state change of a subject in a batch; a power of two
+constexpr int write_at = 4096;         // pending entries at which they are written in the middle of a statement
+constexpr int keys_remembered = 4096;  // slots of the set of subjects in a batch; a power of two
 
 struct EntryBuffer {
-    MemoryContext context;  // of the state changes; reset when the entry buffer is empty
+    MemoryContext context;  // of the state changes; reset when the buffer is empty
     StateChange* first;
     StateChange* last;
     int n;
-    int full;  // so many are written in the middle of a statement
+    int full;  // at this many, they are written in the middle of a statement
     bool writing;
 };
 
@@ -59,14 +58,14 @@ uint32 hash_of_key(const StateChange& change) {
     return hash;
 }
 
-// Subjects of the current batch, by hash: a collision only makes a batch shorter.
+// The subjects of the current batch, by hash. A collision only makes the batch shorter.
 struct Subjects {
     uint32 hashes[keys_remembered];
     bool used[keys_remembered];
 
     void clear() { memset(used, 0, sizeof(used)); }
 
-    // False when it is (or seems to be) there already.
+    // Returns false if the subject is, or may be, in the set already.
     bool add(uint32 hash) {
         uint32 slot = hash & (keys_remembered - 1);
         while (used[slot]) {
@@ -85,28 +84,27 @@ bool follows(const StateChange& change, const NewestEntry& newest) {
     return view(change.from) == view(before);
 }
 
-// Whether an earlier state change of the same subject still waits.
+// Whether an earlier state change of the same subject (or of one with the same hash) is waiting.
 bool queues_behind(const StateChange* waiting, uint32 hash) {
     for (const StateChange* other = waiting; other != nullptr; other = other->next)
         if (hash_of_key(*other) == hash) return true;
     return false;
 }
 
-// Whether the state change's predecessor is still on its way: the row was written by this transaction before, and its
-// log does not end with the state it was in.
+// Whether the predecessor is still pending: this transaction has written the row before, and the newest entry is not
+// the state that the row was in.
 bool comes_too_early(const StateChange& change, const NewestEntry& newest, const StateChange* waiting, uint32 hash) {
     return change.may_wait && (!follows(change, newest) || queues_behind(waiting, hash));
 }
 
-// Whether a state change must wait, whatever its log says. A row written in a subtransaction that is not the state
-// change's own would vanish with it. While outer statements have rows that wait to be judged, a row that goes in a
-// circle only looks as if it followed.
+// Whether a state change must wait regardless of its log. An entry written in another subtransaction would vanish if
+// that is rolled back. While outer statements have rows to validate, the newest entry may have the right state by
+// chance, because a row can return to a state.
 bool cannot_be_written(const StateChange& change) {
     return change.subtransaction != GetCurrentSubTransactionId() || (change.may_wait && rows_are_deferred());
 }
 
-// Puts state changes into the order in which they happened: that of the commands that made them. They are noted in it
-// unless triggers nest.
+// Sorts state changes by the commands that made them. They are in order unless triggers nest.
 StateChange* in_order(StateChange* changes) {
     int n = 0;
     bool ordered = true;
@@ -121,13 +119,13 @@ StateChange* in_order(StateChange* changes) {
     return sorted[0];
 }
 
-// A log that is being written.
+// Writing the state changes of one log.
 struct LogRun {
     LogTree* tree;
     OutboxWriter** outbox;
-    Subjects* subjects;  // null where there is one state change only
+    Subjects* subjects;  // null for a single state change
     int in_batch;
-    bool remembers;  // see newest_entry_cache.hpp; of the log that the state change in hand goes to
+    bool remembers;  // whether the log of the current state change uses the cache of newest entries
     bool all;
     int written;
 };
@@ -144,7 +142,7 @@ NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& chang
     return run.remembers && recall_newest(change, hash, &newest) ? newest : find_newest(writer, change);
 }
 
-// Writes the state changes that can be written (`force`: all) and returns the others, in order.
+// Writes the state changes that need not wait (`force`: all) and returns the others, in order.
 StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
     StateChange* waiting = nullptr;
     StateChange** waiting_end = &waiting;
@@ -183,8 +181,8 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
              errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
 }
 
-// A row that begins while the log says it is there is a second row of its key, where no index forbids that (a table
-// that is partitioned by its state). One log cannot tell the lives of two rows.
+// Rejects a row that is inserted while the log says that its key exists. That is possible where no index makes the key
+// unique, as in a table that is partitioned by its state. One log cannot hold the entries of two rows.
 void reject_second_rows(LogRun& run, StateChange* waiting) {
     for (StateChange* change = waiting; change != nullptr; change = change->next) {
         if (change->from != nullptr || (!run.all && cannot_be_written(*change))) continue;
@@ -200,7 +198,7 @@ void reject_second_rows(LogRun& run, StateChange* waiting) {
 
 struct LogWork {
     Relation log;
-    StateChange* changes;  // then those that wait, in order
+    StateChange* changes;  // on return, those that wait, in order
     OutboxWriter** outbox;
     bool all;
 };
@@ -220,17 +218,17 @@ void write_open_log(void* argument) {
         run.subjects->clear();
     }
     StateChange* waiting = in_order(changes);
-    do {  // one command may delete a row and insert it again, in either order: what waited may follow now
+    do {  // a command may delete and insert a row in either order: a waiting state change may follow now
         waiting = write_changes(run, waiting, false);
     } while (waiting != nullptr && run.written > 0);
-    // Between statements nothing is on its way any more.
+    // Between statements no predecessor is pending.
     if (waiting != nullptr && executor_level == 0) reject_second_rows(run, waiting);
     if (work->all) waiting = write_changes(run, waiting, true);
     finish_tree(run.tree);
     work->changes = waiting;
 }
 
-// Writes all state changes of one log that can be written; the others go, in order, to `rest`.
+// Writes the state changes of one log that need not wait; appends the others, in order, to `rest`.
 void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
     Relation log = try_relation_open(table, RowExclusiveLock);
     if (log == nullptr)
@@ -240,7 +238,7 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
                         errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(changes->binding->root)))));
     LogWork work = {log, changes, outbox, all};
-    // A subscription is often a superuser's, and the log's triggers and expressions are its owner's code.
+    // A subscription often belongs to a superuser, but the log's triggers and expressions are code of the log's owner.
     if (IsLogicalWorker() && log->rd_rel->relowner != GetUserId())
         with_rights_of(log->rd_rel->relowner, write_open_log, &work, Reach::confined);
     else
@@ -250,8 +248,8 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
     *rest = work.changes;
 }
 
-// State changes of lifecycles that have events but no log. Nothing tells whether a predecessor is missing, so a state
-// change waits as long as one may be.
+// Writes state changes of bindings that have events but no log. Without a log a missing predecessor cannot be detected,
+// so a state change waits as long as one is possible.
 void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** rest, bool all) {
     while (*rest != nullptr) rest = &(*rest)->next;
     StateChange** end = rest;
@@ -267,7 +265,7 @@ void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** res
     }
 }
 
-// Takes the state changes of the first log from the list, in order.
+// Removes the state changes of one log from the list and returns them in order.
 StateChange* take_log(StateChange** list, Oid table) {
     StateChange* taken = nullptr;
     StateChange** end = &taken;
@@ -340,7 +338,7 @@ Datum copied_key(const KeyColumn& key, TupleTableSlot* row) {
                         errmsg("null in key column \"%s\" of a row with history", NameStr(key.name)),
                         errdetail("The log tells rows apart by their key.")));
     if (key.by_value) return value;
-    // Never a pointer into a TOAST table whose row may be gone when the state change is written.
+    // Detoasted, because the TOAST row may be gone when the entry is written.
     if (key.length == -1) return PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
     return datumCopy(value, false, key.length);
 }
@@ -350,9 +348,9 @@ T* copied(T* value) {
     return value == nullptr ? nullptr : static_cast<T*>(memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)));
 }
 
-Jsonb* with_remark(Jsonb* metadata, Jsonb* remark) {
-    if (metadata == nullptr) return copied(remark);
-    return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(remark)));
+Jsonb* joined_metadata(Jsonb* metadata, Jsonb* added) {
+    if (metadata == nullptr) return copied(added);
+    return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(metadata), JsonbPGetDatum(added)));
 }
 
 void push_number(JsonbParseState** state, const char* key, Numeric number) {
@@ -366,16 +364,16 @@ void push_number(JsonbParseState** state, const char* key, Numeric number) {
     pushJsonbValue(state, WJB_VALUE, &value);
 }
 
-// What no caller can say otherwise: the token that the row has after the state change, and the transaction that made
-// it.
-Jsonb* with_fence(Jsonb* metadata, int64 fence) {
+// Adds the row's fencing token after the state change (negative: none) and the transaction ID; callers cannot override
+// either.
+Jsonb* with_token(Jsonb* metadata, int64 token) {
     if (metadata != nullptr && !JB_ROOT_IS_OBJECT(metadata)) return metadata;
     JsonbParseState* state = nullptr;
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-    if (fence >= 0) push_number(&state, "fence", int64_to_numeric(fence));
+    if (token >= 0) push_number(&state, "fence", int64_to_numeric(token));
     push_number(&state, "transaction_id",
                 int64_to_numeric(static_cast<int64>(U64FromFullTransactionId(GetTopFullTransactionId()))));
-    return with_remark(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+    return joined_metadata(metadata, JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 
 std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
@@ -384,15 +382,15 @@ std::string_view text_in(TupleTableSlot* row, AttrNumber attribute) {
     return null ? std::string_view() : view(DatumGetTextPP(value));
 }
 
-// The trace that the row belongs to, by its own columns; null: none.
+// The trace context in the row's own columns; null: none.
 Jsonb* trace_in(const Binding& binding, TupleTableSlot* row) {
     const std::string_view traceparent = text_in(row, binding.traceparent);
     return traceparent.empty() ? nullptr : trace_of(traceparent, text_in(row, binding.tracestate));
 }
 
 // Makes a state change in the current memory context.
-StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, const Attribution& who,
-                         const AttributionOverride* said) {
+StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
+                         const Attribution& attribution, const AttributionOverride* overrides) {
     auto* change = static_cast<StateChange*>(palloc0(offsetof(StateChange, key) + sizeof(Datum) * binding.nkeys));
     change->binding = &binding;
     change->subtransaction =
@@ -404,24 +402,24 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
     change->to = outcome.to;
     change->roles = outcome.roles;
     change->event = outcome.event;
-    change->actor = who.actor;
-    change->processor = who.processor;
-    change->correlation_id = who.correlation_id;
-    change->metadata = who.metadata;
-    if (said != nullptr) {
-        if (said->processor != nullptr) change->processor = copied(said->processor);
-        if (said->correlation_id != nullptr) change->correlation_id = copied(said->correlation_id);
-        if (said->with_metadata) change->metadata = with_trace(who.trace, copied(said->metadata));
+    change->actor = attribution.actor;
+    change->processor = attribution.processor;
+    change->correlation_id = attribution.correlation_id;
+    change->metadata = attribution.metadata;
+    if (overrides != nullptr) {
+        if (overrides->processor != nullptr) change->processor = copied(overrides->processor);
+        if (overrides->correlation_id != nullptr) change->correlation_id = copied(overrides->correlation_id);
+        if (overrides->with_metadata) change->metadata = with_trace(attribution.trace, copied(overrides->metadata));
     }
-    // who moves a row in a trace of his own says so; else the move belongs to the row's
-    if (binding.traceparent != InvalidAttrNumber && who.trace == nullptr)
+    // a trace by the settings takes precedence over that of the row
+    if (binding.traceparent != InvalidAttrNumber && attribution.trace == nullptr)
         change->metadata = with_trace(trace_in(binding, row), change->metadata);
     if (outcome.processor != nullptr && outcome.processor != change->processor)
         change->processor = copied(const_cast<text*>(outcome.processor));
-    if (outcome.remark != nullptr) change->metadata = with_remark(change->metadata, outcome.remark);
+    if (outcome.added != nullptr) change->metadata = joined_metadata(change->metadata, outcome.added);
     if (outcome.facts != nullptr && (change->metadata == nullptr || JB_ROOT_IS_OBJECT(change->metadata)))
-        change->metadata = with_remark(change->metadata, outcome.facts);
-    if (binding.log_fence) change->metadata = with_fence(change->metadata, outcome.fence);
+        change->metadata = joined_metadata(change->metadata, outcome.facts);
+    if (binding.logs_token) change->metadata = with_token(change->metadata, outcome.token);
     change->at = outcome.at != 0 ? outcome.at : GetCurrentTimestamp();
     for (int i = 0; i < binding.nkeys; ++i) change->key[i] = copied_key(binding.keys[i], row);
     return change;
@@ -429,30 +427,30 @@ StateChange* make_change(const Binding& binding, TupleTableSlot* row, const Outc
 
 }  // namespace
 
-// A database that receives the log from a publisher must not write it a second time.
-bool keeps_record(const Binding& binding) {
+// A database that receives the log from a publisher must not write it again.
+bool writes_entries(const Binding& binding) {
     return is_recorded(binding) &&
            !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && binding.log_is_replicated);
 }
 
 StateChange* make_change_in(MemoryContext context, const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
-                            const AttributionOverride* said) {
+                            const AttributionOverride* overrides) {
     MemoryContext caller = MemoryContextSwitchTo(context);
-    forget_attribution();  // one of its own, which lives as long as the state change
-    StateChange* change = make_change(binding, row, outcome, *current_attribution(context), said);
+    forget_attribution();  // a new one, which lives as long as the state change
+    StateChange* change = make_change(binding, row, outcome, *current_attribution(context), overrides);
     forget_attribution();
     MemoryContextSwitchTo(caller);
     return change;
 }
 
 void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
-                   const AttributionOverride* said) {
+                   const AttributionOverride* overrides) {
     if (buffer.n >= buffer.full) write_pending_entries(false);
     if (buffer.context == nullptr)
         buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl hops", ALLOCSET_DEFAULT_SIZES);
-    const Attribution* who = current_attribution(buffer.context);
+    const Attribution* attribution = current_attribution(buffer.context);
     MemoryContext caller = MemoryContextSwitchTo(buffer.context);
-    append(make_change(binding, row, outcome, *who, said));
+    append(make_change(binding, row, outcome, *attribution, overrides));
     MemoryContextSwitchTo(caller);
 }
 
@@ -465,7 +463,7 @@ void write_pending_entries(bool all) {
     { write_all(all); }
     PG_CATCH();
     {
-        // Only the subtransaction that failed is undone; state changes of the ones around it have still to be written.
+        // Only the failed subtransaction is rolled back; state changes of the outer ones have still to be written.
         take_back(noted, n);
         buffer.writing = false;
         PG_RE_THROW();

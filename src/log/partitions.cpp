@@ -8,16 +8,16 @@ extern "C" {
 namespace pawl {
 
 struct LogTree {
-    LogWriter* only;  // of a log that is one table; what follows is for partitioned ones
+    LogWriter* only;  // set for a log that is a single table; the other fields are for partitioned logs
 
     LogLayout layout;
     int nkeys;
     MemoryContext context;
     EState* estate;
     ResultRelInfo* root;
-    ModifyTableState* state;  // as COPY has one
+    ModifyTableState* state;  // as in COPY
     PartitionTupleRouting* routing;
-    TupleTableSlot* key_slot;  // of the root, with nothing but a key
+    TupleTableSlot* key_slot;  // of the root; only the key columns are set
     AttrNumber* key_columns;
     TransitionCaptureState* capture;
     bool snapshot;
@@ -57,7 +57,7 @@ void begin_partitioned(LogTree* tree, Relation log) {
     tree->state->resultRelInfo = tree->root;
     tree->state->rootResultRelInfo = tree->root;
     tree->routing = ExecSetupPartitionTupleRouting(tree->estate, log);
-    // A partition may turn out to have triggers of its own.
+    // Partitions may have triggers of their own.
     tree->snapshot = !ActiveSnapshotSet();
     if (tree->snapshot) PushActiveSnapshot(GetTransactionSnapshot());
     AfterTriggerBeginQuery();

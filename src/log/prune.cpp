@@ -1,5 +1,5 @@
-// May throw and may ereport: pawl._prune and pawl._prune_audit, the only ones for whom the guards of logs and audits
-// open. Below the shells nothing owns anything.
+// May throw and may ereport. pawl._prune and pawl._prune_audit, the only functions that may DELETE from logs and
+// audits. Functions other than the SQL functions own nothing.
 #include "log/prune_whole.hpp"
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"
@@ -15,10 +15,10 @@ namespace pawl {
 
 namespace {
 
-constexpr BlockNumber window = 128;     // pages looked at by one statement
-constexpr BlockNumber at_most = 16384;  // pages looked at by one call
+constexpr BlockNumber window = 128;     // pages scanned by one statement
+constexpr BlockNumber at_most = 16384;  // pages scanned by one call
 
-// A table of the log: the log itself, or a partition. The statements are made by pawl._prune_plan.
+// A table of the log: the log itself, or a partition. pawl._prune_plan makes the statements.
 struct Part {
     Oid table;
     int64 next_block;
@@ -34,11 +34,11 @@ struct Pruning {
     TimestampTz cutoff;
     bool only_terminal;
     int32 batch;
-    Oid record;  // the anchors, or the audit
+    Oid record;  // the table of anchors, or the audit
     Part* parts;
     int nparts;
-    const Part* part;  // in hand
-    char* statement;   // of audits
+    const Part* part;  // the current one
+    char* statement;   // for audits
     BlockNumber looked_at;
     int64 removed;
     Oid next_leaf;
@@ -133,7 +133,7 @@ int64 prune_ends(Pruning* pruning, Oid* types, Datum* values) {
     return DatumGetInt64(result(1, &null));
 }
 
-// Entries of the subjects that are seen on these pages. False: the batch is full.
+// Removes entries of the subjects found on these pages. False: the batch is full.
 bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
     ItemPointerData first;
     ItemPointerData last;
@@ -152,14 +152,14 @@ bool prune_pages(Pruning* pruning, BlockNumber from, BlockNumber to) {
     return pruning->removed < pruning->batch;
 }
 
-// A plan that reads the whole log for every few pages would be no plan; statistics may be missing or old. Undone with
-// the rights.
+// Statistics may be missing or old, and a plan that reads the whole log for each window of pages would be too slow.
+// with_rights_of restores the settings.
 void plan_by_index() {
     for (const char* name : {"enable_seqscan", "enable_hashjoin", "enable_mergejoin"})
         set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-// Row by row, page after page.
+// Removes entries row by row, one window of pages after the other.
 void prune_rows(void* argument) {
     auto* pruning = static_cast<Pruning*>(argument);
     plan_by_index();
@@ -190,7 +190,7 @@ void prune_whole(void* argument) {
     step->result = empty_part(step->pruning->part->whole, step->pruning->cutoff);
 }
 
-// Whether nothing is left to do row by row.
+// Empties the partition as a whole, if possible. Returns whether nothing is left to remove row by row.
 bool go_as_a_whole(Pruning* pruning, Oid owner) {
     const Part& part = *pruning->part;
     if (part.whole.may_go == nullptr || part.next_block > 0) return false;
@@ -222,7 +222,7 @@ void prune_parts(Pruning* pruning) {
             with_write_access(owner, pruning->part->table, pruning->record, prune_rows, pruning, Reach::confined);
         }
     }
-    with_rights_of(owner, drop_parts, pruning, Reach::confined);  // last: it stops who would write the log
+    with_rights_of(owner, drop_parts, pruning, Reach::confined);  // last, because it locks the log against writers
 }
 
 Datum as_array(List* tables) {

@@ -12,7 +12,7 @@ namespace pawl {
 
 namespace {
 
-constexpr BlockNumber glance = 8;  // pages at the end of a partition, where what is young lies
+constexpr BlockNumber glance = 8;  // pages at the end of a partition, where the newest entries are
 
 BlockNumber pages_of(Oid table) {
     Relation relation = table_open(table, AccessShareLock);
@@ -41,7 +41,7 @@ const char* name_of(Oid table) {
     return quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)), get_rel_name(table));
 }
 
-// Cursors and pending triggers of this session would be pulled the ground from under.
+// Whether cursors or pending triggers of this session use the table.
 bool is_used_here(Oid table) {
     Relation relation = table_open(table, NoLock);
     const bool used = relation->rd_refcnt > 1 || AfterTriggerPendingOnRel(table);
@@ -49,12 +49,12 @@ bool is_used_here(Oid table) {
     return used;
 }
 
-// Without waiting; what was locked stays locked until the transaction ends.
+// Locks the table without waiting, until the transaction ends. False: not available.
 bool take(Oid table) {
     return ConditionalLockRelationOid(table, AccessExclusiveLock) && !is_used_here(table);
 }
 
-// A moment in which nobody has it is waited for, without standing in anybody's way.
+// Tries to lock a table repeatedly, without a lock request that would block other sessions.
 bool take_when_free(Oid table, int* patience) {
     for (; *patience > 0; --*patience) {
         if (take(table)) return true;
@@ -72,7 +72,7 @@ bool may_go(const WholePart& part, BlockNumber pages, TimestampTz cutoff) {
     return ask(part.looks_old, 2, types, values, 1) && ask(part.may_go, 1, types, values, 1);
 }
 
-// Under its lock; false: since it was looked at without, something came.
+// Empties the locked partition. False: entries have arrived since the check without the lock.
 bool empty_locked(const WholePart& part, TimestampTz cutoff, int64* removed) {
     Oid type = TIMESTAMPTZOID;
     Datum value = TimestampTzGetDatum(cutoff);
@@ -84,7 +84,7 @@ bool empty_locked(const WholePart& part, TimestampTz cutoff, int64* removed) {
     return true;
 }
 
-// Whether it is one of the ranges directly below the log, and a later one has entries: then its time is over.
+// Whether the table is a range partition directly below the log, and a later one has entries.
 bool is_past(Oid table, Oid log, Oid* default_part) {
     Relation root = table_open(log, AccessShareLock);
     bool past = false;
@@ -93,7 +93,7 @@ bool is_past(Oid table, Oid log, Oid* default_part) {
         PartitionDesc parts = RelationGetPartitionDesc(root, true);
         *default_part = get_default_oid_from_partdesc(parts);
         bool seen = false;
-        for (int i = 0; i < parts->nparts && !past; ++i) {  // in the order of their bounds
+        for (int i = 0; i < parts->nparts && !past; ++i) {  // in the order of the bounds
             if (seen && parts->is_leaf[i] && parts->oids[i] != *default_part) past = pages_of(parts->oids[i]) > 0;
             seen |= parts->oids[i] == table;
         }
@@ -127,7 +127,7 @@ WholeResult empty_part(const WholePart& part, TimestampTz cutoff) {
         result.done = true;
         result.droppable = part.emptied;
     } else if (may_go(part, pages, cutoff)) {
-        result.done = true;  // whoever uses it now keeps it for this time
+        result.done = true;  // if the partition is in use, a later call empties it
         result.emptied = take(part.table) && empty_locked(part, cutoff, &result.removed);
         result.droppable = result.emptied;
     }

@@ -1,11 +1,11 @@
-// May ereport; owns nothing. Partitions of a log that go as a whole.
+// May ereport; owns nothing. Removes partitions of a log as a whole.
 #pragma once
 
 #include "pg/postgres.hpp"
 
 namespace pawl {
 
-// A partition, with statements made by pawl._prune_whole_statements.
+// A partition, with the statements made by pawl._prune_whole_statements.
 struct WholePart {
     Oid table;
     char* looks_old;
@@ -16,17 +16,18 @@ struct WholePart {
 };
 
 struct WholeResult {
-    bool done;  // nothing is left to be removed row by row
+    bool done;  // nothing is left to remove row by row
     bool emptied;
     bool droppable;
     int64 removed;
 };
 
-// With the rights of the log's owner, and the partition and the anchors open. Waits for nobody.
+// Empties a partition if all its entries are older than the cutoff. Call it with the rights of the log's owner and
+// write access to the partition and the anchors. Does not wait for locks.
 WholeResult empty_part(const WholePart& part, TimestampTz cutoff);
 
-// Drops an empty partition whose time is over, if nobody is writing the log; after that nobody can until the
-// transaction ends. patience: for how many milliseconds more such a moment is looked for.
+// Drops an empty partition that later partitions follow, if its locks are available. The log stays locked until the
+// transaction ends. *patience: milliseconds left to wait for the lock; decremented.
 bool drop_part(Oid table, Oid log, int* patience);
 
 }  // namespace pawl

@@ -1,5 +1,5 @@
-// May throw and may ereport: pawl._redact, for which the guards of logs open for UPDATE. Below the shell nothing owns
-// anything.
+// May throw and may ereport. pawl._redact, the only function with write access for an UPDATE of logs. Functions other
+// than the SQL function own nothing.
 #include "catalog/catalog.hpp"
 #include "catalog/key_column.hpp"
 #include "log/write_access.hpp"
@@ -23,7 +23,7 @@ struct Redaction {
     Datum key;
     Datum fields;
     Datum reason;
-    Oid role;  // that asked for it
+    Oid role;  // the caller
     char* find_row;
     char* key_at;
     char* find_entry;
@@ -31,8 +31,8 @@ struct Redaction {
     char* redact_log;
     char* redact_results;
     char* redact_rest;
-    char* redact_copies;  // null: no field is a column of the audit
-    Datum changed[4];  // entries of the log: ids, processors, correlation ids, metadata
+    char* redact_copies;  // null: no redacted field is a column of the audit
+    Datum changed[4];     // of the changed entries: ids, processors, correlation ids, metadata
     int64 entries;
     int64 results;
     int64 events;
@@ -80,8 +80,9 @@ void plan(void* argument) {
     redaction->audit = null ? InvalidOid : DatumGetObjectId(value);
     MemoryContext spi = MemoryContextSwitchTo(caller);
     int column = 3;
-    for (char** text : {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in, &redaction->redact_log,
-                        &redaction->redact_results, &redaction->redact_rest, &redaction->redact_copies})
+    for (char** text :
+         {&redaction->find_row, &redaction->key_at, &redaction->find_entry, &redaction->key_in, &redaction->redact_log,
+          &redaction->redact_results, &redaction->redact_rest, &redaction->redact_copies})
         *text = text_result(column++);
     MemoryContextSwitchTo(spi);
     SPI_finish();
@@ -99,8 +100,8 @@ void require_rights(const Redaction& redaction) {
                         errdetail("What is redacted is gone.")));
 }
 
-// Gives the key of a row as the outbox and pawl.redaction have it, the same in every session, whatever form it was asked
-// for in. Returns false if find, which says where a row is, finds none.
+// Replaces the caller's key by the stored form that the outbox and pawl.redaction use, which is the same in every
+// session. `find` locates the row, `key` reads its key. Returns false if there is no row.
 bool use_stored_key(Redaction* redaction, const char* find, const char* key) {
     Oid type = TEXTARRAYOID;
     if (SPI_execute_with_args(find, 1, &type, &redaction->key, nullptr, false, 0) != SPI_OK_SELECT)
@@ -116,7 +117,7 @@ bool use_stored_key(Redaction* redaction, const char* find, const char* key) {
     return true;
 }
 
-// The row's lock keeps others from adding to its log. Where there is no row the whole log is locked.
+// Locks the row, so that no other session adds to its log. If there is no row, locks the whole log.
 void lock_subject(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     SPI_connect();
@@ -155,7 +156,7 @@ void redact_results(void* argument) {
     SPI_finish();
 }
 
-// Nothing here looks at a value of a user's type: it runs with the rights of the extension's owner.
+// Runs with the rights of the extension's owner, so it must not evaluate values of users' types.
 void redact_events(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     SPI_connect();
@@ -188,7 +189,7 @@ void redact_events(void* argument) {
     SPI_finish();
 }
 
-void put_on_record(void* argument) {
+void store_redaction(void* argument) {
     auto* redaction = static_cast<Redaction*>(argument);
     Oid types[] = {OIDOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT8OID, INT8OID, INT8OID, TEXTOID, OIDOID};
     Datum values[] = {ObjectIdGetDatum(redaction->relation),
@@ -240,10 +241,11 @@ PAWL_FUNCTION(pawl_redact) {
         with_rights_of(BOOTSTRAP_SUPERUSERID, plan, &redaction);
         require_rights(redaction);
         with_rights_of(owner_of(redaction.relation), lock_subject, &redaction, Reach::confined);
-        if (OidIsValid(redaction.log)) with_rights_of(owner_of(redaction.log), find_in_log, &redaction, Reach::confined);
+        if (OidIsValid(redaction.log))
+            with_rights_of(owner_of(redaction.log), find_in_log, &redaction, Reach::confined);
         redact_records(&redaction);
         with_rights_of(BOOTSTRAP_SUPERUSERID, redact_events, &redaction);
-        with_rights_of(BOOTSTRAP_SUPERUSERID, put_on_record, &redaction);
+        with_rights_of(BOOTSTRAP_SUPERUSERID, store_redaction, &redaction);
         return Int64GetDatum(redaction.entries);
     });
 }

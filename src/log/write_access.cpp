@@ -1,4 +1,4 @@
-// May ereport; owns nothing (the guard's shell throws). See write_access.hpp.
+// May ereport; owns nothing (the trigger function throws). See write_access.hpp.
 #include "log/write_access.hpp"
 
 #include "pg/bridge.hpp"
@@ -43,7 +43,7 @@ void with_write_access(Oid role, Oid first, Oid second, Work work, void* argumen
     PG_END_TRY();
 }
 
-// On audits and on what is known of pruned logs.
+// The guard trigger of audits and anchors.
 PAWL_FUNCTION(pawl_record_guard) {
     if (!CALLED_AS_TRIGGER(fcinfo))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() is a trigger function");
@@ -53,7 +53,7 @@ PAWL_FUNCTION(pawl_record_guard) {
                           "pawl.record_guard() must be fired BEFORE a statement or row", {},
                           "Triggers with it are made by pawl.audit.");
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
-    // a dump brings an extension's records to where their guards stand already
+    // a dump restores data of an extension after its guard triggers exist
     const bool loaded = is_restoring() && TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
     if (loaded || is_writable_now(RelationGetRelid(trigger->tg_relation)))
         return PointerGetDatum(TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? row : nullptr);

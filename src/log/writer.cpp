@@ -2,7 +2,7 @@
 #include "log/writer.hpp"
 
 #include "catalog/catalog.hpp"
-#include "log/hash.hpp"
+#include "log/layout.hpp"
 #include "pg/uuid_v7.hpp"
 #include "session/observer.hpp"
 
@@ -25,30 +25,30 @@ struct LogWriter {
     LogColumns columns;
     MemoryContext context;  // reset after every batch
 
-    Relation most_recent_index;  // unique (key) where most_recent, if stored; one of the target's
+    Relation most_recent_index;  // unique (key) WHERE most_recent, if stored; owned by `target`
 
     NewestEntrySearch newest_entries;
 
     // Writing.
     EState* estate;
     ResultRelInfo* target;
-    bool simple_indexes;  // entries may be made without the executor: no exclusion or deferrable constraints
-    Datum* values;        // of the row being formed
+    bool simple_indexes;  // index entries need no executor: there are no exclusion or deferrable constraints
+    Datum* values;        // of the entry that is formed
     bool* nulls;
     LogEntry entry;
     TupleDesc
-        descriptor;  // of the slots, our own: the server counts references to a shared one, slowly when there are many
+        descriptor;  // of the slots; a private copy, because counting references to a shared one is slow for many slots
     TupleTableSlot** slots;
     int nslots;
     int nused;
-    bool many;      // rows go in many at once, as COPY does it
-    bool fires;     // the log has triggers of others
-    bool leaf;      // a partition that is written through its root
-    bool snapshot;  // was set for them: where replicated rows are applied, and at commit, there may be none
+    bool many;      // rows are inserted in batches, as by COPY
+    bool fires;     // the log has user triggers
+    bool leaf;      // a partition, written through its root
+    bool snapshot;  // one was pushed for the triggers: during logical apply and at commit there may be none
     TransitionCaptureState* capture;
-    ExprState** defaults;  // of columns that are not ours
+    ExprState** defaults;  // of columns that the owner has added
     bool checks;           // the log has CHECK constraints
-    AttrNumber* required;  // its columns that are NOT NULL
+    AttrNumber* required;  // the columns that are NOT NULL
     int nrequired;
 };
 
@@ -60,17 +60,17 @@ bool has_only_our_columns(const LogWriter* writer) {
     return RelationGetDescr(writer->log)->natts == ours;
 }
 
-// Columns and triggers that the owner added are honoured. Those that are filled or may change a row before it is stored
-// cost going row by row; AFTER triggers do not.
+// Decides between batches and single rows. Columns of the owner (which may have defaults) and BEFORE ROW triggers need
+// single rows; AFTER triggers do not.
 void choose_way(LogWriter* writer) {
     writer->many = has_only_our_columns(writer);
     writer->fires = false;
     TriggerDesc* triggers = writer->log->trigdesc;
-    const Oid door = own_trigger_function("log_door");
+    const Oid insert_function = own_trigger_function("log_door");
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
         const Trigger& trigger = triggers->triggers[i];
-        if (!TRIGGER_FOR_INSERT(trigger.tgtype) || trigger.tgfoid == door) continue;
-        if (writer->leaf && !TRIGGER_FOR_ROW(trigger.tgtype)) continue;  // those of the statement are the root's
+        if (!TRIGGER_FOR_INSERT(trigger.tgtype) || trigger.tgfoid == insert_function) continue;
+        if (writer->leaf && !TRIGGER_FOR_ROW(trigger.tgtype)) continue;  // statement triggers of the root fire instead
         writer->fires = true;
         if (TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_ROW(trigger.tgtype)) writer->many = false;
     }
@@ -85,7 +85,7 @@ bool has_simple_indexes(const ResultRelInfo* target) {
     return true;
 }
 
-// The partial unique index on exactly the key columns.
+// Finds the partial unique index on exactly the key columns.
 Relation find_most_recent_index(LogWriter* writer) {
     for (int i = 0; writer->columns.most_recent != 0 && i < writer->target->ri_NumIndices; ++i) {
         Relation index = writer->target->ri_IndexRelationDescs[i];
@@ -156,9 +156,9 @@ bool predicate_holds(LogWriter* writer, IndexInfo* info, ExprContext* context) {
 
 enum class Version { first, next };
 
-// Index entries of a row version. Only a new row can collide with another subject's; the next version of a row has the
-// key that the row had, and its predecessor's most_recent is off before its own comes on, so that nothing needs to be
-// asked of the index. Returns the indexes of deferred constraints that have to look again.
+// Inserts index entries of a row version. Uniqueness is checked for new rows only: the next version of a row has the
+// same key, and the predecessor's most_recent is cleared before that of the new entry is set. Returns the indexes of
+// deferred constraints to be rechecked.
 List* insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
     ResultRelInfo* target = writer->target;
     if (!writer->simple_indexes) return pg::insert_index_entries(target, slot, writer->estate);
@@ -178,16 +178,16 @@ List* insert_entries(LogWriter* writer, TupleTableSlot* slot, Version version) {
     return NIL;
 }
 
-// After a row is stored: its index entries, its AFTER triggers.
+// After a row was inserted: its index entries and AFTER triggers.
 void finish_row(LogWriter* writer, TupleTableSlot* slot) {
     List* recheck = insert_entries(writer, slot, Version::first);
     if (writer->fires) ExecARInsertTriggers(writer->estate, writer->target, slot, recheck, writer->capture);
     ResetPerTupleExprContext(writer->estate);
 }
 
-const TupleTableSlot* stored = nullptr;  // the row that goes through the BEFORE triggers of its log now
+const TupleTableSlot* stored = nullptr;  // the row whose BEFORE triggers are firing
 
-// What these triggers insert themselves is none of ours, and is to knock at the door like anybody's.
+// Rows that these triggers insert themselves are ordinary INSERTs into the log, so `stored` names a single slot.
 bool passes_triggers(LogWriter* writer, TupleTableSlot* slot) {
     const TupleTableSlot* outer = stored;
     bool passed = false;
@@ -203,7 +203,7 @@ bool passes_triggers(LogWriter* writer, TupleTableSlot* slot) {
 void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     EState* estate = writer->estate;
     ResultRelInfo* target = writer->target;
-    if (!passes_triggers(writer, slot)) return;  // a trigger of the owner's dropped the row
+    if (!passes_triggers(writer, slot)) return;  // a user trigger has skipped the row
     TupleConstr* constraints = RelationGetDescr(writer->log)->constr;
     if (constraints != nullptr && constraints->has_generated_stored)
         ExecComputeStoredGenerated(target, estate, slot, CMD_INSERT);
@@ -212,7 +212,8 @@ void insert_row(LogWriter* writer, TupleTableSlot* slot) {
     finish_row(writer, slot);
 }
 
-// Of the row that was formed last, whose nulls are at hand: reading them from it again would deform every row.
+// Whether the entry formed last may violate constraints. Uses its array of nulls, because deforming every row would be
+// slow.
 bool may_break_constraints(const LogWriter* writer) {
     for (int i = 0; i < writer->nrequired; ++i)
         if (writer->nulls[writer->required[i] - 1]) return true;
@@ -298,7 +299,7 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
         nulls[column - 1] = value == nullptr;
         values[column - 1] = PointerGetDatum(value);
     };
-    // The clock was read under the row's lock; only a clock that was set back can be behind the predecessor.
+    // The clock was read under the row's lock, so it is before the predecessor's time only if the clock was set back.
     const TimestampTz at = newest.found ? Max(change.at, newest.at) : change.at;
     const int sort_key = newest.found ? newest.sort_key + 1 : 1;
     if (newest.found && observer.left != nullptr) observer.left(change, at - newest.at);
@@ -344,8 +345,8 @@ const LogEntry& last_entry(const LogWriter* writer) {
 
 void retire_newest(LogWriter* writer, const NewestEntry& newest) {
     if (!newest.found || writer->columns.most_recent == 0 || newest.tuple == nullptr) return;
-    // Two state changes of a row may be written at the end of one command (triggers nest), and a command cannot update
-    // what it inserted.
+    // If triggers nest, two state changes of a row may be written at the end of one command, and a command cannot
+    // update a row that it inserted.
     HeapTupleHeader header = newest.tuple->t_data;
     if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header)) &&
         HeapTupleHeaderGetCmin(header) >= GetCurrentCommandId(false))
@@ -365,7 +366,7 @@ void retire_newest(LogWriter* writer, const NewestEntry& newest) {
     if (HeapTupleIsHeapOnly(retired)) return;
     TupleTableSlot* slot = writer->newest_entries.slot;
     ExecForceStoreHeapTuple(retired, slot, false);
-    slot->tts_tid = retired->t_self;  // a buffer slot does not take it over from the tuple
+    slot->tts_tid = retired->t_self;  // a buffer slot does not copy it from the tuple
     insert_entries(writer, slot, Version::next);
     ResetPerTupleExprContext(writer->estate);
     ExecClearTuple(slot);

@@ -3,7 +3,7 @@
 #include "observe/audit.hpp"
 
 #include "catalog/catalog.hpp"
-#include "log/columns.hpp"
+#include "log/layout.hpp"
 #include "log/entry_buffer.hpp"
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"

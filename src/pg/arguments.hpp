@@ -21,7 +21,7 @@ inline text* text_argument(FunctionCallInfo fcinfo, int n) {
     return call([&] { return PG_GETARG_TEXT_PP(n); });
 }
 
-// Begins a result of many rows (or of many values, with MAT_SRF_USE_EXPECTED_DESC); ereports, so inside pg::call.
+// Begins a result of many rows (of many values, with MAT_SRF_USE_EXPECTED_DESC). May ereport: call it inside pg::call.
 inline ReturnSetInfo* materialize(FunctionCallInfo fcinfo, bits32 flags = 0) {
     InitMaterializedSRF(fcinfo, flags);
     return reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);

@@ -1,4 +1,4 @@
-// Seam: errors. This file is where jumps and exceptions meet; see bridge.hpp.
+// Seam: errors. See bridge.hpp.
 #include "pg/bridge.hpp"
 
 #include <cstring>
@@ -54,12 +54,12 @@ void keep_definition_error(Image& image, const core::Error& error) noexcept {
     }
 }
 
-// Of class PW.
+// Whether the code is of class PW.
 bool is_ours(int sqlstate) {
     return ERRCODE_TO_CATEGORY(sqlstate) == ERRCODE_TO_CATEGORY(sqlstate::no_such_transition);
 }
 
-// True when the body returned; false when it threw, and then the image says what.
+// Runs the body. Returns false if it threw, and then the image holds the error.
 bool run(Implementation implementation, FunctionCallInfo fcinfo, Datum& result, Image& image) noexcept {
     try {
         result = implementation(fcinfo);

@@ -1,13 +1,13 @@
-// Seam: errors. C++ exceptions become PostgreSQL errors at the edge (PAWL_FUNCTION), and PostgreSQL errors become C++
-// exceptions inside (pg::call), so that neither ever crosses a frame of the other.
+// Seam: errors. C++ exceptions become PostgreSQL errors where a function returns to the server (PAWL_FUNCTION), and
+// PostgreSQL errors become C++ exceptions inside (pg::call), so that neither crosses a frame of the other.
 #pragma once
 
 #include "pg/postgres.hpp"
 
 namespace pawl::pg {
 
-// A PostgreSQL error on its way through C++ frames. Deliberately not a std::exception: nobody may swallow it by habit.
-// To go on after an error, use a subtransaction.
+// A PostgreSQL error on its way through C++ frames. Not a std::exception, so that a handler for those does not swallow
+// it. To continue after an error, use a subtransaction.
 class Raised {
 public:
     explicit Raised(ErrorData* data) noexcept : data(data) {}
@@ -56,7 +56,7 @@ auto call(F&& body) -> std::invoke_result_t<F&> {
     }
 }
 
-// Told of every Failure, and of every definition error, that leaves C++ code; null: nobody.
+// Called for every Failure and every definition error that leaves C++ code; may be null.
 extern void (*on_failure)(int sqlstate) noexcept;
 
 using Implementation = Datum (*)(FunctionCallInfo);
@@ -67,7 +67,7 @@ Datum guarded(Implementation implementation, FunctionCallInfo fcinfo);
 
 }  // namespace pawl::pg
 
-// Defines a function that SQL can call. The body is C++ and may throw anything; it gets `fcinfo`.
+// Defines a function that SQL can call. The body is C++, may throw anything, and receives `fcinfo`.
 #define PAWL_FUNCTION(name)                               \
     static Datum name##_body(FunctionCallInfo fcinfo);    \
     extern "C" {                                          \

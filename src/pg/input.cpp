@@ -41,7 +41,7 @@ bool is_interval(const char* value) {
 
 namespace {
 
-// PostgreSQL 15 has no input functions that answer, but the parsers beneath them do.
+// PostgreSQL 15 has no soft input errors, but the parsers below the input functions return an error code.
 
 constexpr long most_digits = 16000;  // below what the type numeric holds on either side of the point
 

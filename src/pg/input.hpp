@@ -1,5 +1,5 @@
-// Seam. May ereport. Reads values that users write. A text that is no value of the type is an answer and not an error,
-// because an error that is caught without a subtransaction may be any other, a cancel among them.
+// Seam. May ereport. Checks values that users write, without raising an error for invalid text. Catching an error
+// instead would need a subtransaction, because it could be any other error, such as a cancel.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -11,7 +11,7 @@ struct Unreadable {
     const char* detail;  // null: none
 };
 
-// Whether the type jsonb can hold the text; if not, *why says why not.
+// Whether the type jsonb can hold the text; if not, *why is set.
 bool is_jsonb(const char* value, Unreadable* why);
 
 // Whether the text is an interval.

@@ -1,7 +1,10 @@
-// Seam. The server's headers, in the one order that works from C++, and what differs between PostgreSQL 15 and 18.
-#pragma once
+// Seam. The server's headers, in the order that C++ needs, and the differences between PostgreSQL 15 and 18.
+// Not #pragma once: ccache may restore a precompiled header made before a comment here changed, which that does not
+// recognize.
+#ifndef PAWL_PG_POSTGRES_HPP
+#define PAWL_PG_POSTGRES_HPP
 
-// C++ headers come first: the server's macros (gettext's among them) damage them otherwise.
+// C++ headers come first: the server's macros (such as gettext's) would break them.
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -83,7 +86,7 @@ extern "C" {
 #endif
 }
 
-// The server's printf macros would reach into the C++ library.
+// The server's printf macros would change calls inside the C++ library.
 #undef printf
 #undef fprintf
 #undef sprintf
@@ -159,3 +162,5 @@ inline Oid primary_key_index(Relation relation) {
 }
 
 }  // namespace pawl::pg
+
+#endif

@@ -1,4 +1,4 @@
-// Seam. Between C++ strings and PostgreSQL's texts. What makes a text may ereport.
+// Seam. Conversions between C++ strings and PostgreSQL texts. Functions that allocate a text may ereport.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -13,7 +13,7 @@ inline text* make_text(std::string_view value) {
     return cstring_to_text_with_len(value.data(), static_cast<int>(value.size()));
 }
 
-// text[]; empty for no strings.
+// The strings as text[].
 inline Datum make_text_array(const std::vector<std::string>& values) {
     auto* elements = static_cast<Datum*>(palloc(sizeof(Datum) * Max(values.size(), 1)));
     for (std::size_t i = 0; i < values.size(); ++i) elements[i] = PointerGetDatum(make_text(values[i]));

@@ -1,4 +1,4 @@
-// Neither throws nor ereports; owns nothing. UUIDs of version 7: ordered by time, and telling it.
+// Neither throws nor ereports; owns nothing. UUIDs of version 7, which contain a time and are ordered by it.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -77,7 +77,7 @@ void push_text(JsonbParseState** state, JsonbIteratorToken token, std::string_vi
     pushJsonbValue(state, token, &pushed);
 }
 
-// What the log keeps of the trace; null: none.
+// The trace by the settings, as the log stores it; null: none.
 Jsonb* trace_setting() {
     if (traceparent_value == nullptr || *traceparent_value == '\0') return nullptr;
     return trace_of(traceparent_value, tracestate_value == nullptr ? "" : tracestate_value);
@@ -115,7 +115,7 @@ text* processor_setting() {
     return text_or_null(processor_value);
 }
 
-// What a client shows is meant for his own moves, not for those of triggers and effects further down.
+// The client's token applies to its own statement, not to state changes in triggers and effects below it.
 bool token_setting(int64* token) {
     if (token_value == nullptr || *token_value == '\0') return false;
     if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return false;
@@ -128,7 +128,7 @@ const Interval* delay_setting() {
 }
 
 Attribution* current_attribution(MemoryContext context) {
-    // The role the session acts as, also inside a SECURITY DEFINER function: who did it, not whose rights it used.
+    // The role that acts, not the role whose rights are used: the same inside a SECURITY DEFINER function.
     const Oid role = GetOuterUserId();
     if (attribution != nullptr && attribution_role == role) return attribution;
     MemoryContext caller = MemoryContextSwitchTo(context);
@@ -202,8 +202,7 @@ void define_settings() {
     MarkGUCPrefixReserved("pawl");
 }
 
-// Whether a client's headers are a trace context; a wrong tracestate is dropped, the rest holds. Null where there is
-// none.
+// Reads a client's headers as a trace context; null if they are none. An invalid tracestate is dropped.
 PAWL_FUNCTION(pawl_trace_of) {
     const std::string_view parent = pg::view(pg::text_argument(fcinfo, 0));
     const std::size_t blank = parent.find(' ');

@@ -1,12 +1,12 @@
-// May ereport; owns nothing. Who acts and what for, by the settings that a client makes; and how deep the executor is
-// nested.
+// May ereport; owns nothing. The attribution of state changes by the client's settings, and the nesting depth of the
+// executor.
 #pragma once
 
 #include "pg/postgres.hpp"
 
 namespace pawl {
 
-// Who and why, shared by the state changes of a statement. Texts are null where nothing was said.
+// The attribution of state changes, shared by those of a statement. Texts are null where nothing was set.
 struct Attribution {
     text* processor;
     text* actor;
@@ -15,18 +15,18 @@ struct Attribution {
     Jsonb* trace;     // {"traceparent": ..., "tracestate": ...}
 };
 
-// The metadata with the trace joined to it: it goes before what the caller says himself, and only into objects.
+// Adds the trace to metadata that is an object or null. Keys of the metadata win over those of the trace.
 Jsonb* with_trace(Jsonb* trace, Jsonb* metadata);
 
-// A trace as it is recorded; null: that is no traceparent. What is no tracestate is left out.
+// A trace in the form that the log stores; null if traceparent is invalid. An invalid tracestate is left out.
 Jsonb* trace_of(std::string_view traceparent, std::string_view tracestate);
 
-// What the caller of a function says of the state changes it makes, over what the settings say.
+// Attribution given as arguments of a function, which overrides the settings.
 struct AttributionOverride {
     bool with_metadata;
     Jsonb* metadata;
-    text* processor;       // null: as the settings say
-    text* correlation_id;  // null: as the settings say
+    text* processor;       // null: by the settings
+    text* correlation_id;  // null: by the settings
 };
 
 // The event the client named with the setting pawl.event, or null.
@@ -38,15 +38,15 @@ text* processor_setting();
 bool token_setting(int64* token);
 const Interval* delay_setting();
 
-// Attribution as the settings say now; the same object as long as they do not change. Lives in the given context.
+// The attribution by the current settings, allocated in the given context; the same object until they change.
 Attribution* current_attribution(MemoryContext context);
 void forget_attribution() noexcept;
 
-// How deep the executor is nested; kept by the hooks in hooks.cpp.
+// The nesting depth of the executor; maintained by hooks.cpp.
 extern int executor_level;
 
-// The outermost executor level with a statement whose rows wait for an AFTER trigger to judge them; no_level when there
-// is none. As long as it runs, state changes of a row need not be noted in the order in which they happened.
+// The outermost executor level with a statement whose rows are validated by an AFTER trigger; no_level if there is
+// none. While it runs, state changes of a row may enter the buffer out of order.
 inline constexpr int no_level = INT_MAX;
 extern int deferring_level;
 inline bool rows_are_deferred() noexcept {
@@ -56,8 +56,8 @@ inline bool rows_are_deferred() noexcept {
 // The setting pawl.restoring, for superusers and roles with SET on it.
 extern bool restoring;
 
-// Whether a dump is being loaded into tables that carry our triggers already: nothing is judged or recorded then. Not
-// in maintenance that runs the expressions of a table's owner: the owner loads nothing.
+// Whether a dump is being loaded into tables that already have pawl's triggers: then nothing is validated or recorded.
+// False during maintenance that evaluates expressions of a table's owner.
 inline bool is_restoring() noexcept {
     return restoring && !InSecurityRestrictedOperation();
 }

@@ -1,5 +1,5 @@
-// May throw and may ereport: whether a trigger function was fired by a table and at a moment that it is made for, and
-// whether a dump is being loaded. No setting that a caller can write decides about it.
+// May throw and may ereport. Whether a trigger function was fired by a table and at a moment that it is made for, and
+// whether a dump is being loaded. Neither depends on a setting that the caller can change.
 #include "pg/arguments.hpp"
 #include "pg/bridge.hpp"
 #include "pg/texts.hpp"
@@ -98,8 +98,8 @@ PAWL_FUNCTION(pawl_fired_by) {
     return BoolGetDatum(true);
 }
 
-// Whether a dump is being loaded. The library defines the setting, so that only what a superuser has set counts (or a
-// role with SET on it), never a placeholder.
+// Whether a dump is being loaded. The library defines the setting, so that only a superuser or a role with SET on it
+// can have set it.
 PAWL_FUNCTION(pawl_restoring) {
     return BoolGetDatum(is_restoring());
 }

@@ -1,5 +1,5 @@
-// Neither throws nor ereports; owns nothing. What is told of state changes and rejections while they happen: the
-// counters, where the library is loaded with the server. The hooks set it once; a null pointer: it is not told.
+// Neither throws nor ereports; owns nothing. Callbacks for state changes and rejections as they happen: the counters,
+// if the library is preloaded. The hooks set them once; each may be null.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -14,12 +14,12 @@ struct Observer {
     void (*rejected)(int sqlstate, const char* machine) noexcept;
     void (*changed)(const Binding& binding, const Outcome& outcome);
     void (*left)(const StateChange& change,
-                 std::int64_t microseconds);  // how long the row was in the state that it left
+                 std::int64_t microseconds);  // time spent in the state that was left
 };
 
 inline Observer observer = {};
 
-// A rejection is told at once, whatever becomes of its transaction. Gives the code back, for errcode().
+// Counts a rejection at once, even if its transaction continues. Returns the code, for errcode().
 inline int rejected(int sqlstate, const char* machine) noexcept {
     if (observer.rejected != nullptr) observer.rejected(sqlstate, machine);
     return sqlstate;

@@ -21,12 +21,11 @@ void with_rights_of(Oid role, Work work, void* argument, Reach reach) {
     SetUserIdAndSecContext(role, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS | confined);
     set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
                       false);
-    // What is not known of a source makes plans look expensive; compiling one takes longer than running it.
+    // Unknown row counts make plans look expensive, and compiling one would take longer than running it.
     set_config_option("jit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
     work(argument);
-    // An error needs no cleaning up: the end of its (sub)transaction puts rights and settings back. false: what code of
-    // the role has set by plain SET is undone, too; a search_path of its making would have the caller's next statement
-    // run more of it.
+    // After an error, the end of the (sub)transaction restores rights and settings. false: a plain SET by code of the
+    // role is undone too; otherwise a search_path set there could make the caller's next statement run its code.
     AtEOXact_GUC(false, settings);
     SetUserIdAndSecContext(user, context);
 }

@@ -1,4 +1,4 @@
-// May ereport; owns nothing. Work that is done with the rights of another role than the caller's.
+// May ereport; owns nothing. Runs work with the rights of another role than the caller.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -7,13 +7,12 @@ namespace pawl {
 
 using Work = void (*)(void* argument);
 
-// How far code of another role than the caller reaches. confined: a security-restricted operation, so that nothing of
-// it is left for later (deferred triggers, held cursors), when it would run as the caller. Upkeep is confined. A role
-// that calls it itself never is.
+// How far code of another role reaches. confined: a security-restricted operation, which can leave nothing (deferred
+// triggers, held cursors) to run later as the caller. Maintenance is confined. The caller's own role never is.
 enum class Reach { whole, confined };
 
-// Does the work with the rights of a role, and search_path pg_catalog, so that no code of others runs with rights that
-// are not theirs: triggers on a record are its owner's. Settings that the work makes end with it.
+// Runs the work with the rights of a role and search_path pg_catalog. Use the table's owner where triggers may fire, so
+// that its code runs with its own rights. Settings that the work changes are restored.
 void with_rights_of(Oid role, Work work, void* argument, Reach reach = Reach::whole);
 
 Oid owner_of(Oid relation);

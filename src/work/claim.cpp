@@ -1,5 +1,5 @@
-// May throw and may ereport: pawl.claim, which takes the next rows for a processor, and pawl.claim_keys, which takes
-// those that are named.
+// May throw and may ereport: pawl.claim, which claims the next rows for a processor, and pawl.claim_keys, which claims
+// rows by their keys.
 #include "pg/sqlstate.hpp"
 #include "work/duty.hpp"
 #include "work/scan_position.hpp"
@@ -9,8 +9,8 @@ namespace pawl {
 
 namespace {
 
-constexpr int least_looked_at = 50;        // at a time behind rows that guards keep where they are, and
-constexpr int most_looked_at = most_rows;  // in all
+constexpr int least_looked_at = 50;        // rows read at a time beyond rows that guards keep in their state,
+constexpr int most_looked_at = most_rows;  // and in all
 
 struct Request {
     Target target;
@@ -18,8 +18,8 @@ struct Request {
     text* processor;
     const Interval* lease;
     int batch;
-    text* queue;        // null: the table has no queues
-    const Datum* keys;  // of the rows that are named, one array a key column
+    text* queue;        // null: the table has no queue column
+    const Datum* keys;  // of the named rows, one array a key column
 };
 
 Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
@@ -42,7 +42,7 @@ std::string quoted_list(const Names& names) {
     return list;
 }
 
-// The event given, or the only one that claims.
+// The event given, or the only event that claims rows.
 text* claim_event(FunctionCallInfo fcinfo, int argument, const Target& target) {
     const Names& claims = target.binding->managed->claim_events;
     if (claims.n == 0) no_such_work(target, "no claims", "pawl.set_claiming", "claim");
@@ -89,7 +89,8 @@ Datum queue_value(const Request& request) {
     return OidInputFunctionCall(input, text_to_cstring(request.queue), parameter, -1);
 }
 
-// The queue as pawl.paused names it: the text of its value, not the caller's ('07' is 7 where queues are numbers).
+// The queue as pawl.paused names it: the text of the column's value, not the caller's text ('07' is 7 where queues are
+// numbers).
 text* queue_text(const Request& request) {
     const ManagedColumn& queue = request.target.binding->managed->queue;
     const Oid base = queue.base;
@@ -100,7 +101,7 @@ text* queue_text(const Request& request) {
     return cstring_to_text(OidOutputFunctionCall(output, queue_value(request)));
 }
 
-// A queue that is paused gives nothing. Asked once a call: it does not depend on the row.
+// Reads pawl.paused once a call, because the answer does not depend on the row.
 void append_not_paused(StringInfo out, const Request& request, Parameters& parameters) {
     const Binding& binding = *request.target.binding;
     parameters.add(OIDOID, ObjectIdGetDatum(binding.root));
@@ -115,7 +116,7 @@ void append_not_paused(StringInfo out, const Request& request, Parameters& param
                      parameters.n - 2, parameters.n - 1, parameters.n);
 }
 
-// What makes a row claimable, whatever its place in the order.
+// The conditions that make a row claimable, whatever its place in the order.
 void append_claimable(StringInfo out, const Request& request, Parameters& parameters) {
     const Binding& binding = *request.target.binding;
     const Managed& managed = *binding.managed;
@@ -127,8 +128,7 @@ void append_claimable(StringInfo out, const Request& request, Parameters& parame
     }
 }
 
-// Of the rows that are named those that are claimable and that nobody else is moving, each once, in the order of their
-// keys.
+// The named rows that are claimable and not locked by another transaction, each once, in the order of their keys.
 Batch pick_named(const Request& request) {
     const Binding& binding = *request.target.binding;
     StringInfoData clauses;
@@ -144,7 +144,7 @@ Batch pick_named(const Request& request) {
     return pick_rows(request.target, clauses.data, parameters, Order::sorted);
 }
 
-// The next claimable rows, from the head of the index but for the first `skip`, or (level 0 and up) from one of the
+// The next claimable rows: from the head of the index after the first `skip`, or, from level 0 up, from one of the
 // ranges behind the scan position.
 Batch pick_range(const Request& request, const ScanPosition* position, int level, int most, int skip = 0) {
     const Binding& binding = *request.target.binding;
@@ -173,7 +173,7 @@ Batch pick_claimable(const Request& request) {
     return pick_next(binding, *claim_position(binding, request.event, request.queue), pick, &request, request.batch);
 }
 
-// Formed anew, as it may have attributes that are not the table's.
+// Formed anew, because a picked row may have attributes that the table lacks.
 void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
     TupleDesc descriptor = target.binding->root_descriptor;
     auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * descriptor->natts));
@@ -184,7 +184,7 @@ void return_row(const Target& target, ReturnSetInfo* result, HeapTuple row) {
     pfree(nulls);
 }
 
-// Rows that were picked, and where they go; guards may keep some where they are.
+// Rows that were picked, and what becomes of each; guards may keep some in their state.
 struct Picked {
     Batch batch;
     Step* steps;
@@ -212,7 +212,7 @@ Picked joined(const Picked& one, const Picked& other) {
     return both;
 }
 
-// Rows that guards keep where they are must not hide those behind them.
+// Rows that guards keep in their state must not hide the rows behind them.
 Picked pick_and_decide(const Request& request, Intent& intent) {
     Picked picked = decide(request, pick_claimable(request), intent);
     int wanted = request.batch - count_moving(picked);
@@ -238,7 +238,7 @@ struct Claiming {
     Intent* intent;
     ReturnSetInfo* result;
 
-    // Nothing is returned that a later error undoes.
+    // Rows are returned only after all of them have moved, so that a later error takes none back.
     int64 take(const Picked& picked) const {
         const int64 taken = take_steps(request->target, picked.batch, picked.steps, *intent, Returning::rows);
         for (int i = 0; i < picked.batch.n; ++i)
@@ -251,7 +251,7 @@ struct Claiming {
     }
 };
 
-// What the caller names may be what raises: then every row would.
+// Raises the error of an argument, which would otherwise be reported for every row.
 void require_sound_request(const Request& request) {
     owner_value(*request.target.binding->managed, request.processor);
     if (request.lease == nullptr) return;
@@ -259,7 +259,8 @@ void require_sound_request(const Request& request) {
                         IntervalPGetDatum(request.lease));
 }
 
-// The next rows but for those that raise errors or that guards keep, which do not hide those behind them.
+// Claims the next rows one subtransaction at a time. Rows that raise errors or that guards keep do not hide those
+// behind them.
 void claim_apart(Claiming& claiming, Raising& raising) {
     const Request& request = *claiming.request;
     int wanted = request.batch;
@@ -283,7 +284,7 @@ void claim_keys_apart(Claiming& claiming, Raising& raising) {
     see_to_apart(claiming.request->target, pick_named(*claiming.request), Claiming::see_to, &claiming, raising);
 }
 
-// Takes the rows that `pick` finds, and returns them; where that raises an error, those that `apart` finds.
+// Claims the rows that `pick` finds and returns them. If that raises an error, claims those that `apart` finds.
 template <Picked (*pick)(const Request&, Intent&), void (*apart)(Claiming&, Raising&)>
 Datum take(FunctionCallInfo fcinfo, const Request& request) {
     Intent intent = work_intent(request.target, request.processor);

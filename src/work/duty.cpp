@@ -19,7 +19,7 @@ struct Lifecycle {
     NameData column;
 };
 
-// No function with a search_path of its own does this: triggers of the user's would see it.
+// SPI must run with the search_path of the session, because the triggers of users see it.
 Lifecycle* lifecycles(const char* condition, int* n) {
     SPI_connect();
     const char* query = psprintf(
@@ -40,8 +40,8 @@ Lifecycle* lifecycles(const char* condition, int* n) {
     return found;
 }
 
-// Whether a lifecycle can be worked on. One that is damaged is told of by a warning, and keeps no other from being
-// looked at. Asked of each table once, and again when something about it has changed.
+// Whether the binding can be worked on. A damaged binding gets a warning and does not stop the others. The check runs
+// once for each table, and again after the table has changed.
 bool is_sound(const Lifecycle& lifecycle) {
     if (is_known(lifecycle.relation)) return true;
     Oid types[] = {OIDOID, NAMEOID};
@@ -60,23 +60,23 @@ bool is_sound(const Lifecycle& lifecycle) {
 
 Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
     const int most = batch_argument(fcinfo, 1);
-    Tally tally = {0, DT_NOEND};
+    DutyResult total = {0, DT_NOEND};
     if (!PG_ARGISNULL(0)) {
-        tally = duty(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), most);
+        total = duty(PG_GETARG_OID(0), pg::name_argument(fcinfo, 2), most);
     } else {
         int n = 0;
         const Lifecycle* all = pg::call([&] { return lifecycles(condition, &n); });
         for (int i = 0; i < n; ++i) {
             if (!pg::call([&] { return is_sound(all[i]); })) continue;
-            const Tally one = duty(all[i].relation, NameStr(all[i].column), most);
-            tally = {tally.done + one.done, Min(tally.next, one.next)};
+            const DutyResult one = duty(all[i].relation, NameStr(all[i].column), most);
+            total = {total.done + one.done, Min(total.next, one.next)};
         }
     }
     return pg::call([&] {
         TupleDesc result;
         get_call_result_type(fcinfo, nullptr, &result);
-        Datum values[2] = {Int64GetDatum(tally.done), TimestampTzGetDatum(tally.next)};
-        bool nulls[2] = {false, tally.next == DT_NOEND};
+        Datum values[2] = {Int64GetDatum(total.done), TimestampTzGetDatum(total.next)};
+        bool nulls[2] = {false, total.next == DT_NOEND};
         return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls));
     });
 }

@@ -1,9 +1,9 @@
-// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give work up, and take it
-// back.
+// May throw and may ereport: pawl.heartbeat, pawl.abandon and pawl.reap, which extend leases, give rows up, and return
+// rows with expired leases to the queue.
 #include "fire/lock_order.hpp"
 #include "pg/sqlstate.hpp"
 #include "work/duty.hpp"
-#include "work/owners.hpp"
+#include "work/scan_position.hpp"
 #include "work/trial.hpp"
 
 namespace pawl {
@@ -18,7 +18,7 @@ void add_owner(const Managed& managed, Parameters& parameters, Datum owner) {
     parameters.add(managed.owner.type, owner);
 }
 
-// Rows of a processor whose lease still runs. A row that somebody is just moving is left to him.
+// The rows of a processor whose lease has not expired. Rows locked by another transaction are skipped.
 Batch pick_held(const Target& target, text* processor) {
     const Managed& managed = *target.binding->managed;
     Parameters parameters = {};
@@ -30,7 +30,7 @@ Batch pick_held(const Target& target, text* processor) {
                      parameters, Order::of_leases);
 }
 
-// Those whose lease ends before a time: nobody's heartbeat makes a lease shorter.
+// The rows whose lease ends before a time: a heartbeat never makes a lease shorter.
 Batch ending_before(const Target& target, const Batch& held, TimestampTz until) {
     Batch some = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(held.n, 1))), 0};
     for (int i = 0; i < held.n; ++i) {
@@ -42,8 +42,9 @@ Batch ending_before(const Target& target, const Batch& held, TimestampTz until) 
     return some;
 }
 
-// All rows of a processor, in the order of their keys, in which all lock that wait for locks. A row that it claims
-// meanwhile, and whose other row was not locked before, is skipped if that one is locked by another transaction.
+// All rows of a processor, locked in the order of their keys, as everywhere where locks are waited for. The rows that
+// pawl.set_lock_order puts before them were locked earlier. A row that the processor claims meanwhile is skipped if its
+// earlier row is locked by another transaction.
 Batch pick_owned(const Target& target, text* processor) {
     const Managed& managed = *target.binding->managed;
     Parameters parameters = {};
@@ -57,7 +58,7 @@ Batch pick_owned(const Target& target, text* processor) {
 }
 
 // The event given, or the one that an expired lease fires.
-text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
+text* expiry_event(FunctionCallInfo fcinfo, int n, const Target& target) {
     if (!PG_ARGISNULL(n)) {
         text* event = pg::text_argument(fcinfo, n);
         if (target.binding->machine->machine->knows_event(view(event))) return event;
@@ -69,7 +70,7 @@ text* event_of_lapse(FunctionCallInfo fcinfo, int n, const Target& target) {
     return event;
 }
 
-// What an owner holds from the earliest of his leases on, in states that a expiry leads out of.
+// The rows of an owner from its earliest lease on, in states that an expiry event leaves.
 const char* held_by(const Target& target, const RowOwner& owner, Parameters& parameters) {
     const Managed& managed = *target.binding->managed;
     add_owner(managed, parameters, owner.owner);
@@ -78,8 +79,8 @@ const char* held_by(const Target& target, const RowOwner& owner, Parameters& par
                     column_name(managed.lease), state_condition(*target.binding, role_expires, nullptr));
 }
 
-// Rows whose lease has run out, the earliest first but for the first `skip`.
-Batch pick_lapsed(const Target& target, const RowOwner& owner, int most, int skip) {
+// Rows with an expired lease, the earliest first, after the first `skip`.
+Batch pick_expired(const Target& target, const RowOwner& owner, int most, int skip) {
     const Managed& managed = *target.binding->managed;
     const char* lease = column_name(managed.lease);
     Parameters parameters = {};
@@ -94,7 +95,7 @@ Batch pick_lapsed(const Target& target, const RowOwner& owner, int most, int ski
                      parameters, Order::of_leases);
 }
 
-// When the next lease ends that he can lose; before a time, where that is all that is asked.
+// When the next lease of the owner that can expire ends. Only leases that end before `before` count.
 TimestampTz next_lease(const Target& target, const RowOwner& owner, TimestampTz before) {
     const Managed& managed = *target.binding->managed;
     const char* lease = column_name(managed.lease);
@@ -109,7 +110,7 @@ TimestampTz next_lease(const Target& target, const RowOwner& owner, TimestampTz 
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
-// `otherwise` is the event of rows that the first one leads nowhere; null: they stay.
+// Moves all rows by `event`. Rows that it leads nowhere move by `otherwise`; null: they stay.
 int64 move_all(const Target& target, const Batch& batch, const text* event, const text* otherwise, Intent& intent) {
     intent.at = GetCurrentTimestamp();
     Step* steps = lead(target, batch, event, intent);
@@ -130,14 +131,14 @@ struct Losing {
     static int64 see_to(const Batch& batch, void* argument) { return static_cast<Losing*>(argument)->move(batch); }
 };
 
-// Takes back what an owner has lost, at most so many rows. Rows that guards keep where they are, and with `raising`
-// those that raise errors, do not hide those behind them.
+// Fires the expiry event for at most so many rows of an owner. Rows that guards keep in their state, and with `raising`
+// rows that raise errors, do not hide those behind them.
 int64 reap_owner(Losing& losing, const RowOwner& owner, int64 most, Raising* raising) {
     int64 reaped = 0;
     int kept = 0;
     while (reaped < most && kept < most_rows && (raising == nullptr || raising->n < Raising::most)) {
         const int asked = static_cast<int>(most - reaped);
-        const Batch expired = pick_lapsed(*losing.target, owner, asked, kept);
+        const Batch expired = pick_expired(*losing.target, owner, asked, kept);
         const int64 moved = raising == nullptr
                                 ? losing.move(expired)
                                 : see_to_apart(*losing.target, expired, Losing::see_to, &losing, *raising);
@@ -185,7 +186,7 @@ PAWL_FUNCTION(pawl_abandon) {
     pg::require(fcinfo, 0, "relation");
     const Target target = open_work(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
     text* processor = processor_argument(fcinfo, 1);
-    const text* event = event_of_lapse(fcinfo, 2, target);
+    const text* event = expiry_event(fcinfo, 2, target);
     const text* otherwise = PG_ARGISNULL(2) ? target.binding->managed->expiry_else : nullptr;
     Intent intent = work_intent(target, processor);
     if (!PG_ARGISNULL(3)) {
@@ -217,7 +218,7 @@ bool any_lost(const RowOwners& owners, TimestampTz now) {
     return false;
 }
 
-Tally reap(Oid relation, const char* column, int most) {
+DutyResult reap(Oid relation, const char* column, int most) {
     const Target target = open_work(relation, column);
     require_leases(target);
     const text* event = target.binding->managed->expiry_event;
@@ -230,25 +231,25 @@ Tally reap(Oid relation, const char* column, int most) {
         const TimestampTz now = GetCurrentTimestamp();
         Losing losing = {&target, event, target.binding->managed->expiry_else, &intent};
         Raising raising;
-        Tally tally = {0, owners.complete_again};
+        DutyResult total = {0, owners.complete_again};
         if (any_lost(owners, now)) {
-            if (ErrorData* error = try_alone([&] { tally.done = reap_all(losing, owners, now, most, nullptr); })) {
+            if (ErrorData* error = try_alone([&] { total.done = reap_all(losing, owners, now, most, nullptr); })) {
                 raise_unless_of_row(target, error);
-                tally.done = reap_all(losing, owners, now, most, &raising);
+                total.done = reap_all(losing, owners, now, most, &raising);
                 tell_of_more(target, raising);
             }
         }
         for (int i = 0; i < owners.n; ++i) {
             const RowOwner& owner = owners.items[i];
             if (!owner.has_lease) continue;
-            tally.next =
-                Min(tally.next,
+            total.next =
+                Min(total.next,
                     owner.lease < now ? next_lease(target, owner, owners.remembered ? now : DT_NOEND) : owner.lease);
         }
-        if (tally.done < most) tally.next = raising.next(tally.next);
+        if (total.done < most) total.next = raising.next(total.next);
         SPI_finish();
         close_target(target);
-        return tally;
+        return total;
     });
 }
 

@@ -1,4 +1,4 @@
-// May throw and may ereport: pawl.fire_due, which fires the timers that have run down.
+// May throw and may ereport: pawl.fire_due, which fires the timers whose due time has come.
 #include "fire/lock_order.hpp"
 #include "work/duty.hpp"
 #include "work/scan_position.hpp"
@@ -8,8 +8,8 @@ namespace pawl {
 
 namespace {
 
-// Rows whose time has come, the earliest first, from the head of the index but for the first `skip`, or from one of the
-// ranges behind the scan position.
+// Rows whose due time has come, the earliest first: from the head of the index after the first `skip`, or from one of
+// the ranges behind the scan position.
 Batch pick_range(const Target& target, const ScanPosition* behind, int level, int most, int skip = 0) {
     const ManagedColumn& due = target.binding->managed->due;
     StringInfoData clauses;
@@ -45,7 +45,7 @@ bool is_shortest(const Binding& binding, int transition) {
         DirectFunctionCall2(interval_eq, after, IntervalPGetDatum(binding.managed->shortest_after[drawn.from])));
 }
 
-// The timer transition that a row takes now; no_state when its guards say no, or there is none.
+// The timer transition that a row takes now; no_state if its guards do not allow it, or there is none.
 Step timer_step(const Target& target, const FoundRow& row, const Intent& intent) {
     Binding& binding = *target.binding;
     const BoundMachine& machine = *binding.machine;
@@ -66,9 +66,8 @@ Step timer_step(const Target& target, const FoundRow& row, const Intent& intent)
     return {core::no_state, nullptr, nullptr};
 }
 
-// Rows that stay, by what becomes of their due time: those of a state with a timer wait once more, those of a state
-// without one
-// (`again` null) wait for nothing any longer.
+// Rows that stay, grouped by their next due time. In a state with a timer it starts again; in any other (`again` null)
+// the due time is removed.
 Batch staying(const Target& target, const Batch& batch, const Step* steps, const Interval* again) {
     const Managed& managed = *target.binding->managed;
     Batch some = {static_cast<FoundRow*>(palloc(sizeof(FoundRow) * Max(batch.n, 1))), 0};
@@ -111,8 +110,8 @@ TimestampTz earliest_due(const Target& target, const ScanPosition* behind, int l
     return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
-// When to come back: where only what is behind the scan position was looked at, at the latest when the head is to be
-// looked at again.
+// When the caller should return. If only rows behind the scan position were read, at the latest when the head is read
+// again.
 TimestampTz next_due(const Target& target) {
     const ScanPosition& position = *timer_position(*target.binding);
     const TimestampTz again = head_again(position);
@@ -158,7 +157,7 @@ int64 fire_apart(Firing& firing, int64 most, Raising& raising) {
     return fired;
 }
 
-Tally fire_due(Oid relation, const char* column, int most) {
+DutyResult fire_due(Oid relation, const char* column, int most) {
     const Target target = open_target(relation, column);
     if (target.binding->managed == nullptr || !target.binding->managed->due.kept())
         no_such_work(target, "no timers", "pawl.enable_timers", "due");
@@ -168,17 +167,17 @@ Tally fire_due(Oid relation, const char* column, int most) {
         SPI_connect();
         Firing firing = {&target, &intent};
         Raising raising;
-        Tally tally = {0, DT_NOEND};
-        if (ErrorData* error = try_alone([&] { tally.done = firing.fire(pick_due(target, most)); })) {
+        DutyResult total = {0, DT_NOEND};
+        if (ErrorData* error = try_alone([&] { total.done = firing.fire(pick_due(target, most)); })) {
             raise_unless_of_row(target, error);
-            tally.done = fire_apart(firing, most, raising);
+            total.done = fire_apart(firing, most, raising);
             tell_of_more(target, raising);
         }
-        tally.next = next_due(target);
-        if (tally.done < most) tally.next = raising.next(tally.next);
+        total.next = next_due(target);
+        if (total.done < most) total.next = raising.next(total.next);
         SPI_finish();
         close_target(target);
-        return tally;
+        return total;
     });
 }
 

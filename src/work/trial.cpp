@@ -7,16 +7,16 @@ namespace pawl {
 
 namespace {
 
-constexpr int message_length = 500;  // of an error in a warning
+constexpr int message_length = 500;  // of an error that a warning quotes
 
 constexpr int most_tries = 3;  // of one row that conflicts, in one call
 
-// A conflict is worth repeating at once, but under one snapshot only the caller can.
+// Worth repeating at once, unless the transaction uses a single snapshot: then only the caller can repeat it.
 bool is_conflict(const ErrorData* error) {
     return core::repeat_of(unpack_sql_state(error->sqlerrcode)) == core::Repeat::at_once;
 }
 
-// Other transient errors may be a row's own: a trigger raises any of them whenever it likes.
+// Other transient errors may belong to one row: a trigger can raise any of them.
 bool ends_call(const ErrorData* error) {
     return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
            (is_conflict(error) && IsolationUsesXactSnapshot());
@@ -29,7 +29,7 @@ char* shortened(const char* message) {
                                     : psprintf("%.*s...", pg_mbcliplen(message, length, message_length), message);
 }
 
-// The output function of a key may be what raises.
+// The output function of a key may be what raises the error.
 const char* key_of(const Binding& binding, const FoundRow& row) {
     const char* key = "?";
     try_alone([&] {

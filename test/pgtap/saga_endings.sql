@@ -104,6 +104,21 @@ select is(works(), 'execute a, execute w', 'a scope that fails as it begins leav
 select is(state(:'f'), 'REVERTED: a SUCCESS, o REVERTED/REVERT, r REVERTED/REVERT, t PENDING/REVERT, w SUCCESS',
           'it alone is given up');
 
+-- A decider ignores what was to be reverted: it is counted forward from then on.
+select pawl_saga.define('{"flow": "graph", "name": "turned twice", "children": [
+    {"flow": "linear", "name": "f", "retry": {"retry": "AlwaysRevert", "name": "r"}, "children": [{"task": "x"}]},
+    {"task": "a"}, {"task": "d"}, {"task": "c"}, {"task": "e"}],
+    "links": [{"from": "f", "to": "c"}, {"from": "d", "to": "c"}, {"from": "c", "to": "e"},
+              {"from": "a", "to": "d", "decider": {"allow": false}, "depth": "NEIGHBORS"}]}') \g /dev/null
+select pawl_saga.start('turned twice') as f \gset
+select is(work_at_once('{execute x}'), 'execute x, execute a', 'a scope is given up, then a decider says no');
+select is(state(:'f'), 'RUNNING: r SUCCESS/REVERT, x FAILURE/REVERT, a SUCCESS, d IGNORE, c IGNORE, e PENDING/REVERT',
+          'a task that was to be reverted is ignored');
+select is_empty('select * from pawl_saga.verify()', 'and is counted as that');
+select is(works(), 'revert x', 'what failed is undone');
+select is(state(:'f'), 'REVERTED: r REVERTED/REVERT, x REVERTED/REVERT, a SUCCESS, d IGNORE, c IGNORE, e PENDING/REVERT',
+          'the flow ends as the scope did');
+
 -- What a decider holds was ready in the same statement: the flow ends all the same.
 create schema app;
 create function app.raises(jsonb) returns boolean language plpgsql as $$ begin raise 'boom'; end $$;
@@ -197,12 +212,17 @@ begin
         perform import(f.flow_uuid) from (select f.flow_uuid from pawl_saga.flows f where f.state in ('RUNNING', 'SUSPENDED', 'SUSPENDING') order by random() limit 3) f;
     end if;
     perform pawl_saga.resume(f.flow_uuid) from pawl_saga.flows f where f.state = 'SUSPENDED' and (n >= 40 or random() < 0.5);
+    -- claims of one long transaction leave the head of their index, which is full of dead rows, out for a moment
+    if not did and exists (select from pawl_saga.tasks where due_at is null and state in ('PENDING', 'SUCCESS', 'FAILURE')) then
+        perform pg_sleep(0.05);
+        did := true;
+    end if;
     return did or exists (select from pawl_saga.tasks where wait_until is not null and state = 'PENDING' and intention = 'EXECUTE')
                or exists (select from pawl_saga.retries where due_at is not null);
 end $$;
 create function stuck() returns text language sql as $$
     select string_agg(distinct v.problem || ' (' || coalesce(v.atom, '') || ' of ' || v.flow_uuid || ')', E'\n') from pawl_saga.verify() v
-     where v.problem in ('nothing is under way', 'is ready, and cannot be claimed') $$;
+     where v.problem in ('nothing is under way', 'is ready, and cannot be claimed', 'blockers are counted wrongly') $$;
 create function drive(most int, out rounds int, out trouble text) language plpgsql as $$
 declare idle int := 0;
 begin

@@ -24,7 +24,7 @@ json states_of(const core::Diagram& diagram) {
 
 json relations_of(const core::Diagram& diagram) {
     json result = json::array();
-    for (const core::DrawnArrow& transition : diagram.transitions) {
+    for (const core::DrawnTransition& transition : diagram.transitions) {
         const json in = transition.in.empty() ? json() : json(transition.in);
         result.push_back({{"from", transition.from}, {"to", transition.to}, {"label", transition.text}, {"in", in}});
     }

@@ -12,8 +12,8 @@ namespace pawl::test {
 namespace {
 
 using core::Diagram;
-using core::DrawnArrow;
 using core::DrawnState;
+using core::DrawnTransition;
 using core::StateKind;
 
 // Writes diagrams that use every construct, in no sensible way.
@@ -102,7 +102,7 @@ class Oracle {
 public:
     explicit Oracle(const Diagram& diagram) : diagram_(diagram) {
         for (const DrawnState& each : diagram.states) states_[each.id] = &each;
-        for (const DrawnArrow& drawn : diagram.transitions) expand(drawn);
+        for (const DrawnTransition& drawn : diagram.transitions) expand(drawn);
         bool initial = false;
         for (const auto& [text, from] : transitions) initial = initial || from == "[*]";
         if (!initial) throw std::logic_error("no initial state");
@@ -128,12 +128,12 @@ private:
         return false;
     }
 
-    std::vector<End> ends(const DrawnArrow& transition, std::set<std::string> path = {}) const {
+    std::vector<End> ends(const DrawnTransition& transition, std::set<std::string> path = {}) const {
         if (!path.insert(transition.to).second) throw std::logic_error("cycle");
         if (transition.to == "[*]") return {{"[*]", transition.in, {}, {}}};
         if (is_atomic(transition.to)) return {{transition.to, "", {}, {}}};
         std::vector<End> result;
-        for (const DrawnArrow& next : diagram_.transitions) {
+        for (const DrawnTransition& next : diagram_.transitions) {
             const bool branch = is_choice(transition.to) && next.from == transition.to;
             const bool entry = !is_choice(transition.to) && next.from == "[*]" && next.in == transition.to;
             if (!branch && !entry) continue;
@@ -161,14 +161,14 @@ private:
     }
 
     bool has_own_arrow(const std::string& from, const std::string& event) const {
-        for (const DrawnArrow& each : diagram_.transitions) {
+        for (const DrawnTransition& each : diagram_.transitions) {
             if (each.from == from && each.to != "[*]" && each.label.event == event) return true;
         }
         return false;
     }
 
     // May the drawn transition be taken from this atomic state?
-    bool leaves(const DrawnArrow& drawn, const std::string& state) const {
+    bool leaves(const DrawnTransition& drawn, const std::string& state) const {
         if (!inside(state, drawn.from)) return false;
         if (drawn.label.event.empty()) return true;
         for (std::string at = state; at != drawn.from; at = states_.at(at)->parent) {
@@ -183,16 +183,17 @@ private:
         if (!path.insert(composite).second) return false;
         bool left = false;
         for (std::string at = composite; !at.empty(); at = states_.at(at)->parent) {
-            for (const DrawnArrow& each : diagram_.transitions) left = left || (each.from == at && each.to != "[*]");
+            for (const DrawnTransition& each : diagram_.transitions)
+                left = left || (each.from == at && each.to != "[*]");
         }
         if (!left) return true;
-        for (const DrawnArrow& each : diagram_.transitions) {
+        for (const DrawnTransition& each : diagram_.transitions) {
             if (each.from == composite && each.to == "[*]" && ends_life(each.in, path)) return true;
         }
         return false;
     }
 
-    void expand(const DrawnArrow& drawn) {
+    void expand(const DrawnTransition& drawn) {
         if (drawn.from == "[*]" && drawn.to == "[*]") throw std::logic_error("[*] to [*]");
         if (drawn.from == "[*]") {
             if (!drawn.in.empty()) return;
@@ -213,7 +214,7 @@ private:
         }
     }
 
-    void add(const std::string& from, const DrawnArrow& drawn, const End& end) {
+    void add(const std::string& from, const DrawnTransition& drawn, const End& end) {
         if (end.to == "[*]") {
             if (ends_life(end.in)) terminals.insert(from);
             return;

@@ -24,7 +24,7 @@ TEST(Reader, ReadsFrontMatterDirectivesAndSettings) {
     EXPECT_EQ(ids(door), (Strings{"Closed", "Open", "Locked"}));
     EXPECT_EQ(door.transitions.size(), 6u);
     EXPECT_EQ(door.transitions[0].text, "");
-    EXPECT_TRUE(door.remarks.empty());
+    EXPECT_TRUE(door.warnings.empty());
 }
 
 TEST(Reader, JoinsDescriptionsAndTags) {
@@ -67,14 +67,14 @@ TEST(Reader, GivesAStateToTheFirstCompositeThatNamesIt) {
     const Diagram d = draw("[*] --> a\nstate P {\n a --> b\n}\nstate Q {\n c --> a\n}");
     EXPECT_EQ(state(d, "a").parent, "P");
     EXPECT_EQ(state(d, "c").parent, "Q");
-    ASSERT_EQ(d.remarks.size(), 1u);
-    EXPECT_EQ(d.remarks[0].code, "two_parents");
+    ASSERT_EQ(d.warnings.size(), 1u);
+    EXPECT_EQ(d.warnings[0].code, "two_parents");
 }
 
 TEST(Reader, DoesNotPutACompositeInsideItself) {
     const Diagram d = draw("state P {\n a --> P\n state Q {\n b --> P\n }\n}");
     EXPECT_EQ(state(d, "P").parent, "");
-    EXPECT_TRUE(d.remarks.empty());
+    EXPECT_TRUE(d.warnings.empty());
 }
 
 TEST(Reader, MergesACompositeThatIsOpenedTwice) {
@@ -151,8 +151,8 @@ TEST(Reader, CountsColumnsInCharacters) {
 TEST(Reader, ReadsAStateDeclaredAloneLikeMermaidDoes) {
     const Diagram d = draw("state lonely\nstate known\nknown --> other");
     EXPECT_EQ(ids(d), (Strings{"known", "other"}));
-    ASSERT_EQ(d.remarks.size(), 1u);
-    EXPECT_EQ(d.remarks[0].code, "not_a_state");
+    ASSERT_EQ(d.warnings.size(), 1u);
+    EXPECT_EQ(d.warnings[0].code, "not_a_state");
 }
 
 TEST(Reader, ReadsSeveralStatementsOnALine) {
@@ -170,10 +170,10 @@ TEST(Reader, ACompositeMayBeginOnALaterLine) {
         EXPECT_EQ(state(d, child).parent, parent);
     EXPECT_EQ(state(d, "R").description, "long");
     EXPECT_EQ(state(d, "T").tags, Strings{"tag"});
-    EXPECT_TRUE(d.remarks.empty());
+    EXPECT_TRUE(d.warnings.empty());
     EXPECT_EQ(d.transitions[0].where.line, 4);
     EXPECT_EQ(core::write_mermaid(read_mermaid(core::write_mermaid(d))), core::write_mermaid(d));
-    EXPECT_EQ(draw("state P\n\n%% x\na --> P").remarks.size(), 0u);
+    EXPECT_EQ(draw("state P\n\n%% x\na --> P").warnings.size(), 0u);
 }
 
 TEST(Reader, ReadsADiagramInAFence) {

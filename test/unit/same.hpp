@@ -27,8 +27,8 @@ inline std::string difference(const core::Diagram& a, const core::Diagram& b) {
     }
     if (a.transitions.size() != b.transitions.size()) return "number of arrows";
     for (std::size_t i = 0; i < a.transitions.size(); ++i) {
-        const core::DrawnArrow& x = a.transitions[i];
-        const core::DrawnArrow& y = b.transitions[i];
+        const core::DrawnTransition& x = a.transitions[i];
+        const core::DrawnTransition& y = b.transitions[i];
         const std::string transition = x.from + " --> " + x.to;
         if (x.from != y.from || x.to != y.to) return "arrows: " + transition + " / " + y.from + " --> " + y.to;
         if (x.in != y.in) return "place of " + transition + ": " + x.in + " / " + y.in;
@@ -36,7 +36,7 @@ inline std::string difference(const core::Diagram& a, const core::Diagram& b) {
     }
     if (a.regions.size() != b.regions.size()) return "number of regions";
     for (std::size_t i = 0; i < a.regions.size(); ++i) {
-        if (a.regions[i].in != b.regions[i].in || a.regions[i].arrows_before != b.regions[i].arrows_before)
+        if (a.regions[i].in != b.regions[i].in || a.regions[i].transitions_before != b.regions[i].transitions_before)
             return "regions";
     }
     return {};

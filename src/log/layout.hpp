@@ -1,4 +1,5 @@
-// May ereport; owns nothing. The columns of a log that are pawl's own.
+// May ereport; owns nothing. The layout of a log: its columns, its hash chain, and the anchors that pruning keeps of
+// subjects whose entries are all gone.
 #pragma once
 
 #include "catalog/state_change.hpp"
@@ -28,5 +29,29 @@ void check_log_table(Relation log);
 
 // All of this for the log of a binding, if it has one. XX001.
 void check_log(const Binding& binding);
+
+// The newest row of a subject in the log.
+struct NewestEntry {
+    bool found;
+    int sort_key;
+    text* to;  // null: the row was deleted
+    TimestampTz at;
+    bytea* hash;
+    HeapTuple tuple;  // only where most_recent is stored
+};
+
+// Keys of a scan for equality with the first columns of a B-tree; the caller sets sk_argument.
+void prepare_key_scan(Relation index, int nkeys, ScanKeyData* keys);
+
+// The end of a log of which nothing is left; not found where that is not how it came to be empty.
+NewestEntry find_anchor(Oid log, const StateChange& change);
+
+// 16 random bytes; kept with the row until a value of it is redacted.
+bytea* make_salt();
+
+// sha256(previous || content). The content is the text that pawl._log_content gives for the same row, so that anyone
+// can check a chain with plain SQL. Values that can be redacted are in it as commitments with the salt (null: as they
+// are, as in version 0.0.1).
+bytea* log_hash(const StateChange& change, int sort_key, TimestampTz at, const bytea* previous, const bytea* salt);
 
 }  // namespace pawl
