@@ -28,7 +28,7 @@ const std::string of_lifecycles =
 
 // Logs and audits whose upkeep somebody has declared, and that are ours to tend.
 const std::string of_logs =
-    "SELECT DISTINCT " + named + ", b.relation::oid, b.state_column FROM pawl._upkeep_of(NULL, NULL) b ORDER BY 2, 3";
+    "SELECT DISTINCT " + named + ", b.relation::oid, b.state_column FROM pawl.upkeep_of(NULL, NULL) b ORDER BY 2, 3";
 
 // A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
 // of users, which take their time, and have lanes of their own. pawl_bulk.advance has a procedure that commits attempts.

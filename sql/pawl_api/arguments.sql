@@ -7,7 +7,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF to_regnamespace(pack) IS NULL THEN
-        PERFORM pawl._raise('0A000', format('%s is not installed in this database', pack), NULL, format('create extension %I', pack));
+        PERFORM pawl.raise('0A000', format('%s is not installed in this database', pack), NULL, format('create extension %I', pack));
     END IF;
 END
 $function$;
@@ -32,7 +32,7 @@ BEGIN
             is_there := EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = id);
     END CASE;
     IF NOT is_there THEN
-        PERFORM pawl._raise('P0002', format('there is no %s %s', kind, id));
+        PERFORM pawl.raise('P0002', format('there is no %s %s', kind, id));
     END IF;
 END
 $function$;
@@ -46,7 +46,7 @@ DECLARE
     wanted integer := coalesce((q ->> 'limit')::integer, 50);
 BEGIN
     IF wanted NOT BETWEEN 1 AND 500 THEN
-        PERFORM pawl._raise('22023', 'limit must be from 1 to 500');
+        PERFORM pawl.raise('22023', 'limit must be from 1 to 500');
     END IF;
     RETURN wanted;
 END
@@ -80,7 +80,7 @@ BEGIN
         NULL;
     END;
     IF coalesce(cardinality(place), 0) <> keys THEN
-        PERFORM pawl._raise('22023', 'the cursor is none that this list gave');
+        PERFORM pawl.raise('22023', 'the cursor is none that this list gave');
     END IF;
     RETURN place;
 END
@@ -128,7 +128,7 @@ AS $function$
 BEGIN
     RETURN (q ->> name)::uuid;
 EXCEPTION WHEN invalid_text_representation THEN
-    PERFORM pawl._raise('22023', format('%s must be a uuid', name));
+    PERFORM pawl.raise('22023', format('%s must be a uuid', name));
 END
 $function$;
 COMMENT ON FUNCTION pawl_api._uuid(jsonb, text) IS 'internal: a parameter that is a uuid; 22023';
@@ -141,11 +141,11 @@ DECLARE
     unknown text;
 BEGIN
     IF coalesce(jsonb_typeof(body), 'object') <> 'object' THEN
-        PERFORM pawl._raise('22023', 'the body must be a JSON object', NULL, array_to_string(known, ', '));
+        PERFORM pawl.raise('22023', 'the body must be a JSON object', NULL, array_to_string(known, ', '));
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(body) k WHERE k <> ALL (known) ORDER BY k LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('the body has an unknown field "%s"', unknown), NULL, array_to_string(known, ', '));
+        PERFORM pawl.raise('22023', format('the body has an unknown field "%s"', unknown), NULL, array_to_string(known, ', '));
     END IF;
     RETURN coalesce(body, '{}');
 END
@@ -169,7 +169,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF coalesce(body ->> name, '') = '' THEN
-        PERFORM pawl._raise('22023', format('the body must have "%s"', name));
+        PERFORM pawl.raise('22023', format('the body must have "%s"', name));
     END IF;
     RETURN body ->> name;
 END

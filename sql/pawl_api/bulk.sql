@@ -26,7 +26,7 @@ BEGIN
     PERFORM pawl_api._need('pawl_bulk');
     SELECT d.* INTO found_one FROM pawl_bulk.definitions d WHERE d.name = q ->> 'name' AND d.dropped_at IS NULL ORDER BY d.version DESC LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no definition "%s"', q ->> 'name'));
+        PERFORM pawl.raise('P0002', format('there is no definition "%s"', q ->> 'name'));
     END IF;
     RETURN to_jsonb((SELECT coalesce(string_agg(CASE WHEN k ~ E'[",\\r\\n]' THEN '"' || replace(k, '"', '""') || '"' ELSE k END, ',' ORDER BY n), '')
                        FROM jsonb_object_keys(coalesce(found_one.row_schema -> 'properties', found_one.row_schema)) WITH ORDINALITY x(k, n)) || E'\r\n');
@@ -184,7 +184,7 @@ BEGIN
     PERFORM pawl_api._need_one('operation', id);
     found_one := pawl_api._bulk_row(id, wanted, wanted) -> 0;
     IF found_one IS NULL THEN
-        PERFORM pawl._raise('P0002', format('operation %s has no row %s', id, wanted));
+        PERFORM pawl.raise('P0002', format('operation %s has no row %s', id, wanted));
     END IF;
     RETURN found_one || jsonb_build_object('data', (SELECT pawl_bulk.row_data(id, wanted) FROM pawl_bulk.operations o WHERE o.operation = id AND o.track_row_data),
         'signal_keys', (SELECT coalesce(jsonb_agg(jsonb_build_object('key', k.key, 'step_index', k.step_index)), '[]') FROM pawl_bulk.signal_keys k WHERE k.row_number = wanted AND k.operation = id),

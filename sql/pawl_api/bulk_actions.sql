@@ -44,7 +44,7 @@ BEGIN
     PERFORM pawl_api._need_one('operation', id);
     answer := pawl_bulk.signal(id, q ->> 'key', result, coalesce(b ->> 'errorMessage', b ->> 'message'), b -> 'payload', (b ->> 'attempt')::integer);
     IF answer IN ('late', 'refused') THEN
-        PERFORM pawl._raise('55000', format('the signal came too late: %s', answer), 'The row has failed, timed out or was cancelled, or its operation is at rest.');
+        PERFORM pawl.raise('55000', format('the signal came too late: %s', answer), 'The row has failed, timed out or was cancelled, or its operation is at rest.');
     END IF;
     RETURN jsonb_build_object('answer', answer, 'completed', answer = 'applied' AND result = 'complete', 'failed', answer = 'applied' AND result = 'fail', 'key', q ->> 'key')
         || coalesce((SELECT jsonb_build_object('row_number', k.row_number, 'step_index', k.step_index) FROM pawl_bulk.signal_keys k WHERE k.operation = id AND k.key = q ->> 'key'), '{}');
@@ -78,7 +78,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF jsonb_typeof(list) <> 'array' THEN
-        PERFORM pawl._raise('22023', format('%s must be a list of row numbers', name), NULL, '[1, 2]');
+        PERFORM pawl.raise('22023', format('%s must be a list of row numbers', name), NULL, '[1, 2]');
     END IF;
     RETURN CASE WHEN list IS NOT NULL THEN ARRAY(SELECT e::bigint FROM jsonb_array_elements_text(list) e) END;
 END
@@ -137,7 +137,7 @@ BEGIN
     PERFORM pawl_api._need_one('operation', id);
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = id;
     IF NOT EXISTS (SELECT FROM pawl_bulk.input i WHERE i.operation = id) THEN
-        PERFORM pawl._raise('P0002', format('the input of operation %s was not kept', id));
+        PERFORM pawl.raise('P0002', format('the input of operation %s was not kept', id));
     END IF;
     type := CASE o.format WHEN 'csv' THEN 'text/csv' ELSE 'application/x-ndjson' END;
     file_name := coalesce(o.file_name, id || CASE o.format WHEN 'csv' THEN '.csv' ELSE '.ndjson' END);

@@ -59,8 +59,8 @@ DECLARE
     c pawl.consumer;
 BEGIN
     SELECT x.* INTO c FROM pawl.consumer x WHERE x.consumer = _read_feed.consumer;
-    IF c.reading IS NULL AND c.missed = 0 AND NOT EXISTS (SELECT FROM pawl._commits t WHERE t.txid >= pg_snapshot_xmax(c.seen))
-        AND NOT EXISTS (SELECT FROM pawl._commits t WHERE t.txid = ANY (ARRAY(SELECT pg_snapshot_xip(c.seen)))) THEN
+    IF c.reading IS NULL AND c.missed = 0 AND NOT EXISTS (SELECT FROM pawl.outbox_transactions t WHERE t.txid >= pg_snapshot_xmax(c.seen))
+        AND NOT EXISTS (SELECT FROM pawl.outbox_transactions t WHERE t.txid = ANY (ARRAY(SELECT pg_snapshot_xip(c.seen)))) THEN
         RETURN;
     END IF;
     RETURN QUERY SELECT e.txid, e.relation, e.failed, e.event, NULL::text FROM pawl_api._events_of(consumer, batch) e;
@@ -82,7 +82,7 @@ DECLARE
     c pawl.consumer;
 BEGIN
     IF place !~ '^[0-9]{1,15}-[0-9]+:[0-9]+:[0-9,]*$' THEN
-        PERFORM pawl._raise('22023', 'the position is none that this stream gave');
+        PERFORM pawl.raise('22023', 'the position is none that this stream gave');
     END IF;
     since := split_part(place, '-', 2)::pg_snapshot;
     INSERT INTO pawl.consumer (consumer, owner, seen) VALUES (name, current_user, since);
@@ -101,7 +101,7 @@ CREATE FUNCTION pawl_api._visible_events(role name) RETURNS oid[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce(array_agg(DISTINCT b.relation::oid ORDER BY b.relation::oid), '{}') FROM pawl.binding b JOIN pg_roles r ON r.rolname = role WHERE b.events AND pawl._shows_events(b.relation, r.oid)
+    SELECT coalesce(array_agg(DISTINCT b.relation::oid ORDER BY b.relation::oid), '{}') FROM pawl.binding b JOIN pg_roles r ON r.rolname = role WHERE b.events AND pawl.may_read_events(b.relation, r.oid)
 $function$;
 COMMENT ON FUNCTION pawl_api._visible_events(name) IS 'internal: the tables whose events a role may see';
 
@@ -117,7 +117,7 @@ BEGIN
     IF relations IS NOT NULL THEN
         SELECT r INTO unknown FROM unnest(string_to_array(relations, ',')) r WHERE to_regclass(r) IS NULL OR to_regclass(r)::oid <> ALL (visible) LIMIT 1;
         IF FOUND THEN
-            PERFORM pawl._raise('42704', format('there are no events of "%s" for you', unknown), 'The table has none, or the role may not select from it, or it has row-level security for the role.');
+            PERFORM pawl.raise('42704', format('there are no events of "%s" for you', unknown), 'The table has none, or the role may not select from it, or it has row-level security for the role.');
         END IF;
         visible := ARRAY(SELECT to_regclass(r)::oid FROM unnest(string_to_array(relations, ',')) r ORDER BY 1);
     END IF;

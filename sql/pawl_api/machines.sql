@@ -21,7 +21,7 @@ DECLARE
 BEGIN
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = _need_machine.machine;
     IF newest IS NULL THEN
-        PERFORM pawl._raise('PW008', format('unknown machine "%s"', machine));
+        PERFORM pawl.raise('PW008', format('unknown machine "%s"', machine));
     END IF;
     RETURN newest;
 END
@@ -87,7 +87,7 @@ DECLARE
     is_sample boolean;
 BEGIN
     SELECT coalesce(jsonb_object_agg(c.state, c.n) FILTER (WHERE c.state IS NOT NULL), '{}'), coalesce(bool_or(c.estimated), false) INTO counts, is_sample
-      FROM pawl._state_counts(b) c;
+      FROM pawl.state_counts(b) c;
     RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'estimated', is_sample, 'counts',
         (SELECT coalesce(jsonb_agg(jsonb_build_object('state', s.state, 'count', coalesce((counts ->> s.state)::bigint, 0)) ORDER BY s.ordinal), '[]')
            FROM pawl.machine_state s WHERE s.machine = b.machine AND s.version = b.version AND s.kind = 'state'));
@@ -104,7 +104,7 @@ BEGIN
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(pawl_api._state_counts(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b
                                          JOIN pg_class r ON r.oid = b.relation AND r.relkind IN ('r', 'p')
                                          WHERE b.machine = q ->> 'machine' AND has_column_privilege(b.relation, b.state_column, 'SELECT')
-                                           AND pawl._policies_are_safe(b.relation)), 'next', NULL);
+                                           AND pawl.policies_are_safe(b.relation)), 'next', NULL);
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.machine_counts(jsonb) IS 'route: how many rows are in each state, for each table that may be read';
@@ -122,10 +122,10 @@ BEGIN
     PERFORM pawl_api._need_machine(q ->> 'machine');
     FOR b IN SELECT x.* FROM pawl.binding x
               WHERE x.machine = q ->> 'machine' AND x.history IS NOT NULL AND has_table_privilege(x.history, 'SELECT')
-                AND pawl._policies_are_safe(x.history) LOOP
+                AND pawl.policies_are_safe(x.history) LOOP
         items := items || (SELECT coalesce(jsonb_agg(jsonb_build_object('relation', b.relation::text, 'state', d.state, 'samples', d.n,
                                       'mean_s', d.mean, 'p95_s', d.p95, 'max_s', d.longest) ORDER BY d.mean DESC), '[]')
-                             FROM pawl._as_owner(b.relation, b.state_column, 'stays')
+                             FROM pawl.read_as_owner(b.relation, b.state_column, 'stays')
                                       d(state text, n bigint, mean numeric, p95 numeric, longest numeric));
     END LOOP;
     RETURN jsonb_build_object('items', items, 'next', NULL);

@@ -21,10 +21,10 @@ BEGIN
       FROM pawl_api.tokens t JOIN pg_roles r ON r.rolname = t.role AND NOT r.rolsuper
      WHERE t.digest = _login.digest AND t.kind = _login.kind AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp());
     IF NOT FOUND THEN
-        PERFORM pawl._raise('28000', 'the token is not known here, has expired or was revoked', NULL, 'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
+        PERFORM pawl.raise('28000', 'the token is not known here, has expired or was revoked', NULL, 'select pawl_api.create_token(''pawl_reader'', ''name of the person'')');
     END IF;
     IF NOT scope = ANY (_login.scopes) THEN
-        PERFORM pawl._raise('42501', format('the token lacks the scope "%s"', scope), format('It is %s''s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
+        PERFORM pawl.raise('42501', format('the token lacks the scope "%s"', scope), format('It is %s''s and has: %s.', _login.person, array_to_string(_login.scopes, ', ')));
     END IF;
     PERFORM pawl_api._note_token(token);
     IF (used IS NULL OR used < clock_timestamp() - interval '1 minute') AND NOT current_setting('transaction_read_only')::boolean THEN
@@ -40,7 +40,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
 DECLARE
     who record;
-    context pg_catalog.text[] := pawl._trace_of(trace);
+    context pg_catalog.text[] := pawl.trace_of(trace);
 BEGIN
     SELECT * INTO who FROM pawl_api._login(kind, digest, scope);
     PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
@@ -66,7 +66,7 @@ DECLARE
     token constant uuid := pawl_api._noted_token();
 BEGIN
     IF token IS NULL THEN
-        PERFORM pawl._raise('42501', 'idempotency keys belong to requests of the HTTP API', format('The session of "%s" has begun none.', session_user));
+        PERFORM pawl.raise('42501', 'idempotency keys belong to requests of the HTTP API', format('The session of "%s" has begun none.', session_user));
     END IF;
     RETURN token;
 END
@@ -84,7 +84,7 @@ DECLARE
     first pawl_api.answers;
 BEGIN
     IF length(key) NOT BETWEEN 1 AND 255 THEN
-        PERFORM pawl._raise('22023', 'an idempotency key has 1 to 255 characters');
+        PERFORM pawl.raise('22023', 'an idempotency key has 1 to 255 characters');
     END IF;
     INSERT INTO pawl_api.answers (token, key, route, request) VALUES (mine, _first_answer.key, _first_answer.route, _first_answer.request) ON CONFLICT DO NOTHING;
     IF FOUND THEN
@@ -92,7 +92,7 @@ BEGIN
     END IF;
     SELECT a.* INTO first FROM pawl_api.answers a WHERE a.token = mine AND a.key = _first_answer.key;
     IF first.route <> _first_answer.route OR first.request <> _first_answer.request THEN
-        PERFORM pawl._raise('23514', 'the idempotency key belongs to another request', format('It was used at %s for %s.', first.at, first.route));
+        PERFORM pawl.raise('23514', 'the idempotency key belongs to another request', format('It was used at %s for %s.', first.at, first.route));
     END IF;
     RETURN first;
 END
@@ -117,7 +117,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
                     WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pawl_api'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.=) route
                       AND pg_catalog.oidvectortypes(p.proargtypes) OPERATOR(pg_catalog.=) 'jsonb, jsonb') THEN
-        PERFORM pawl._raise('42883', pg_catalog.format('there is no route "%s"', route));
+        PERFORM pawl.raise('42883', pg_catalog.format('there is no route "%s"', route));
     END IF;
     SELECT * INTO first FROM pawl_api._first_answer(key, route,
         pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(arguments, body)::pg_catalog.text, 'UTF8')));

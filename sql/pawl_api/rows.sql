@@ -10,7 +10,7 @@ BEGIN
     SELECT x.* INTO b FROM pawl.binding x
      WHERE x.relation = to_regclass(_bound.relation) AND (_bound.state_column IS NULL OR x.state_column = _bound.state_column) ORDER BY x.state_column LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('42704', format('no lifecycle is enforced on "%s"', relation), NULL, 'GET /v1/bindings');
+        PERFORM pawl.raise('42704', format('no lifecycle is enforced on "%s"', relation), NULL, 'GET /v1/bindings');
     END IF;
     RETURN b;
 END
@@ -26,7 +26,7 @@ DECLARE
     parts text[];
 BEGIN
     IF given IS NULL THEN
-        PERFORM pawl._raise('22023', 'the key of the row is needed', NULL, array_to_string(b.key_columns, ', '));
+        PERFORM pawl.raise('22023', 'the key of the row is needed', NULL, array_to_string(b.key_columns, ', '));
     ELSIF cardinality(b.key_columns) = 1 AND left(given, 1) NOT IN ('[', '{') THEN
         RETURN ARRAY[given];
     END IF;
@@ -38,7 +38,7 @@ BEGIN
         NULL;
     END;
     IF cardinality(parts) IS DISTINCT FROM cardinality(b.key_columns) OR array_position(parts, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('the key of %s is (%s)', b.relation, array_to_string(b.key_columns, ', ')), NULL, 'a JSON array of texts');
+        PERFORM pawl.raise('22023', format('the key of %s is (%s)', b.relation, array_to_string(b.key_columns, ', ')), NULL, 'a JSON array of texts');
     END IF;
     RETURN parts;
 END
@@ -54,10 +54,10 @@ DECLARE
 BEGIN
     -- a type of a user's can have a cast to json, which to_jsonb would call: of those the text is shown
     EXECUTE format('SELECT (SELECT jsonb_object_agg(c.name, c.value) FROM (VALUES %s) c(name, value)) FROM %s t WHERE %s', (
-        SELECT string_agg(format(CASE WHEN pawl._base_type(a.atttypid) < 16384 THEN '(%L::text, to_jsonb(t.%I))' ELSE '(%L::text, to_jsonb(pawl._text(t.%I)))' END,
+        SELECT string_agg(format(CASE WHEN pawl.base_type(a.atttypid) < 16384 THEN '(%L::text, to_jsonb(t.%I))' ELSE '(%L::text, to_jsonb(pawl.value_text(t.%I)))' END,
                                  a.attname, a.attname), ', ' ORDER BY a.attnum)
           FROM pg_attribute a WHERE a.attrelid = b.relation AND a.attnum > 0 AND NOT a.attisdropped), b.relation, (
-        SELECT string_agg(format('pawl._same(t.%I, %s)', a.attname, pawl._read_value(quote_literal(key[n]) || '::text', a.atttypid, a.atttypmod)), ' AND ')
+        SELECT string_agg(format('pawl.same_value(t.%I, %s)', a.attname, pawl.value_expression(quote_literal(key[n]) || '::text', a.atttypid, a.atttypmod)), ' AND ')
           FROM unnest(b.key_columns) WITH ORDINALITY k(c, n) JOIN pg_attribute a ON a.attrelid = b.relation AND a.attname = k.c)) INTO found_one;
     RETURN found_one;
 END
@@ -94,7 +94,7 @@ BEGIN
         SELECT coalesce(jsonb_agg(pawl_api._transition(h) ORDER BY h.sort_key), '[]') INTO items FROM pawl.history(b.relation, key, b.state_column) h;
     END IF;
     IF found_one IS NULL AND items = '[]' THEN
-        PERFORM pawl._raise('P0002', format('%s has no row (%s)', b.relation, array_to_string(key, ', ')));
+        PERFORM pawl.raise('P0002', format('%s has no row (%s)', b.relation, array_to_string(key, ', ')));
     END IF;
     RETURN jsonb_build_object('relation', b.relation::text, 'state_column', b.state_column, 'machine', b.machine, 'key', to_jsonb(key), 'row', found_one, 'state', found_one ->> b.state_column,
         'items', items, 'next', NULL, 'available', CASE WHEN found_one IS NULL THEN '[]' ELSE pawl_api._available(b, key) END);
@@ -111,7 +111,7 @@ DECLARE
     key text[] := pawl_api._key(b, q ->> 'key');
 BEGIN
     IF pawl_api._row(b, key) IS NULL THEN
-        PERFORM pawl._raise('P0002', format('%s has no row (%s)', b.relation, array_to_string(key, ', ')));
+        PERFORM pawl.raise('P0002', format('%s has no row (%s)', b.relation, array_to_string(key, ', ')));
     END IF;
     RETURN jsonb_build_object('items', pawl_api._available(b, key), 'next', NULL);
 END

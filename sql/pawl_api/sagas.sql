@@ -162,7 +162,7 @@ BEGIN
     PERFORM pawl_api._need('pawl_saga');
     SELECT to_jsonb(j) INTO found_one FROM pawl_saga.jobs j WHERE j.job_uuid = job;
     IF found_one IS NULL THEN
-        PERFORM pawl._raise('P0002', format('there is no job %s', job));
+        PERFORM pawl.raise('P0002', format('there is no job %s', job));
     END IF;
     RETURN found_one;
 END

@@ -12,7 +12,7 @@ BEGIN
     PERFORM pawl_api._need('pawl_dag');
     SELECT s.* INTO found_one FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no step %s of task %s', step, task));
+        PERFORM pawl.raise('P0002', format('there is no step %s of task %s', step, task));
     END IF;
     RETURN pawl_api._step(found_one) || jsonb_build_object('handler_options', found_one.handler_options,
         'readiness', (SELECT to_jsonb(r) FROM pawl_dag.step_readiness(task, ARRAY[step]) r),
@@ -51,7 +51,7 @@ DECLARE
 BEGIN
     PERFORM pawl_api._need('pawl_dag');
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
-        PERFORM pawl._raise('P0002', format('there is no step %s of task %s', step, task));
+        PERFORM pawl.raise('P0002', format('there is no step %s of task %s', step, task));
     END IF;
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(a) - 'transition_id' || jsonb_build_object('transition_uuid', a.transition_id) ORDER BY a.sort_key), '[]')
                                           FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);

@@ -82,7 +82,7 @@ BEGIN
     PERFORM pawl_api._need('pawl_dag');
     SELECT t.* INTO found_one FROM pawl_dag.tasks t WHERE t.task_uuid = task;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no task %s', task));
+        PERFORM pawl.raise('P0002', format('there is no task %s', task));
     END IF;
     RETURN pawl_api._task(found_one) || jsonb_build_object('context', found_one.context,
         'workflow_steps', (SELECT coalesce(jsonb_agg(pawl_api._step(s) ORDER BY s.level, s.name), '[]') FROM pawl_dag.steps s WHERE s.task_uuid = task),

@@ -30,7 +30,7 @@ BEGIN
     PERFORM pawl_api._need('pawl_dag');
     SELECT x.* INTO t FROM pawl_dag.templates x WHERE x.namespace = q ->> 'namespace' AND x.name = q ->> 'name' AND x.version = q ->> 'version';
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no template %s/%s/%s', q ->> 'namespace', q ->> 'name', q ->> 'version'));
+        PERFORM pawl.raise('P0002', format('there is no template %s/%s/%s', q ->> 'namespace', q ->> 'name', q ->> 'version'));
     END IF;
     RETURN jsonb_build_object('namespace', t.namespace, 'name', t.name, 'version', t.version, 'template_uuid', t.template_uuid, 'description', t.description, 'steps', t.steps_total,
         'created_at', t.created_at, 'configuration', t.configuration);

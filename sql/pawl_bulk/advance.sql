@@ -80,7 +80,7 @@ BEGIN
      WHERE v.operation = _opened.operation AND v.row_number > before AND v.row_number <= through AND v.state = 'Completed' AND NOT v.row_number <@ closed
        AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
     IF missing IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('row %s of operation %s has no record', missing, operation));
+        PERFORM pawl.raise('55000', format('row %s of operation %s has no record', missing, operation));
     END IF;
     UPDATE pawl_bulk.operations o SET opened_through = through WHERE o.operation = _opened.operation AND o.opened_through < through;
 END
@@ -385,7 +385,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    PERFORM pawl._check_batch(batch, 1000000);
+    PERFORM pawl.check_batch(batch, 1000000);
     SELECT a.done, a.next_at INTO done, next_at FROM pawl_bulk._advance(batch, true) a;
 END
 $function$;

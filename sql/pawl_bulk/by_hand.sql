@@ -12,17 +12,17 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     d pawl_bulk.definitions;
 BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = NEW.definition AND x.version = NEW.version AND x.dropped_at IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL, pawl_bulk._known_definitions());
+        PERFORM pawl.raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL, pawl_bulk._known_definitions());
     ELSIF NEW.validated_through <> 0 OR NEW.opened_through <> 0 OR NEW.total_rows <> 0 OR NEW.retry_count <> 0 OR NEW.started_at IS NOT NULL OR NEW.completed_at IS NOT NULL THEN
-        PERFORM pawl._raise('55000', 'a new operation has not begun', 'Its counters are 0.');
+        PERFORM pawl.raise('55000', 'a new operation has not begun', 'Its counters are 0.');
     ELSIF octet_length(NEW.idempotency_key) > 1000 THEN
-        PERFORM pawl._raise('22023', 'an idempotency key has at most 1000 bytes', format('This one has %s.', octet_length(NEW.idempotency_key)));
+        PERFORM pawl.raise('22023', 'an idempotency key has at most 1000 bytes', format('This one has %s.', octet_length(NEW.idempotency_key)));
     END IF;
     PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
     -- a dialect that cannot be is rejected here and not row by row
@@ -33,26 +33,26 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_made() IS 'internal: a new operation fits its definition; P0002, 22023, 55000';
-CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
+CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
 
 CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
-            PERFORM pawl._raise('42501', format('permission denied to move operation %s to %s', NEW.operation, NEW.status), 'Only operators cancel and retry.');
+            PERFORM pawl.raise('42501', format('permission denied to move operation %s to %s', NEW.operation, NEW.status), 'Only operators cancel and retry.');
         ELSIF NEW.status = 'Validating' AND NOT NEW.sealed THEN
-            PERFORM pawl._raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
+            PERFORM pawl.raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
         ELSIF NEW.status IN ('Validating', 'Running') AND OLD.paused_at IS NOT NULL AND NEW.paused_at IS NOT NULL THEN
-            PERFORM pawl._raise('PW003', format('operation %s is paused', NEW.operation), NULL, format('select pawl_bulk.resume(%L)', NEW.operation));
+            PERFORM pawl.raise('PW003', format('operation %s is paused', NEW.operation), NULL, format('select pawl_bulk.resume(%L)', NEW.operation));
         END IF;
     ELSIF NOT pawl_bulk._operates() THEN
-        PERFORM pawl._raise('42501', format('permission denied to change operation %s', NEW.operation), 'Its message is written when it fails; only operators pause it.');
+        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation), 'Its message is written when it fails; only operators pause it.');
     END IF;
     RETURN NEW;
 END
@@ -68,15 +68,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF NEW.state IS DISTINCT FROM OLD.state AND NEW.state IN ('Pending', 'Cancelled') THEN
         IF NOT pawl_bulk._operates() THEN
-            PERFORM pawl._raise('42501', format('permission denied to move row %s to %s', NEW.row_number, NEW.state), 'Only operators retry and cancel.');
+            PERFORM pawl.raise('42501', format('permission denied to move row %s to %s', NEW.row_number, NEW.state), 'Only operators retry and cancel.');
         END IF;
     ELSE
-        PERFORM pawl._raise('55000', format('row %s at step %s is not changed so', NEW.row_number, NEW.step_index),
+        PERFORM pawl.raise('55000', format('row %s at step %s is not changed so', NEW.row_number, NEW.step_index),
             CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'Tries are counted one by one.' END);
     END IF;
     RETURN NEW;
@@ -96,15 +96,15 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
 BEGIN
     IF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
-        PERFORM pawl._raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index), 'Its operation is paused, or waits to be retried.');
+        PERFORM pawl.raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index), 'Its operation is paused, or waits to be retried.');
     ELSIF NOT pawl_bulk._operates()
           AND (OLD.deadline_at > clock_timestamp() AND NEW.deadline_at IS DISTINCT FROM OLD.deadline_at OR NEW.takeovers < OLD.takeovers
                OR OLD.state = NEW.state AND OLD.due > clock_timestamp() AND (NEW.due IS NULL OR NEW.due < OLD.due)) THEN
-        PERFORM pawl._raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index), 'Only operators bring deadlines and retries forward.');
+        PERFORM pawl.raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index), 'Only operators bring deadlines and retries forward.');
     END IF;
     RETURN NEW;
 END
@@ -125,7 +125,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
     alone record;
 BEGIN
@@ -135,14 +135,14 @@ BEGIN
                 ELSE NOT EXISTS (SELECT FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = 0
                                   WHERE o.operation = n.operation AND o.status = 'Running' AND s.kind = 'sync' AND s.handler IS NOT NULL) END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('PW003', format('there is no work for row %s of operation %s', alone.row_number, alone.operation), 'It has no active record.');
+        PERFORM pawl.raise('PW003', format('there is no work for row %s of operation %s', alone.row_number, alone.operation), 'It has no active record.');
     END IF;
     RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._work_came() IS 'internal: rejects work that is of no record; PW003';
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_work
-    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
 
 -- Runs are put on record by the session that makes them, and changed there, or when they are lost.
 CREATE FUNCTION pawl_bulk._run_by_hand() RETURNS trigger
@@ -150,7 +150,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.sql_runs');
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -161,7 +161,7 @@ BEGIN
           AND NEW.again_at <= clock_timestamp() + interval '1 day' THEN
         RETURN NEW;
     END IF;
-    PERFORM pawl._raise('55000', 'a run belongs to its session', 'Its lease is at most a day, and others see to it when that is over.');
+    PERFORM pawl.raise('55000', 'a run belongs to its session', 'Its lease is at most a day, and others see to it when that is over.');
     RETURN NULL;
 END
 $function$;

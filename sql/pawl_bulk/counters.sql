@@ -33,7 +33,7 @@ DECLARE
     folded bigint;
     o uuid;
 BEGIN
-    PERFORM pawl._check_batch(batch, 100000);
+    PERFORM pawl.check_batch(batch, 100000);
     done := 0;
     -- operations that end are folded once more, so that the sum of each is one row
     FOR o IN SELECT c.operation FROM pawl_bulk.operations c
@@ -61,19 +61,19 @@ SET enable_seqscan = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.validations');
     its record;
     alone record;
 BEGIN
     FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n GROUP BY n.operation LOOP
         IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = its.operation AND o.status = 'Validating') THEN
-            PERFORM pawl._raise('PW003', format('operation %s takes no validation records', its.operation), 'They are written while it is Validating.');
+            PERFORM pawl.raise('PW003', format('operation %s takes no validation records', its.operation), 'They are written while it is Validating.');
         END IF;
         SELECT x.row_number INTO alone FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
                                              EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
         IF FOUND THEN
-            PERFORM pawl._raise('PW003', format('operation %s has no row %s', its.operation, alone.row_number));
+            PERFORM pawl.raise('PW003', format('operation %s has no row %s', its.operation, alone.row_number));
         END IF;
     END LOOP;
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
@@ -86,7 +86,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._validations_came() IS 'internal: counts validation records and tells of those that failed';
 CREATE TRIGGER counted AFTER INSERT ON pawl_bulk.validations REFERENCING NEW TABLE AS new_validations
-    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._validations_came();
 
 -- What is written once: validation records, histories, signals, events. They go with their operation only.
 CREATE FUNCTION pawl_bulk._immutable() RETURNS trigger
@@ -94,11 +94,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
         'pawl_bulk.validations', 'pawl_bulk.retry_history', 'pawl_bulk.signals', 'pawl_bulk.events');
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
-        PERFORM pawl._raise('PW006', format('%s of %s.%s is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
+        PERFORM pawl.raise('PW006', format('%s of %s.%s is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
             'Its rows are written once and go with their operation.');
     END IF;
     RETURN OLD;

@@ -9,11 +9,11 @@ DECLARE
     strange text;
 BEGIN
     IF jsonb_typeof(given) IS DISTINCT FROM 'object' THEN
-        PERFORM pawl._raise('22023', format('%s must be a JSON object', what));
+        PERFORM pawl.raise('22023', format('%s must be a JSON object', what));
     END IF;
     SELECT k INTO strange FROM jsonb_object_keys(given) k WHERE k <> ALL (known) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('%s has no field "%s"', what, strange), 'Its fields are ' || array_to_string(known, ', ') || '.');
+        PERFORM pawl.raise('22023', format('%s has no field "%s"', what, strange), 'Its fields are ' || array_to_string(known, ', ') || '.');
     END IF;
 END
 $function$;
@@ -56,7 +56,7 @@ BEGIN
     END;
     IF value IS NULL OR value NOT BETWEEN low AND high OR type = 'integer' AND value <> trunc(value) OR type IN ('text', 'interval') AND jsonb_typeof(given) <> 'string'
        OR type = 'interval' AND (said::interval < interval '0' OR NOT isfinite(now() + said::interval)) THEN
-        PERFORM pawl._raise('22023', format('"%s" of %s is out of range', name, what), format('It is %s.', left(given::text, 100)),
+        PERFORM pawl.raise('22023', format('"%s" of %s is out of range', name, what), format('It is %s.', left(given::text, 100)),
             CASE type WHEN 'boolean' THEN 'true or false' WHEN 'text' THEN format('a text of %s to %s bytes', low, high)
                       WHEN 'interval' THEN format('an interval from %s to %s', make_interval(secs => low::double precision), justify_interval(make_interval(secs => high::double precision)))
                       ELSE format('%s from %s to %s', CASE type WHEN 'integer' THEN 'an integer' ELSE 'a number' END, low, high) END);
@@ -79,17 +79,17 @@ DECLARE
 BEGIN
     PERFORM pawl_bulk._known_fields(step, '{name,kind,handler,check,max_retries,backoff,poll_interval,poll_jitter,timeout,run_timeout,allow_operation_retry,signal_key}', what);
     IF coalesce(step ->> 'name', '') = '' THEN
-        PERFORM pawl._raise('22023', format('%s has no name', what));
+        PERFORM pawl.raise('22023', format('%s has no name', what));
     ELSIF kind NOT IN ('sync', 'poll', 'signal') THEN
-        PERFORM pawl._raise('22023', format('unknown kind "%s" of step "%s"', kind, step ->> 'name'), NULL, 'sync, poll or signal');
+        PERFORM pawl.raise('22023', format('unknown kind "%s" of step "%s"', kind, step ->> 'name'), NULL, 'sync, poll or signal');
     ELSIF kind <> 'sync' AND step ->> 'timeout' IS NULL THEN
-        PERFORM pawl._raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'What polls or waits for a signal must end some time.');
+        PERFORM pawl.raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'What polls or waits for a signal must end some time.');
     ELSIF kind = 'poll' AND step ->> 'poll_interval' IS NULL THEN
-        PERFORM pawl._raise('22023', format('step "%s" needs a poll_interval', step ->> 'name'));
+        PERFORM pawl.raise('22023', format('step "%s" needs a poll_interval', step ->> 'name'));
     ELSIF kind = 'sync' AND handler = 'none' THEN
-        PERFORM pawl._raise('22023', format('step "%s" has nothing to do', step ->> 'name'));
+        PERFORM pawl.raise('22023', format('step "%s" has nothing to do', step ->> 'name'));
     ELSIF placeholder IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('the signal_key of step "%s" has an unknown placeholder %s', step ->> 'name', placeholder),
+        PERFORM pawl.raise('22023', format('the signal_key of step "%s" has an unknown placeholder %s', step ->> 'name', placeholder),
             'It stands for nothing, so every row would wait for the same key.', 'use {row}, {step} or {data.<field>}');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(step -> 'backoff', '{}'), '{base,cap,jitter}', what || ', backoff');
@@ -127,13 +127,13 @@ DECLARE
 BEGIN
     IF configuration ?| of_step THEN
         IF steps IS NOT NULL THEN
-            PERFORM pawl._raise('22023', format('definition "%s" has steps and a handler of its own', name), NULL, 'Handlers belong to the steps.');
+            PERFORM pawl.raise('22023', format('definition "%s" has steps and a handler of its own', name), NULL, 'Handlers belong to the steps.');
         END IF;
         RETURN jsonb_build_array(jsonb_build_object('name', 'process') || (SELECT jsonb_object_agg(k, v) FROM jsonb_each(configuration) e(k, v) WHERE k = ANY (of_step)));
     ELSIF jsonb_typeof(steps) IS DISTINCT FROM 'array' OR jsonb_array_length(steps) = 0 THEN
-        PERFORM pawl._raise('22023', format('definition "%s" has no steps', name), 'Nor has it a handler.');
+        PERFORM pawl.raise('22023', format('definition "%s" has no steps', name), 'Nor has it a handler.');
     ELSIF EXISTS (SELECT FROM jsonb_array_elements(steps) s GROUP BY lower(s ->> 'name') HAVING count(*) > 1) THEN
-        PERFORM pawl._raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
+        PERFORM pawl.raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
     END IF;
     RETURN steps;
 END
@@ -153,7 +153,7 @@ DECLARE
 BEGIN
     PERFORM pawl_bulk._known_fields(configuration, '{name,description,metadata,metadata_validators,row,validators,row_id,is_retryable,track_row_data,max_retry_attempts,max_takeovers,max_input_bytes,steps,handler,max_retries,backoff,run_timeout,allow_operation_retry}', 'a definition');
     IF coalesce(name, '') = '' OR length(name) > 100 THEN
-        PERFORM pawl._raise('22023', 'a definition needs a name of 1 to 100 characters');
+        PERFORM pawl.raise('22023', 'a definition needs a name of 1 to 100 characters');
     END IF;
     steps := pawl_bulk._steps_of(configuration);
     PERFORM pawl_bulk._check_setting(format('definition "%s"', name), x.name, configuration -> x.name, x.type, x.low, x.high)

@@ -89,11 +89,11 @@ DECLARE
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = export_command.operation;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no operation %s', operation));
+        PERFORM pawl.raise('P0002', format('there is no operation %s', operation));
     ELSIF mode NOT IN ('report', 'data') OR format NOT IN ('csv', 'json') THEN
-        PERFORM pawl._raise('22023', 'mode is report or data, format csv or json');
+        PERFORM pawl.raise('22023', 'mode is report or data, format csv or json');
     ELSIF mode = 'data' AND NOT o.track_row_data THEN
-        PERFORM pawl._raise('55000', 'the data of the rows was not kept', pg_catalog.format('Definition "%s" does not track row data.', o.definition));
+        PERFORM pawl.raise('55000', 'the data of the rows was not kept', pg_catalog.format('Definition "%s" does not track row data.', o.definition));
     END IF;
     IF o.track_row_data THEN
         fields := pawl_bulk._data_fields(o);
@@ -122,7 +122,7 @@ BEGIN
             query, own_data, filter, filter);
     END IF;
     IF cardinality(fields) + (CASE mode WHEN 'report' THEN cardinality(own) ELSE 0 END) > 1600 THEN
-        PERFORM pawl._raise('54011', pg_catalog.format('operation %s has %s fields', operation, cardinality(fields)), 'A CSV has at most 1600 columns.', 'format => ''json''');
+        PERFORM pawl.raise('54011', pg_catalog.format('operation %s has %s fields', operation, cardinality(fields)), 'A CSV has at most 1600 columns.', 'format => ''json''');
     END IF;
     -- the header is a row: names of columns are cut at 63 bytes, and two may become one
     SELECT array_agg(quote_literal(h.name) ORDER BY h.n), array_agg(h.cell ORDER BY h.n) INTO headers, cells
@@ -150,7 +150,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 BEGIN
-    PERFORM pawl._check_batch(batch, 500);
+    PERFORM pawl.check_batch(batch, 500);
     RETURN QUERY SELECT e.* FROM pawl.read_events(consumer, batch) WITH ORDINALITY x
                    JOIN pawl_bulk.events e ON e.operation = x.key[1]::uuid AND e.event = x.key[2]::uuid ORDER BY x.ordinality;
 END

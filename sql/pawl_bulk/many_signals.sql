@@ -79,7 +79,7 @@ DECLARE
     answers text[];
 BEGIN
     IF signal_many.operation IS NULL OR jsonb_typeof(signal_many.signals) IS DISTINCT FROM 'array' THEN
-        PERFORM pawl._raise('22023', 'signals must be a JSON array', NULL, '[{"key", "result": "complete", "message", "payload", "attempt"}]');
+        PERFORM pawl.raise('22023', 'signals must be a JSON array', NULL, '[{"key", "result": "complete", "message", "payload", "attempt"}]');
     END IF;
     SELECT array_agg(x.key) AS keys, array_agg(coalesce(x.result, 'complete')) AS results, array_agg(x.message) AS messages, array_agg(x.payload) AS payloads,
            array_agg(x.attempt) AS attempts
@@ -87,14 +87,14 @@ BEGIN
     IF given.keys IS NULL THEN
         RETURN;
     ELSIF array_position(given.keys, NULL) IS NOT NULL OR NOT given.results <@ '{complete,fail}' THEN
-        PERFORM pawl._raise('22023', 'a signal has a key, and its result is complete or fail');
+        PERFORM pawl.raise('22023', 'a signal has a key, and its result is complete or fail');
     ELSIF EXISTS (SELECT FROM unnest(given.keys) k WHERE octet_length(k) > 2000) THEN
-        PERFORM pawl._raise('22023', 'a signal key has at most 2000 bytes');
+        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes');
     END IF;
     PERFORM pawl_bulk._hold(ARRAY[signal_many.operation]);
     SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = signal_many.operation;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no operation %s', signal_many.operation));
+        PERFORM pawl.raise('P0002', format('there is no operation %s', signal_many.operation));
     END IF;
     -- the first signal of each key counts, in the order in which all who send signals lock keys
     SELECT array_agg(x.n) AS places, array_agg(x.key) AS keys, array_agg(x.result) AS results, array_agg(x.message) AS messages, array_agg(x.attempt) AS attempts

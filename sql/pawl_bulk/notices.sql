@@ -57,7 +57,7 @@ DECLARE
     taken pawl_bulk.notices[];
     n pawl_bulk.notices;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     -- all in this transaction, so nobody waits for the lease
     taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
@@ -115,7 +115,7 @@ DECLARE
     failures integer := 0;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     done := 0;
     wait_ms := 1000;
     worker := 'work_sql_notices ' || pg_backend_pid();
@@ -159,11 +159,11 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(claim_notices.lease);
+    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(claim_notices.lease);
     IF coalesce(claim_notices.worker, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a worker needs a name');
+        PERFORM pawl.raise('22004', 'a worker needs a name');
     ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN
-        PERFORM pawl._raise('22023', 'a channel other than "sql" must be named', NULL, 'select * from pawl_bulk.run_sql_notices()');
+        PERFORM pawl.raise('22023', 'a channel other than "sql" must be named', NULL, 'select * from pawl_bulk.run_sql_notices()');
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
     RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
@@ -187,13 +187,13 @@ DECLARE
     n pawl_bulk.notices;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
-        PERFORM pawl._raise('22023', 'results must be a JSON array', NULL, '[{"operation", "notice", "token", "result": "ok", "message"}]');
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "notice", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report_notices.worker, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'a report is of somebody');
+        PERFORM pawl.raise('PW004', 'a report is of somebody');
     END IF;
     FOR said IN SELECT * FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text) ORDER BY y.operation, y.notice LOOP
         IF (said.operation IS NOT NULL AND said.notice IS NOT NULL AND said.result IN ('ok', 'fail')) IS NOT TRUE THEN
-            PERFORM pawl._raise('22023', 'a result names operation, notice, token and result', 'result is ok or fail.');
+            PERFORM pawl.raise('22023', 'a result names operation, notice, token and result', 'result is ok or fail.');
         END IF;
         operation := said.operation;
         notice := said.notice;

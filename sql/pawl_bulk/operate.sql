@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _operation_of.operation FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no operation %s', operation));
+        PERFORM pawl.raise('P0002', format('there is no operation %s', operation));
     END IF;
     RETURN o;
 END
@@ -74,7 +74,7 @@ DECLARE
     o pawl_bulk.operations := pawl_bulk._operation_of(operation);
 BEGIN
     IF o.completed_at IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('operation %s cannot be resumed', operation), format('It is %s.', o.status));
+        PERFORM pawl.raise('55000', format('operation %s cannot be resumed', operation), format('It is %s.', o.status));
     ELSIF o.paused_at IS NULL THEN
         RETURN false;
     END IF;

@@ -5,7 +5,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     now_at timestamptz;
 BEGIN
@@ -22,7 +22,7 @@ BEGIN
     END IF;
     IF NEW.completed_at IS NOT NULL THEN
         IF NEW.paused_at IS NOT NULL AND OLD.paused_at IS NULL THEN
-            PERFORM pawl._raise('55000', format('operation %s cannot be paused', NEW.operation), format('It is %s.', NEW.status));
+            PERFORM pawl.raise('55000', format('operation %s cannot be paused', NEW.operation), format('It is %s.', NEW.status));
         END IF;
         NEW.paused_at := NULL;
     END IF;
@@ -41,7 +41,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     NEW.notified_by := CASE WHEN NEW.notifications IS NOT NULL THEN current_user END;
@@ -50,7 +50,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: the role that wrote the notifications of an operation';
 CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
-    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
+    WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
 
 -- Who wants to hear of it. What somebody wrote that is no target is left out: the operation moves all the same.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
@@ -88,7 +88,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW',
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     told uuid;
 BEGIN
@@ -143,7 +143,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT ROW',
+    fired constant boolean := pawl.fired_by('AFTER INSERT ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     INSERT INTO pawl_bulk.events (operation, type, to_status, message) VALUES (NEW.operation, 'Created', NEW.status, NEW.definition);
@@ -151,7 +151,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_came() IS 'internal: the event of a new operation';
-CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
+CREATE TRIGGER came AFTER INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_came();
 
 -- An operation is deleted with all that it has.
 CREATE FUNCTION pawl_bulk._operation_gone() RETURNS trigger
@@ -160,7 +160,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER DELETE ROW',
+    fired constant boolean := pawl.fired_by('AFTER DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
     DELETE FROM pawl_bulk.troubles x WHERE x.operation = OLD.operation;
@@ -188,10 +188,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
 BEGIN
-    PERFORM pawl._raise('55000', format('operation %s is not at rest', OLD.operation), format('It is %s.', OLD.status),
+    PERFORM pawl.raise('55000', format('operation %s is not at rest', OLD.operation), format('It is %s.', OLD.status),
         format('select pawl_bulk.cancel(%L)', OLD.operation));
     RETURN NULL;
 END

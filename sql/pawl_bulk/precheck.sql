@@ -20,9 +20,9 @@ BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x
      WHERE x.name = definition AND x.dropped_at IS NULL AND (precheck.version IS NULL OR x.version = precheck.version) ORDER BY x.version DESC LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no definition "%s"', definition), NULL, pawl_bulk._known_definitions());
+        PERFORM pawl.raise('P0002', format('there is no definition "%s"', definition), NULL, pawl_bulk._known_definitions());
     ELSIF jsonb_typeof(rows) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'rows must be a JSON array');
+        PERFORM pawl.raise('22023', 'rows must be a JSON array');
     END IF;
     IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AND lines[1] ^@ convert_from(E'\\xefbbbf', 'UTF8') THEN
         lines[1] := substr(lines[1], length(convert_from(E'\\xefbbbf', 'UTF8')) + 1);

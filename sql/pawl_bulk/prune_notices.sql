@@ -6,7 +6,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF keep NOT BETWEEN interval '0' AND interval '1000 years' THEN
-        PERFORM pawl._raise('22023', 'keep must be from 0 to 1000 years', format('It is %s.', keep), 'keep => ''30 days'', or null for ever');
+        PERFORM pawl.raise('22023', 'keep must be from 0 to 1000 years', format('It is %s.', keep), 'keep => ''30 days'', or null for ever');
     END IF;
     INSERT INTO pawl_bulk.upkeep AS u (keep_notices) VALUES (keep) ON CONFLICT (one) DO UPDATE SET keep_notices = excluded.keep_notices;
 END
@@ -22,7 +22,7 @@ AS $function$
 DECLARE
     keep interval := '30 days';
 BEGIN
-    PERFORM pawl._check_batch(batch, 100000);
+    PERFORM pawl.check_batch(batch, 100000);
     SELECT u.keep_notices INTO keep FROM pawl_bulk.upkeep u;
     IF NOT FOUND THEN
         keep := '30 days';

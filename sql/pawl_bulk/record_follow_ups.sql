@@ -6,7 +6,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     CASE NEW.state
@@ -106,7 +106,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
     blocks boolean;
@@ -119,7 +119,7 @@ BEGIN
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
      WHERE o.status IS DISTINCT FROM 'Running' OR n.step_index > o.last_step LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('PW003', format('operation %s takes no record of step %s', refused.operation, refused.step_index),
+        PERFORM pawl.raise('PW003', format('operation %s takes no record of step %s', refused.operation, refused.step_index),
             CASE WHEN refused.status IS NULL THEN 'There is no such operation.'
                  ELSE format('It is %s; records are made while it is Running, for the steps it has.', refused.status) END);
     END IF;
@@ -127,7 +127,7 @@ BEGIN
      WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
            ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1 AND r.state = 'Completed') END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('PW003', format('row %s of operation %s is not at step %s', refused.row_number, refused.operation, refused.step_index),
+        PERFORM pawl.raise('PW003', format('row %s of operation %s is not at step %s', refused.row_number, refused.operation, refused.step_index),
             'A row begins when it is valid, and goes on when the step before is Completed.');
     END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);
@@ -162,4 +162,4 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._records_began() IS 'internal: the work and the signal keys of new records';
 CREATE TRIGGER began AFTER INSERT ON pawl_bulk.records REFERENCING NEW TABLE AS new_records
-    FOR EACH STATEMENT WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._records_began();
+    FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._records_began();

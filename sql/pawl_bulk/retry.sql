@@ -42,7 +42,7 @@ DECLARE
 BEGIN
     may := pawl_bulk.can_retry(operation);
     IF NOT may.eligible THEN
-        PERFORM pawl._raise('PW003', 'retry refused: ' || may.reason, upper(left(may.message, 1)) || substr(may.message, 2) || '.');
+        PERFORM pawl.raise('PW003', 'retry refused: ' || may.reason, upper(left(may.message, 1)) || substr(may.message, 2) || '.');
     END IF;
     SELECT array_agg(s.step_index) FILTER (WHERE s.allow_operation_retry), coalesce(array_agg(s.step_index) FILTER (WHERE retry.steps IS NULL OR s.step_name = ANY (retry.steps)), '{}')
       INTO allowed, wanted FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version;

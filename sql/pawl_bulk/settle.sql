@@ -113,7 +113,7 @@ DECLARE
     now_at constant timestamptz := clock_timestamp();
     late record;
 BEGIN
-    PERFORM pawl._check_batch(batch, 100000);
+    PERFORM pawl.check_batch(batch, 100000);
     SELECT array_agg(l.operation) AS operations, array_agg(l.row_number) AS rows, array_agg(l.step_index) AS steps INTO late
       FROM (SELECT w.operation, w.row_number, w.step_index FROM pawl_bulk.work w
              WHERE w.deadline_at <= now_at

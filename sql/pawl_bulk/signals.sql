@@ -66,11 +66,11 @@ DECLARE
     answer text;
 BEGIN
     IF operation IS NULL OR key IS NULL OR result IS NULL THEN
-        PERFORM pawl._raise('22004', 'operation, key and result must not be null');
+        PERFORM pawl.raise('22004', 'operation, key and result must not be null');
     ELSIF result NOT IN ('complete', 'fail') THEN
-        PERFORM pawl._raise('22023', format('unknown result "%s"', result), NULL, 'complete or fail');
+        PERFORM pawl.raise('22023', format('unknown result "%s"', result), NULL, 'complete or fail');
     ELSIF octet_length(key) > 2000 THEN
-        PERFORM pawl._raise('22023', 'a signal key has at most 2000 bytes', format('This one has %s.', octet_length(key)));
+        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes', format('This one has %s.', octet_length(key)));
     END IF;
     -- a record that waits may go on to its next step: then its operation stays as it is. A retry of a million rows has none that wait
     IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation AND w.row_number = k.row_number AND w.step_index = k.step_index
@@ -79,7 +79,7 @@ BEGIN
     END IF;
     SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = signal.operation;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no operation %s', operation));
+        PERFORM pawl.raise('P0002', format('there is no operation %s', operation));
     ELSIF status IN ('Completed', 'Failed', 'Cancelled') THEN
         answer := 'refused';
     ELSE

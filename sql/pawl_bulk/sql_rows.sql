@@ -228,7 +228,7 @@ DECLARE
     said record;
 BEGIN
     IF traced THEN
-        PERFORM pawl._enter_span(o.traceparent, o.tracestate);
+        PERFORM pawl.enter_span(o.traceparent, o.tracestate);
     END IF;
     SELECT x.* INTO s FROM pawl_bulk.steps x WHERE x.name = o.definition AND x.version = o.version AND x.step_index = greatest(_run_picked.step_index, 0);
     IF kind = 'rows' THEN
@@ -344,7 +344,7 @@ DECLARE
     did integer;
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
 BEGIN
-    PERFORM pawl._check_batch(batch, 100000);
+    PERFORM pawl.check_batch(batch, 100000);
     done := 0;
     PERFORM set_config('pawl.processor', '', true);
     LOOP

@@ -217,7 +217,7 @@ DECLARE
     ended boolean;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    PERFORM pawl._check_batch(batch, 100000), pawl._check_lease(coalesce(lease, '0'));
+    PERFORM pawl.check_batch(batch, 100000), pawl.check_lease(coalesce(lease, '0'));
     done := 0;
     wait_ms := 1000;
     until := clock_timestamp() + interval '100 ms';

@@ -11,13 +11,13 @@ DECLARE
 BEGIN
     FOR target IN SELECT t FROM jsonb_array_elements(CASE jsonb_typeof(notifications) WHEN 'array' THEN notifications ELSE jsonb_build_array(notifications) END) t LOOP
         IF jsonb_typeof(target) <> 'object' THEN
-            PERFORM pawl._raise('22023', 'a target of notifications must be a JSON object', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+            PERFORM pawl.raise('22023', 'a target of notifications must be a JSON object', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
         END IF;
         PERFORM pawl_bulk._known_fields(target, '{channel,target,triggers}', 'a target of notifications');
         IF coalesce(target ->> 'channel', '') = '' OR coalesce(target ->> 'target', '') = '' THEN
-            PERFORM pawl._raise('22023', 'a target of notifications has channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
+            PERFORM pawl.raise('22023', 'a target of notifications has channel and target', NULL, '[{"channel": "sql", "target": "public.told", "triggers": ["failure"]}]');
         ELSIF target ? 'triggers' AND (jsonb_typeof(target -> 'triggers') <> 'array' OR NOT target -> 'triggers' <@ known) THEN
-            PERFORM pawl._raise('22023', 'triggers of notifications are an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
+            PERFORM pawl.raise('22023', 'triggers of notifications are an array of ' || (SELECT string_agg(k, ', ') FROM jsonb_array_elements_text(known) k));
         END IF;
     END LOOP;
 END
@@ -40,9 +40,9 @@ BEGIN
     SELECT coalesce(sum(octet_length(i.data::text)), 0), count(i.raw) INTO bytes, lines FROM pawl_bulk.input i WHERE i.operation = _seal_rows.operation;
     SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
     IF o.operation IS NULL OR lines > 0 THEN
-        PERFORM pawl._raise('55000', format('the input of operation %s is not sealed so', operation), NULL, format('select pawl_bulk.seal(%L)', operation));
+        PERFORM pawl.raise('55000', format('the input of operation %s is not sealed so', operation), NULL, format('select pawl_bulk.seal(%L)', operation));
     ELSIF allowed > 0 AND bytes > allowed THEN
-        PERFORM pawl._raise('54000', format('the input has %s bytes', bytes), format('Definition "%s" allows %s.', o.definition, allowed));
+        PERFORM pawl.raise('54000', format('the input has %s bytes', bytes), format('Definition "%s" allows %s.', o.definition, allowed));
     END IF;
     UPDATE pawl_bulk.operations x SET sealed = true, input_bytes = bytes WHERE x.operation = _seal_rows.operation;
 END
@@ -63,13 +63,13 @@ BEGIN
     SELECT x.* INTO d FROM pawl_bulk.definitions x
      WHERE x.name = submit.definition AND x.dropped_at IS NULL AND (submit.version IS NULL OR x.version = submit.version) ORDER BY x.version DESC LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
+        PERFORM pawl.raise('P0002', format('there is no definition "%s"', submit.definition), NULL, pawl_bulk._known_definitions());
     ELSIF rows IS NOT NULL AND jsonb_typeof(rows) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)), 'rows => ''[{"field": "value"}]''');
+        PERFORM pawl.raise('22023', 'rows must be a JSON array', format('It is of type %s.', jsonb_typeof(rows)), 'rows => ''[{"field": "value"}]''');
     ELSIF submit.format NOT IN ('csv', 'ndjson', 'json') THEN
-        PERFORM pawl._raise('22023', format('unknown format "%s"', submit.format), NULL, 'csv, ndjson or json');
+        PERFORM pawl.raise('22023', format('unknown format "%s"', submit.format), NULL, 'csv, ndjson or json');
     ELSIF submit.idempotency_key = '' OR length(submit.file_name) > 200 OR length(submit.created_by) > 100 THEN
-        PERFORM pawl._raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
+        PERFORM pawl.raise('22023', format('%s is out of range', CASE WHEN submit.idempotency_key = '' THEN 'idempotency_key'
                 WHEN length(submit.file_name) > 200 THEN 'file_name' ELSE 'created_by' END), NULL,
             'idempotency_key has at least one character, file_name at most 200, created_by at most 100');
     END IF;
@@ -130,7 +130,7 @@ BEGIN
         UPDATE pawl_bulk.input i SET raw = substr(r.raw, length(convert_from(E'\\xefbbbf', 'UTF8')) + 1) WHERE i.operation = _complete_lines.operation AND i.row_number = r.row_number;
     END IF;
     IF o.format = 'json' AND ltrim(r.raw) ^@ '[' AND pawl_bulk._json(r.raw) IS NULL THEN
-        PERFORM pawl._raise('22P04', 'a JSON array does not come in line by line', 'Its lines are no elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
+        PERFORM pawl.raise('22P04', 'a JSON array does not come in line by line', 'Its lines are no elements.', 'select * from pawl_bulk.submit(..., rows => ...), or a file with an element a line, as ndjson');
     END IF;
     first_line := CASE WHEN o.format = 'csv' AND quote <> '' THEN
         (SELECT min(i.row_number) FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.problem IS NULL AND strpos(i.raw, left(quote, 1)) > 0 AND pawl_bulk._csv_open(i.raw, false, delimiter, quote)) END;
@@ -178,14 +178,14 @@ DECLARE
 BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = seal.operation FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no operation %s', seal.operation));
+        PERFORM pawl.raise('P0002', format('there is no operation %s', seal.operation));
     ELSIF o.sealed OR o.status <> 'Pending' THEN
-        PERFORM pawl._raise('55000', format('the input of operation %s is complete', seal.operation));
+        PERFORM pawl.raise('55000', format('the input of operation %s is complete', seal.operation));
     END IF;
     IF lines IS NOT NULL THEN
         SELECT count(*) INTO came FROM pawl_bulk.input i WHERE i.operation = seal.operation;
         IF came <> lines THEN
-            PERFORM pawl._raise('22P04', format('%s lines came of %s', came, lines), E'A line \\. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
+            PERFORM pawl.raise('22P04', format('%s lines came of %s', came, lines), E'A line \\. ends a COPY, and what is behind it is lost.', 'send such a file with: pawl bulk submit');
         END IF;
     END IF;
     PERFORM pawl_bulk._complete_lines(operation);
@@ -194,7 +194,7 @@ BEGIN
       FROM pawl_bulk.input i WHERE i.operation = seal.operation;
     SELECT d.max_input_bytes INTO allowed FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version;
     IF allowed > 0 AND stored.bytes > allowed THEN
-        PERFORM pawl._raise('54000', format('the input has %s bytes', stored.bytes), format('Definition "%s" allows %s.', o.definition, allowed));
+        PERFORM pawl.raise('54000', format('the input has %s bytes', stored.bytes), format('Definition "%s" allows %s.', o.definition, allowed));
     END IF;
     UPDATE pawl_bulk.operations x SET sealed = true, input_error = seal.input_error, columns = o.columns, input_bytes = stored.bytes,
            checksum = coalesce(seal.checksum, x.checksum)
@@ -221,7 +221,7 @@ BEGIN
     END IF;
     SELECT i.raw INTO line FROM pawl_bulk.input i WHERE i.operation = o.operation AND i.row_number = 0;
     IF line IS NULL THEN
-        PERFORM pawl._raise('22023', 'the columns of the CSV are not known', 'It has no header and none were given.');
+        PERFORM pawl.raise('22023', 'the columns of the CSV are not known', 'It has no header and none were given.');
     END IF;
     -- a byte order mark; other encodings have none
     IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
@@ -230,12 +230,12 @@ BEGIN
     named := pawl_bulk.csv_fields(line, coalesce(o.dialect ->> 'delimiter', ','), coalesce(o.dialect ->> 'quote', '"'));
     SELECT m INTO wrong FROM jsonb_object_keys(coalesce(o.dialect -> 'map', '{}')) m WHERE m <> ALL (named) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('the header has no column "%s"', wrong), 'Its columns are ' || array_to_string(named, ', ') || '.');
+        PERFORM pawl.raise('22023', format('the header has no column "%s"', wrong), 'Its columns are ' || array_to_string(named, ', ') || '.');
     END IF;
     named := ARRAY(SELECT coalesce(o.dialect -> 'map' ->> f, f) FROM unnest(named) WITH ORDINALITY h(f, n) ORDER BY n);
     SELECT f INTO wrong FROM unnest(named) f GROUP BY f HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{...}''');
+        PERFORM pawl.raise('22023', format('two columns are called "%s"', wrong), NULL, 'dialect => ''{"map": {"column": "field"}}'', or columns => ''{...}''');
     END IF;
     RETURN named;
 END
@@ -257,13 +257,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.input');
+    fired constant boolean := pawl.fired_by('AFTER INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.input');
 BEGIN
-    PERFORM pawl._raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
+    PERFORM pawl.raise('55000', format('operation %s takes no rows', NEW.operation), 'Its input is complete, or there is no such operation.');
     RETURN NULL;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
 -- The condition keeps the rows of a COPY out of the queue of triggers.
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
-    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl._restoring()) EXECUTE FUNCTION pawl_bulk._input_came();
+    WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

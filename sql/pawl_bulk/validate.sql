@@ -148,7 +148,7 @@ BEGIN
       FROM (SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = _end_unvalidated.operation AND i.row_number BETWEEN first_row AND through
             EXCEPT SELECT v.row_number FROM pawl_bulk.validations v WHERE v.operation = _end_unvalidated.operation AND v.row_number BETWEEN first_row AND through) x;
     IF missing IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('row %s of operation %s is not validated', missing, operation));
+        PERFORM pawl.raise('55000', format('row %s of operation %s is not validated', missing, operation));
     END IF;
     DELETE FROM pawl_bulk.unvalidated u WHERE u.operation = _end_unvalidated.operation AND u.first_row = _end_unvalidated.first_row;
 END

@@ -5,7 +5,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
 BEGIN
     IF NEW.state = 'lost' THEN
         NEW.takeovers := NEW.takeovers + 1;
@@ -31,7 +31,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
     now_at timestamptz;
 BEGIN

@@ -204,7 +204,7 @@ DECLARE
     ended boolean;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    PERFORM pawl._check_batch(batch, 1000000), pawl._check_lease(coalesce(lease, '0'));
+    PERFORM pawl.check_batch(batch, 1000000), pawl.check_lease(coalesce(lease, '0'));
     done := 0;
     until := clock_timestamp() + interval '100 ms';
     PERFORM pawl_bulk._bury_attempts();

@@ -44,11 +44,11 @@ AS $function$
 DECLARE
     taken pawl_bulk.work[];
 BEGIN
-    PERFORM pawl._check_batch(claim.batch, 10000), pawl._check_lease(claim.lease);
+    PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.worker, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a worker needs a name');
+        PERFORM pawl.raise('22004', 'a worker needs a name');
     ELSIF claim.queue = 'sql:' THEN
-        PERFORM pawl._raise('22023', 'the queue "sql:" is worked on inside the database', NULL, 'select * from pawl_bulk.run_sql_rows()');
+        PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL, 'select * from pawl_bulk.run_sql_rows()');
     END IF;
     -- times that have passed are seen to here too, so that a worker alone gets on
     PERFORM FROM pawl.fire_due('pawl_bulk.work', greatest(batch, 100));
@@ -162,9 +162,9 @@ DECLARE
     now_at timestamptz;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
-        PERFORM pawl._raise('22023', 'results must be a JSON array', NULL, '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report.worker, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'a report is of somebody');
+        PERFORM pawl.raise('PW004', 'a report is of somebody');
     END IF;
     SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
            array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages

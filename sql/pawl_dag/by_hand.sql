@@ -16,7 +16,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
@@ -24,7 +24,7 @@ BEGIN
     IF (OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
        IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
        OR OLD.evaluate AND NOT NEW.evaluate THEN
-        PERFORM pawl._raise('42501', 'counters and times of a task are kept by triggers',
+        PERFORM pawl.raise('42501', 'counters and times of a task are kept by triggers',
             format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state, and leave out the others');
     END IF;
     RETURN NEW;
@@ -43,13 +43,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
     END IF;
     IF (OLD.unsatisfied_parents, OLD.total_parents, OLD.level) IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level) THEN
-        PERFORM pawl._raise('42501', 'unsatisfied_parents, total_parents and level of a step are kept by triggers',
+        PERFORM pawl.raise('42501', 'unsatisfied_parents, total_parents and level of a step are kept by triggers',
             format('Step %s of task %s: they follow from its edges and the states of its parents.', OLD.step_uuid, OLD.task_uuid), 'insert or delete edges');
     END IF;
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
@@ -57,12 +57,12 @@ BEGIN
     END IF;
     IF (OLD.result, OLD.error, OLD.permanent, OLD.backoff_request) IS DISTINCT FROM (NEW.result, NEW.error, NEW.permanent, NEW.backoff_request)
        AND NOT (OLD.state = 'in_progress' AND NEW.state IN ('enqueued_for_orchestration', 'enqueued_as_error_for_orchestration')) THEN
-        PERFORM pawl._raise('42501', 'the result of a step is written when it is reported',
+        PERFORM pawl.raise('42501', 'the result of a step is written when it is reported',
             format('Step %s of task %s is in state "%s"; its owner sets result or error in the UPDATE that reports it.', OLD.step_uuid, OLD.task_uuid, OLD.state),
             'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ... where ...');
     END IF;
     IF OLD.next_retry_at IS DISTINCT FROM NEW.next_retry_at AND NOT (NEW.next_retry_at IS NULL AND OLD.next_retry_at <= clock_timestamp()) THEN
-        PERFORM pawl._raise('42501', 'only operators change the backoff of a step',
+        PERFORM pawl.raise('42501', 'only operators change the backoff of a step',
             format('Step %s of task %s: next_retry_at follows from its backoff.', OLD.step_uuid, OLD.task_uuid), 'report an error with "retry_after"');
     END IF;
     RETURN NEW;
@@ -82,10 +82,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT pawl_dag._is_operator(TG_RELID) THEN
-        PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+        PERFORM pawl.raise('42501', format('only operators move a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
             CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step may be tried again, or no worker has had it.' END,
             'report an error with "permanent": true, and let pawl_dag.orchestrate decide');
     END IF;
@@ -108,12 +108,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
     task pawl_dag.tasks;
 BEGIN
     SELECT t.* INTO task FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
     IF task.state NOT IN ('enqueuing_steps', 'steps_in_process') OR task.steps_failed > 0 AND task.failure_policy = 'block' THEN
-        PERFORM pawl._raise('PW003', format('step "%s" cannot be enqueued now', NEW.name),
+        PERFORM pawl.raise('PW003', format('step "%s" cannot be enqueued now', NEW.name),
             format('Task %s is in state "%s", and %s of its steps have failed.', NEW.task_uuid, task.state, task.steps_failed), 'select * from pawl_dag.orchestrate()');
     END IF;
     RETURN NEW;
@@ -129,7 +129,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.dlq');
+    fired constant boolean := pawl.fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.dlq');
 BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NEW;
@@ -137,13 +137,13 @@ BEGIN
     SELECT t.state, pawl_dag._task_snapshot(t.task_uuid) INTO NEW.original_state, NEW.task_snapshot
       FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no task %s', NEW.task_uuid));
+        PERFORM pawl.raise('P0002', format('there is no task %s', NEW.task_uuid));
     ELSIF NEW.original_state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN
-        PERFORM pawl._raise('55000', 'a task that has ended is no dead letter',
+        PERFORM pawl.raise('55000', 'a task that has ended is no dead letter',
                             format('Task %s is in state "%s".', NEW.task_uuid, NEW.original_state));
     END IF;
     RETURN NEW;
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._dead_letter_by_hand() IS 'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
-CREATE TRIGGER by_hand BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl._restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_hand();
+CREATE TRIGGER by_hand BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_hand();

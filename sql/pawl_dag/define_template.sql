@@ -23,7 +23,7 @@ BEGIN
         expected := format('a text of %s to %s characters', coalesce(low, 0), high);
     END IF;
     IF expected IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('%s of %s must be %s', field, of_what, expected), format('It is %s.', left(value::text, 100)),
+        PERFORM pawl.raise('22023', format('%s of %s must be %s', field, of_what, expected), format('It is %s.', left(value::text, 100)),
             format('"%s": %s', field, CASE kind WHEN 'object' THEN '{...}' WHEN 'array' THEN '[...]' WHEN 'string' THEN format('"%s"', coalesce(allowed[1], '...')) WHEN 'boolean' THEN 'true'
                                                 ELSE greatest(low, 1)::text END));
     END IF;
@@ -46,24 +46,24 @@ DECLARE
     said text;
 BEGIN
     IF jsonb_typeof(step) <> 'object' THEN
-        PERFORM pawl._raise('22023', format('%s must be a JSON object', of_what), format('It is %s.', left(step::text, 100)), '{"name": "...", "handler": "..."}');
+        PERFORM pawl.raise('22023', format('%s must be a JSON object', of_what), format('It is %s.', left(step::text, 100)), '{"name": "...", "handler": "..."}');
     END IF;
     made.name := pawl_dag._field(step, 'name', of_what, 'string', 0, 255) #>> '{}';
     IF coalesce(made.name, '') = '' THEN
-        PERFORM pawl._raise('22023', format('step %s has no name', ordinal), NULL, '{"name": "...", "handler": "..."}');
+        PERFORM pawl.raise('22023', format('step %s has no name', ordinal), NULL, '{"name": "...", "handler": "..."}');
     END IF;
     of_what := format('step "%s"', made.name);
     retry := coalesce(pawl_dag._field(step, 'retry', of_what, 'object'), '{}');
     SELECT k INTO unknown FROM jsonb_object_keys(step) k
      WHERE k NOT IN ('name', 'description', 'handler', 'handler_options', 'dependencies', 'depends_on', 'retry', 'timeout_seconds', 'optional', 'map') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
+        PERFORM pawl.raise('22023', format('step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
             'name, description, handler, handler_options, dependencies, retry, timeout_seconds, optional, map');
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(retry) k
      WHERE k NOT IN ('retryable', 'max_attempts', 'backoff', 'backoff_base_ms', 'max_backoff_ms', 'multiplier', 'jitter') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('retry of step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
+        PERFORM pawl.raise('22023', format('retry of step "%s" has an unknown key "%s"', coalesce(step ->> 'name', ordinal::text), unknown), NULL,
             'retryable, max_attempts, backoff, backoff_base_ms, max_backoff_ms, multiplier, jitter');
     END IF;
     made.ordinal := ordinal;
@@ -89,20 +89,20 @@ BEGIN
         PERFORM pawl.backoff(1, made.backoff);  -- says what else is wrong with it
     EXCEPTION WHEN data_exception THEN
         GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
-        PERFORM pawl._raise('22023', format('retry of step "%s": %s', made.name, said), format('Its retry is %s.', left(retry::text, 500)),
+        PERFORM pawl.raise('22023', format('retry of step "%s": %s', made.name, said), format('Its retry is %s.', left(retry::text, 500)),
             '"retry": {"backoff": "exponential", "backoff_base_ms": 1000, "multiplier": 2, "max_backoff_ms": 60000, "jitter": 0.1}');
     END;
     made.timeout := make_interval(secs => pawl_dag._field(step, 'timeout_seconds', of_what, 'number', 0.001, 1e9)::double precision);
     made.optional := coalesce(pawl_dag._field(step, 'optional', of_what, 'boolean')::boolean, false);
     PERFORM pawl_dag._field(step, k, of_what, 'array') FROM unnest('{dependencies,depends_on}'::text[]) k;
     IF EXISTS (SELECT FROM unnest('{dependencies,depends_on}'::text[]) k, jsonb_array_elements(coalesce(nullif(step -> k, 'null'), '[]')) d WHERE jsonb_typeof(d) <> 'string') THEN
-        PERFORM pawl._raise('22023', format('dependencies of step "%s" must be names of steps', made.name), NULL, '"dependencies": ["..."]');
+        PERFORM pawl.raise('22023', format('dependencies of step "%s" must be names of steps', made.name), NULL, '"dependencies": ["..."]');
     END IF;
     IF step ? 'map' THEN
         made.map_over := CASE jsonb_typeof(step -> 'map') WHEN 'string' THEN ARRAY[step ->> 'map']
                                                           WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(step -> 'map')) END;
         IF made.map_over IS NULL OR made.map_over = '{}' OR array_position(made.map_over, NULL) IS NOT NULL THEN
-            PERFORM pawl._raise('22023', format('map of step "%s" is no path into the context', made.name), NULL, '"map": "items", or "map": ["order", "items"]');
+            PERFORM pawl.raise('22023', format('map of step "%s" is no path into the context', made.name), NULL, '"map": "items", or "map": ["order", "items"]');
         END IF;
     END IF;
     RETURN made;
@@ -149,12 +149,12 @@ DECLARE
     known pawl_dag.templates;
 BEGIN
     IF template IS NULL OR jsonb_typeof(template) <> 'object' THEN
-        PERFORM pawl._raise('22023', 'a template is a JSON object', NULL, '{"name": "...", "steps": [{"name": "...", "handler": "..."}]}');
+        PERFORM pawl.raise('22023', 'a template is a JSON object', NULL, '{"name": "...", "steps": [{"name": "...", "handler": "..."}]}');
     END IF;
     SELECT k INTO problem FROM jsonb_object_keys(template) k
      WHERE k NOT IN ('namespace', 'name', 'version', 'description', 'identity_strategy', 'failure_policy', 'max_duration_minutes', 'lifecycle', 'steps', 'metadata') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('template has an unknown key "%s"', problem), NULL,
+        PERFORM pawl.raise('22023', format('template has an unknown key "%s"', problem), NULL,
             'namespace, name, version, description, identity_strategy, failure_policy, max_duration_minutes, lifecycle, metadata, steps');
     END IF;
     PERFORM pawl_dag._field(template, 'lifecycle', 'the template', 'object');
@@ -163,18 +163,18 @@ BEGIN
                 WHEN k = 'staleness_action' THEN v NOT IN ('dlq', 'error', 'none')
                 WHEN k IN ('auto_fail_on_timeout', 'auto_dlq_on_timeout') THEN v NOT IN ('true', 'false') ELSE true END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
+        PERFORM pawl.raise('22023', format('lifecycle of the template has an unknown key, or a wrong value: "%s"', problem), NULL,
             '{"max_waiting_for_dependencies_minutes": 60, "max_waiting_for_retry_minutes": 30, "max_steps_in_process_minutes": 30, "staleness_action": "dlq", "auto_fail_on_timeout": true, "auto_dlq_on_timeout": true}');
     END IF;
     PERFORM pawl_dag._field(template, 'name', 'the template', 'string', 0, 255);
     IF coalesce(template ->> 'name', '') = '' THEN
-        PERFORM pawl._raise('22023', 'template has no name', NULL, '{"name": "...", "steps": [...]}');
+        PERFORM pawl.raise('22023', 'template has no name', NULL, '{"name": "...", "steps": [...]}');
     END IF;
     PERFORM pawl_dag._field(template, 'steps', 'the template', 'array');
     made.template_uuid := pawl.uuid_v7();
     made.namespace := coalesce(pawl_dag._field(template, 'namespace', 'the template', 'string', 1, 29) #>> '{}', 'default');
     IF made.namespace !~ '^[a-z][a-z0-9_]{0,28}$' THEN
-        PERFORM pawl._raise('22023', 'namespace of the template must be lower-case letters, digits and _, and begin with a letter', format('It is "%s".', made.namespace), '"namespace": "default"');
+        PERFORM pawl.raise('22023', 'namespace of the template must be lower-case letters, digits and _, and begin with a letter', format('It is "%s".', made.namespace), '"namespace": "default"');
     END IF;
     made.name := template ->> 'name';
     made.version := coalesce(pawl_dag._field(template, 'version', 'the template', 'string', 1, 255) #>> '{}', '1.0.0');
@@ -193,7 +193,7 @@ BEGIN
     SELECT coalesce(array_agg(s.name ORDER BY s.ordinal), '{}') INTO names FROM unnest(steps) s;
     SELECT n.name INTO problem FROM unnest(names) n(name) GROUP BY n.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('template "%s" has two steps named "%s"', made.name, problem));
+        PERFORM pawl.raise('22023', format('template "%s" has two steps named "%s"', made.name, problem));
     END IF;
     SELECT coalesce(array_agg(e.parent), '{}'), coalesce(array_agg(e.child), '{}') INTO edge_parents, edge_children
       FROM (SELECT DISTINCT d.parent, s.step ->> 'name' AS child
@@ -202,19 +202,19 @@ BEGIN
     SELECT format('step "%s" depends on "%s", which is no step of template "%s"', e.child, e.parent, made.name) INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child) WHERE e.parent <> ALL (names) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', problem);
+        PERFORM pawl.raise('22023', problem);
     END IF;
     SELECT string_agg(format('"%s"', n.name), ', ') INTO problem FROM unnest(names) n(name)
      WHERE n.name NOT IN (SELECT l.name FROM pawl_dag._levels(names, edge_parents, edge_children) l);
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('the steps of template "%s" wait for each other', made.name), format('On or behind a cycle are %s.', problem));
+        PERFORM pawl.raise('22023', format('the steps of template "%s" wait for each other', made.name), format('On or behind a cycle are %s.', problem));
     END IF;
 
     SELECT format('mapped step "%s" depends on "%s", which is mapped, too', e.child, e.parent) INTO problem
       FROM unnest(edge_parents, edge_children) e(parent, child)
       JOIN unnest(steps) p ON p.name = e.parent AND p.map_over IS NOT NULL JOIN unnest(steps) c ON c.name = e.child AND c.map_over IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', problem, 'Each of the one would wait for each of the other.', 'put a step between them that collects the results of the first');
+        PERFORM pawl.raise('22023', problem, 'Each of the one would wait for each of the other.', 'put a step between them that collects the results of the first');
     END IF;
 
     INSERT INTO pawl_dag.namespaces (namespace) VALUES (made.namespace) ON CONFLICT DO NOTHING;
@@ -224,7 +224,7 @@ BEGIN
     IF NOT FOUND THEN
         SELECT * INTO known FROM pawl_dag.templates t WHERE t.namespace = made.namespace AND t.name = made.name AND t.version = made.version;
         IF known.content_hash <> made.content_hash THEN
-            PERFORM pawl._raise('42710', format('version %s of template "%s" is another one already', made.version, made.name),
+            PERFORM pawl.raise('42710', format('version %s of template "%s" is another one already', made.version, made.name),
                 'A version never changes: tasks run what they began with.', '"version": "..."');
         END IF;
         RETURN known.template_uuid;
@@ -247,12 +247,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.templates', 'pawl_dag.template_steps', 'pawl_dag.template_edges');
     used_template uuid := OLD.template_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.template_uuid = used_template) THEN
-        PERFORM pawl._raise('PW006', 'a template is immutable', format('Template %s: tasks run what they began with.', used_template),
+        PERFORM pawl.raise('PW006', 'a template is immutable', format('Template %s: tasks run what they began with.', used_template),
             'define the next version: select pawl_dag.define_template(...)');
     END IF;
     RETURN OLD;

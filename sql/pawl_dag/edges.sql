@@ -9,10 +9,10 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT OR DELETE STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER INSERT OR DELETE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.edges');
     suspect record;
-    restoring constant boolean := pawl._restoring();
+    restoring constant boolean := pawl.restoring();
 BEGIN
     -- plans that are made while the tables are empty are kept, and are none for anything else
     IF NOT EXISTS (SELECT FROM changed_edges) THEN
@@ -29,7 +29,7 @@ BEGIN
       JOIN LATERAL (SELECT x.* FROM pawl_dag.steps x WHERE x.task_uuid = e.task_uuid AND x.step_uuid = e.parent_uuid OFFSET 0) p ON true
      WHERE TG_OP = 'INSERT' AND c.state <> 'pending' AND pawl_dag._kind(p.state, p.unsatisfied_parents, p.optional) <> 'satisfied' LIMIT 1;
     IF FOUND AND NOT restoring THEN
-        PERFORM pawl._raise('55000', format('step "%s" is too far to wait for another', suspect.name),
+        PERFORM pawl.raise('55000', format('step "%s" is too far to wait for another', suspect.name),
             format('Task %s: it is in state "%s"; only a pending step can get a parent that is not satisfied.', suspect.task_uuid, suspect.state));
     END IF;
     -- (OFFSET 0: each step is looked up by its whole key, whatever the planner thinks of tables without statistics.)
@@ -69,7 +69,7 @@ BEGIN
     WHILE frontier <> '{}' LOOP
         hops := hops - 1;
         IF parent = ANY (frontier) OR hops < 0 THEN
-            PERFORM pawl._raise('22023', 'the edge closes a cycle',
+            PERFORM pawl.raise('22023', 'the edge closes a cycle',
                 format('Task %s: on or behind the cycle are step "%s" and step "%s".', task,
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent),
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = child)));
@@ -93,10 +93,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE STATEMENT',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.edges');
 BEGIN
-    PERFORM pawl._raise('0A000', 'an edge is drawn or removed, not changed', NULL, 'delete it and insert the other one');
+    PERFORM pawl.raise('0A000', 'an edge is drawn or removed, not changed', NULL, 'delete it and insert the other one');
     RETURN NULL;
 END
 $function$;

@@ -58,7 +58,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     -- what workers do keeps a step in flight
@@ -122,7 +122,7 @@ DECLARE
 BEGIN
     SELECT s.task_uuid, s.name INTO twice FROM pawl_dag.steps s WHERE s.task_uuid = ANY (tasks) GROUP BY s.task_uuid, s.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('23505', format('there is a step "%s" in the task already', twice.name), format('No two steps of task %s have the same name.', twice.task_uuid));
+        PERFORM pawl.raise('23505', format('there is a step "%s" in the task already', twice.name), format('No two steps of task %s have the same name.', twice.task_uuid));
     END IF;
 END
 $function$;
@@ -133,7 +133,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = NEW.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t SET evaluate = true WHERE t.task_uuid = NEW.task_uuid;
@@ -151,7 +151,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT OR DELETE STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER INSERT OR DELETE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     -- plans that are made while the tables are empty are kept, and are none for anything else
@@ -161,7 +161,7 @@ BEGIN
     -- two who add steps to one task count one after the other
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
-    IF TG_OP = 'INSERT' AND NOT pawl._restoring() THEN
+    IF TG_OP = 'INSERT' AND NOT pawl.restoring() THEN
         PERFORM pawl_dag._one_name_each(ARRAY(SELECT DISTINCT s.task_uuid FROM changed_steps s));
     END IF;
     UPDATE pawl_dag.tasks t
@@ -199,7 +199,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state IS DISTINCT FROM NEW.state THEN
         -- whoever moves a task by hand leaves the rest to the orchestrator
@@ -242,7 +242,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     NEW.lease_until := least(NEW.lease_until, NEW.last_attempted_at + NEW.timeout);
     RETURN NEW;
@@ -262,7 +262,7 @@ SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
 BEGIN
     PERFORM set_config('pawl.processor', NEW.worker_uuid::text, true);
     UPDATE pawl_dag.steps s SET lease_until = NEW.last_attempted_at + NEW.timeout WHERE s.task_uuid = NEW.task_uuid AND s.step_uuid = NEW.step_uuid;

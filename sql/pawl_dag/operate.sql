@@ -80,7 +80,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state = 'blocked_by_failures' THEN
         UPDATE pawl_dag.dlq d
@@ -120,11 +120,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
-        PERFORM pawl._raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+        PERFORM pawl.raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
             format('Role %s is no member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
     END IF;
     RETURN NEW;
@@ -155,7 +155,7 @@ DECLARE
 BEGIN
     SELECT u INTO unknown FROM unnest(tasks) u WHERE NOT EXISTS (SELECT FROM pawl_dag.tasks t WHERE t.task_uuid = u) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no task %s', unknown));
+        PERFORM pawl.raise('P0002', format('there is no task %s', unknown));
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = ANY (tasks) ORDER BY t.task_uuid FOR NO KEY UPDATE;
     PERFORM pawl_dag._lock_steps(tasks, CASE event WHEN 'Reset' THEN '{error}' WHEN 'GiveUp' THEN '{enqueued}' ELSE pawl_dag._unsettled_states() END);
@@ -232,7 +232,7 @@ AS $function$
 BEGIN
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
-        PERFORM pawl._raise('P0002', format('there is no step %s in task %s', step, task));
+        PERFORM pawl.raise('P0002', format('there is no step %s in task %s', step, task));
     END IF;
     PERFORM set_config('pawl.event', event, true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_dag.steps s SET state = to_state WHERE s.task_uuid = task AND s.step_uuid = step AND s.state <> to_state;
@@ -261,7 +261,7 @@ SET pawl.token = ''
 AS $function$
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''...''');
+        PERFORM pawl.raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''...''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     PERFORM set_config('pawl.event', 'CompleteManually', true),
@@ -272,7 +272,7 @@ BEGIN
     END IF;
     UPDATE pawl_dag.steps s SET state = 'complete', result = complete_step_manually.result WHERE s.task_uuid = task AND s.step_uuid = step;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no step %s in task %s', step, task));
+        PERFORM pawl.raise('P0002', format('there is no step %s in task %s', step, task));
     END IF;
     RETURN true;
 END
@@ -304,16 +304,16 @@ DECLARE
     cancelled bigint;
 BEGIN
     IF descendants IS NULL OR descendants NOT IN ('cancel', 'refuse') THEN
-        PERFORM pawl._raise('22023', 'descendants are to be cancelled or refused', NULL, 'descendants => ''cancel''');
+        PERFORM pawl.raise('22023', 'descendants are to be cancelled or refused', NULL, 'descendants => ''cancel''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
-        PERFORM pawl._raise('P0002', format('there is no step %s in task %s', step, task));
+        PERFORM pawl.raise('P0002', format('there is no step %s in task %s', step, task));
     END IF;
     behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
                      WHERE s.state NOT IN ('complete', 'cancelled', 'resolved_manually'));
     IF descendants = 'refuse' AND behind <> '{}' THEN
-        PERFORM pawl._raise('55000', format('%s steps would be stranded', cardinality(behind)),
+        PERFORM pawl.raise('55000', format('%s steps would be stranded', cardinality(behind)),
             format('They wait for step %s of task %s, and a cancelled step satisfies nobody.', step, task), 'descendants => ''cancel''');
     END IF;
     PERFORM pawl_dag._lock_steps(ARRAY[task], NULL, behind || step);

@@ -304,7 +304,7 @@ DECLARE
     turns pawl_dag._task_turn[];
 BEGIN
     IF NOT pawl_dag._orchestrating() THEN
-        PERFORM pawl._raise('55000', 'a turn is taken by pawl_dag.orchestrate alone', NULL, 'select * from pawl_dag.orchestrate()');
+        PERFORM pawl.raise('55000', 'a turn is taken by pawl_dag.orchestrate alone', NULL, 'select * from pawl_dag.orchestrate()');
     END IF;
     tasks := cardinality(picked);
     settled := 0;
@@ -376,7 +376,7 @@ DECLARE
     caller text := current_setting('pawl.processor', true);
     called_event text := current_setting('pawl.event', true);
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
     BEGIN
         SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turn(batch) t;

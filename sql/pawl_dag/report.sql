@@ -62,12 +62,12 @@ SET pawl.token = ''
 AS $function$
 #variable_conflict use_column
 BEGIN
-    PERFORM pawl._check_batch(claim.batch, 10000), pawl._check_lease(claim.lease);
+    PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
-        PERFORM FROM pawl_dag.orchestrate(pawl._check_batch(claim.orchestrate, 10000, 'orchestrate'));
+        PERFORM FROM pawl_dag.orchestrate(pawl.check_batch(claim.orchestrate, 10000, 'orchestrate'));
     END IF;
     IF claim.keys IS NOT NULL THEN
         RETURN QUERY
@@ -174,11 +174,11 @@ DECLARE
     said text;
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'results must be a JSON array', NULL,
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
             '[{"task_uuid": "...", "step_uuid": "...", "fence": 1, "result": {...}}, {"task_uuid": "...", "step_uuid": "...", "fence": 1, "error": {"message": "..."}}]');
     END IF;
     IF coalesce(worker, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'reports require a processor', NULL, 'processor => ''...''');
     END IF;
     reports := pawl_dag._read_reports(results);
     -- Only steps that this processor has are locked, in the order of their keys; of two results for one step the first is taken.

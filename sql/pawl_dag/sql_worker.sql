@@ -13,7 +13,7 @@ DECLARE
     result jsonb;
 BEGIN
     IF function_of_it IS NULL THEN
-        PERFORM pawl._raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." names a function with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." names a function with its schema.',
             'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb ...');
     END IF;
     EXECUTE format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc) INTO result USING context, inputs;
@@ -50,7 +50,7 @@ BEGIN
         inputs := inputs || jsonb_build_object('item', step.handler_options -> 'item', 'index', step.map_index);
     END IF;
     IF trace IS NOT NULL OR calling_span <> '' THEN
-        PERFORM pawl._enter_span(trace, trace_state);
+        PERFORM pawl.enter_span(trace, trace_state);
     END IF;
     -- A conflict is worth repeating at once; one that always comes back is the step's own. In a transaction with one snapshot it may be the
     -- transaction's, which only its caller can repeat.
@@ -59,7 +59,7 @@ BEGIN
         BEGIN
             -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
             IF NOT named THEN
-                PERFORM pawl._raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
+                PERFORM pawl.raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
                     'name it in the template: select pawl_dag.define_template(...)');
             END IF;
             answer := pawl_dag._call_handler(step.handler, context, inputs);
@@ -99,7 +99,7 @@ DECLARE
     worker constant text := pawl.uuid_v7()::text;
     step pawl_dag.steps;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     -- nobody can take a row that this transaction has written, so the lease is a formality
     FOR step IN SELECT c.* FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, '1 day', batch, 'sql:') c LOOP
@@ -156,7 +156,7 @@ DECLARE
     failures integer := 0;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     done := 0;
     worker := pawl.uuid_v7()::text;
     until := clock_timestamp() + interval '100 ms';

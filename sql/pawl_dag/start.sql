@@ -14,7 +14,7 @@ BEGIN
     IF NOT FOUND THEN
         SELECT string_agg(format('version %s in namespace "%s"', k.version, k.namespace), ', ') INTO known
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name ORDER BY t.created_at DESC LIMIT 10) k;
-        PERFORM pawl._raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
+        PERFORM pawl.raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
                                              coalesce(' version ' || _template.version, ''), _template.namespace),
             NULL, coalesce('there is ' || known, 'define it: select pawl_dag.define_template(...)'));
     END IF;
@@ -40,7 +40,7 @@ BEGIN
      WHERE t.task_uuid = ANY (tasks) AND s.template_uuid = template.template_uuid AND s.map_over IS NOT NULL
        AND jsonb_typeof(t.context #> s.map_over) IS DISTINCT FROM 'array' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('step "%s" needs an array in the context', problem.name),
+        PERFORM pawl.raise('22023', format('step "%s" needs an array in the context', problem.name),
             format('At %s there is %s.', array_to_string(problem.map_over, '.'), coalesce('a JSON ' || problem.found_type, 'nothing')));
     END IF;
     WITH made AS MATERIALIZED (
@@ -92,11 +92,11 @@ BEGIN
     SELECT t.task_uuid, t.state, t.identity_key INTO other FROM pawl_dag.tasks t
      WHERE t.namespace = template.namespace AND t.name = template.name AND t.identity_key = ANY (keys) AND t.task_uuid <> ALL (new_tasks) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('23505', format('such a task "%s" is there already', template.name),
+        PERFORM pawl.raise('23505', format('such a task "%s" is there already', template.name),
             format('Task %s (%s) has the identity key "%s".', other.task_uuid, other.state, other.identity_key),
             format('select * from pawl_dag.tasks where task_uuid = %L; one more: %s', other.task_uuid, key_hint));
     END IF;
-    PERFORM pawl._raise('23505', format('two of the tasks "%s" are the same', template.name),
+    PERFORM pawl.raise('23505', format('two of the tasks "%s" are the same', template.name),
         (SELECT format('%s of them have the identity key "%s".', count(*), k) FROM unnest(keys) k GROUP BY k HAVING count(*) > 1 LIMIT 1),
         'identity_keys => array[...] tells them apart');
 END
@@ -118,13 +118,13 @@ DECLARE
     new_tasks uuid[];
 BEGIN
     IF contexts IS NULL THEN
-        PERFORM pawl._raise('22004', 'contexts must not be null');
+        PERFORM pawl.raise('22004', 'contexts must not be null');
     END IF;
     IF identity_keys IS NOT NULL AND cardinality(identity_keys) <> cardinality(contexts) THEN
-        PERFORM pawl._raise('2202E', format('%s contexts, but %s identity keys', cardinality(contexts), cardinality(identity_keys)));
+        PERFORM pawl.raise('2202E', format('%s contexts, but %s identity keys', cardinality(contexts), cardinality(identity_keys)));
     END IF;
     IF template.identity_strategy = 'caller_provided' AND (identity_keys IS NULL OR array_position(identity_keys, NULL) IS NOT NULL) THEN
-        PERFORM pawl._raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, key_hint);
+        PERFORM pawl.raise('22004', format('template "%s" needs an identity key for each task', template.name), NULL, key_hint);
     END IF;
     SELECT array_agg(coalesce(c.key, CASE template.identity_strategy
                                   WHEN 'strict' THEN encode(sha256(template.content_hash || convert_to(coalesce(c.context, '{}')::text, 'UTF8')), 'hex')

@@ -29,7 +29,7 @@ AS $function$
       FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now() ORDER BY t.watch_at) w
       CROSS JOIN LATERAL (SELECT x.* FROM pawl_dag.task_staleness x WHERE x.task_uuid = w.task_uuid OFFSET 0) v
      WHERE v.health = 'stale' AND (v.fails OR v.records AND NOT EXISTS (
-               SELECT FROM pawl_dag.dlq d WHERE d.task_uuid = v.task_uuid AND d.resolution_status = 'pending')) LIMIT pawl._check_batch(batch, 10000)
+               SELECT FROM pawl_dag.dlq d WHERE d.task_uuid = v.task_uuid AND d.resolution_status = 'pending')) LIMIT pawl.check_batch(batch, 10000)
 $function$;
 COMMENT ON FUNCTION pawl_dag.stale_tasks(integer) IS
 'a dry run of pawl_dag.time_out_tasks: at most batch tasks that are stale or past their deadline, and what it would do to each: block it (fails), then end it in error (gives_up), put it into pawl_dag.dlq (records)';
@@ -50,7 +50,7 @@ DECLARE
     recorded uuid[];
     more bigint;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     WHILE done < batch LOOP
         SELECT coalesce(array_agg(l.task_uuid), '{}') INTO watched

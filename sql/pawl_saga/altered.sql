@@ -39,29 +39,29 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     base pawl_saga.definitions;
     trouble text;
 BEGIN
     IF OLD.state NOT IN ('PENDING', 'SUSPENDED', 'SUCCESS', 'FAILURE', 'REVERTED') OR NEW.state <> OLD.state
        OR EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state IN ('RUNNING', 'REVERTING')) THEN
-        PERFORM pawl._raise('55000', 'a flow that is being run keeps its definition', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
+        PERFORM pawl.raise('55000', 'a flow that is being run keeps its definition', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
             format('select pawl_saga.suspend(%L)', OLD.flow_uuid));
     END IF;
     SELECT d.* INTO base FROM pawl_saga.definitions d WHERE d.definition_uuid = NEW.definition_uuid AND d.flow_uuid IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('PW008', format('unknown definition %s', NEW.definition_uuid), NULL, 'select pawl_saga.define(...)');
+        PERFORM pawl.raise('PW008', format('unknown definition %s', NEW.definition_uuid), NULL, 'select pawl_saga.define(...)');
     END IF;
     SELECT format('"%s"', a.name) INTO trouble FROM pawl_saga.atoms a JOIN pawl_saga.nodes n ON n.definition_uuid = base.definition_uuid AND n.name = a.name
      WHERE a.flow_uuid = OLD.flow_uuid AND n.kind IN ('task', 'retry') AND n.kind <> a.kind LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('%s cannot be a task and a retry in turn', trouble), NULL, 'another name');
+        PERFORM pawl.raise('22023', format('%s cannot be a task and a retry in turn', trouble), NULL, 'another name');
     END IF;
     SELECT format('"%s"', t.name) INTO trouble FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state = 'REVERT_FAILURE'
        AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid AND n.name = t.name) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('55000', format('the revert of task %s failed: it cannot be dropped', trouble), NULL, format('select pawl_saga.resolve(%L, ...)', OLD.flow_uuid));
+        PERFORM pawl.raise('55000', format('the revert of task %s failed: it cannot be dropped', trouble), NULL, format('select pawl_saga.resolve(%L, ...)', OLD.flow_uuid));
     END IF;
     NEW.definition_uuid := pawl_saga._own_definition(OLD.flow_uuid, base);
     NEW.name := base.name;
@@ -112,7 +112,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     had integer[] := ARRAY(SELECT a.node FROM pawl_saga.atoms a WHERE a.flow_uuid = NEW.flow_uuid AND NOT a.dropped);
 BEGIN
     UPDATE pawl_saga.tasks t SET dropped = true, due_at = 'infinity', wait_until = NULL
@@ -147,7 +147,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+        PERFORM pawl.raise('P0002', format('there is no flow %s', flow));
     END IF;
     UPDATE pawl_saga.flows x
        SET definition_uuid = coalesce(definition, (SELECT d.definition_uuid FROM pawl_saga.definitions d WHERE d.name = f.name AND d.flow_uuid IS NULL ORDER BY d.version DESC LIMIT 1))

@@ -96,7 +96,7 @@ BEGIN
         END CASE;
     END IF;
     IF answer IS NULL OR answer NOT IN ('RETRY', 'REVERT', 'REVERT_ALL') THEN
-        PERFORM pawl._raise('22023', format('a retry controller answered "%s"', answer), NULL, 'RETRY, REVERT, REVERT_ALL');
+        PERFORM pawl.raise('22023', format('a retry controller answered "%s"', answer), NULL, 'RETRY, REVERT, REVERT_ALL');
     END IF;
     RETURN answer;
 END
@@ -112,7 +112,7 @@ DECLARE
     found_one regprocedure := to_regprocedure(name || '(' || arguments || ')');
 BEGIN
     IF found_one IS NULL THEN
-        PERFORM pawl._raise('42883', format('no function %s(%s)', name, arguments), 'It is named with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(%s)', name, arguments), 'It is named with its schema.',
             format('create function %s(%s) ...', name, arguments));
     END IF;
     RETURN found_one::oid::regproc;

@@ -99,7 +99,7 @@ DECLARE
     idle text;
 BEGIN
     IF structure IS NULL THEN
-        PERFORM pawl._raise('22004', 'structure must not be null');
+        PERFORM pawl.raise('22004', 'structure must not be null');
     END IF;
     graph := pawl_saga._compile(structure::text)::jsonb;
     SELECT string_agg(format('"%s" into "%s"', i.name, n.name), ', ' ORDER BY n.node, i.name) INTO idle
@@ -153,12 +153,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE OR DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
         'pawl_saga.definitions', 'pawl_saga.nodes', 'pawl_saga.edges', 'pawl_saga.votes', 'pawl_saga.parameters');
     used uuid := OLD.definition_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_saga.flows f WHERE f.definition_uuid = used) THEN
-        PERFORM pawl._raise('PW006', 'a definition is immutable', format('Definition %s: flows run what they began with.', used),
+        PERFORM pawl.raise('PW006', 'a definition is immutable', format('Definition %s: flows run what they began with.', used),
             'define the next version: select pawl_saga.define(...)');
     END IF;
     RETURN OLD;

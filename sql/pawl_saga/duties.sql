@@ -12,7 +12,7 @@ DECLARE
     said text;
     code text;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     FOR due IN
         SELECT f.flow_uuid, array_agg(r.node ORDER BY r.node) AS nodes
@@ -56,7 +56,7 @@ DECLARE
     said text;
     code text;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     FOR late IN
         SELECT f.flow_uuid FROM pawl_saga.flows f
@@ -105,7 +105,7 @@ DECLARE
     said text;
     code text;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     FOR due IN
         SELECT f.flow_uuid, array_agg(t.node ORDER BY t.node) AS nodes

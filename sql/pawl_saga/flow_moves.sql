@@ -5,7 +5,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
 BEGIN
     NEW.entered_at := clock_timestamp();
@@ -150,7 +150,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.flows');
     outermost boolean;
 BEGIN
     IF NEW.state = 'RUNNING' THEN

@@ -20,7 +20,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     NEW.timeout_at := NULL;
@@ -72,14 +72,14 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl._raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from moves of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from moves of other atoms and of the flow.');
     END IF;
-    PERFORM pawl._raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
+    PERFORM pawl.raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
         format('It is in state "%s": an outcome is written in the UPDATE that moves the task.', OLD.state), 'select pawl_saga.report(...)');
 END
 $function$;
@@ -103,7 +103,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks');
 BEGIN
     IF OLD.lease_until <= clock_timestamp() THEN
@@ -127,7 +127,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
     moved_flows uuid[]; moved_nodes integer[]; moved_states text[]; moved_blockers integer[]; moved_intentions text[]; moved_failures jsonb[];
     passed_flows uuid[]; passed_nodes integer[];

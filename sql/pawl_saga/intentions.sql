@@ -23,7 +23,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE ROW',
+    fired constant boolean := pawl.fired_by('AFTER UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.tasks', 'pawl_saga.retries');
 BEGIN
     INSERT INTO pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state, processor)
@@ -44,14 +44,14 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR TRUNCATE STATEMENT, BEFORE DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE OR TRUNCATE STATEMENT, BEFORE DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.intentions');
 BEGIN
     -- the cascade from flows comes when the flow is gone
     IF TG_OP = 'DELETE' AND NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = OLD.flow_uuid) THEN
         RETURN OLD;
     END IF;
-    PERFORM pawl._raise('PW006', 'the record of intentions is immutable', 'It goes with its flow.');
+    PERFORM pawl.raise('PW006', 'the record of intentions is immutable', 'It goes with its flow.');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._intention_kept() IS 'internal: refuses changes of the record of intentions; PW006';

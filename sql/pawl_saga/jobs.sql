@@ -48,7 +48,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
     NEW.modified_at := clock_timestamp();
     IF NEW.state <> 'CLAIMED' THEN
@@ -72,10 +72,10 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
     IF NOT pg_has_role('pawl_operator', 'MEMBER') THEN
-        PERFORM pawl._raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner changes it.', OLD.state), 'select pawl_saga.claim_job(...)');
+        PERFORM pawl.raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner changes it.', OLD.state), 'select pawl_saga.claim_job(...)');
     END IF;
     RETURN NEW;
 END
@@ -97,7 +97,7 @@ DECLARE
     weight integer := CASE priority WHEN 'VERY_HIGH' THEN 100 WHEN 'HIGH' THEN 75 WHEN 'NORMAL' THEN 50 WHEN 'LOW' THEN 25 WHEN 'VERY_LOW' THEN 0 END;
 BEGIN
     IF weight IS NULL THEN
-        PERFORM pawl._raise('22023', format('unknown priority "%s"', priority), NULL, 'VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW');
+        PERFORM pawl.raise('22023', format('unknown priority "%s"', priority), NULL, 'VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW');
     END IF;
     INSERT INTO pawl_saga.jobs (job_uuid, name, flow, inputs, details, priority, board)
     VALUES (made, post.name, post.flow, coalesce(post.inputs, '{}'), coalesce(post.details, '{}'), weight, post.board);
@@ -117,11 +117,11 @@ DECLARE
 BEGIN
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no job %s', job));
+        PERFORM pawl.raise('P0002', format('there is no job %s', job));
     ELSIF j.owner IS NULL THEN
-        PERFORM pawl._raise('P0002', format('nobody owns job "%s"', j.name), format('Job %s is %s.', job, j.state));
+        PERFORM pawl.raise('P0002', format('nobody owns job "%s"', j.name), format('Job %s is %s.', job, j.state));
     ELSIF j.owner IS DISTINCT FROM who THEN
-        PERFORM pawl._raise('PW004', format('job "%s" belongs to somebody else', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+        PERFORM pawl.raise('PW004', format('job "%s" belongs to somebody else', j.name), format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
     PERFORM set_config('pawl.processor', who, true);
     RETURN j;
@@ -138,17 +138,17 @@ AS $function$
 DECLARE
     j pawl_saga.jobs;
 BEGIN
-    PERFORM pawl._check_lease(lease);
+    PERFORM pawl.check_lease(lease);
     IF lease IS NULL THEN
-        PERFORM pawl._raise('22004', 'lease must not be null', NULL, 'lease => ''60 s''');
+        PERFORM pawl.raise('22004', 'lease must not be null', NULL, 'lease => ''60 s''');
     ELSIF coalesce(who, '') = '' THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'who => ''...''');
+        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'who => ''...''');
     END IF;
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
     IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
-        PERFORM pawl._raise('P0002', format('there is no job %s to claim', job));
+        PERFORM pawl.raise('P0002', format('there is no job %s to claim', job));
     ELSIF j.state = 'CLAIMED' THEN
-        PERFORM pawl._raise('55000', format('job "%s" is claimed already', j.name), format('Job %s: its owner is "%s".', job, j.owner));
+        PERFORM pawl.raise('55000', format('job "%s" is claimed already', j.name), format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
     UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = who, lease_until = clock_timestamp() + lease WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
     RETURN j.fence;
@@ -216,7 +216,7 @@ BEGIN
     LOOP
         SELECT j.state INTO state FROM pawl_saga.jobs j WHERE j.job_uuid = job;
         IF NOT FOUND THEN
-            PERFORM pawl._raise('P0002', format('there is no job %s', job));
+            PERFORM pawl.raise('P0002', format('there is no job %s', job));
         END IF;
         EXIT WHEN state = 'COMPLETE' OR clock_timestamp() >= until;
         PERFORM pg_sleep(least(0.05, greatest(extract(epoch FROM until - clock_timestamp()), 0.001)));
@@ -238,7 +238,7 @@ BEGIN
         SELECT count(*) INTO there FROM pawl_saga.jobs j WHERE j.board = wait_for_jobs.board AND j.state = 'UNCLAIMED' AND j.due_at IS NULL;
         EXIT WHEN there > 0;
         IF clock_timestamp() >= until THEN
-            PERFORM pawl._raise('P0002', format('there are no jobs on board "%s"', board));
+            PERFORM pawl.raise('P0002', format('there are no jobs on board "%s"', board));
         END IF;
         PERFORM pg_sleep(least(0.05, greatest(extract(epoch FROM until - clock_timestamp()), 0.001)));
     END LOOP;
@@ -263,7 +263,7 @@ DECLARE
     job record;
     said text;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     -- a suspended flow keeps its job: back on the board, the next call would take it and undo what the operator said
     FOR job IN

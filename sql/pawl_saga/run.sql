@@ -65,16 +65,16 @@ DECLARE
 BEGIN
     SELECT d.* INTO what FROM pawl_saga.definitions d WHERE d.definition_uuid = definition AND d.flow_uuid IS NULL;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('PW008', format('unknown definition %s', definition), NULL, 'select pawl_saga.define(...)');
+        PERFORM pawl.raise('PW008', format('unknown definition %s', definition), NULL, 'select pawl_saga.define(...)');
     END IF;
     IF jsonb_typeof(inputs) IS DISTINCT FROM 'object' THEN
-        PERFORM pawl._raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
+        PERFORM pawl.raise('22023', 'inputs must be a JSON object', NULL, '{"name": value}');
     END IF;
     INSERT INTO pawl_saga.flows (flow_uuid, definition_uuid, name, inputs, defer_reverts, never_resolve, correlation_id)
     VALUES (made, definition, what.name, create_flow.inputs, create_flow.defer_reverts, create_flow.never_resolve, coalesce(create_flow.correlation_id, pawl.uuid_v7()))
     ON CONFLICT (flow_uuid) DO NOTHING;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('23505', format('flow %s is there already', made),
+        PERFORM pawl.raise('23505', format('flow %s is there already', made),
             (SELECT format('It is a flow "%s", and %s.', f.name, f.state) FROM pawl_saga.flows f WHERE f.flow_uuid = made), 'leave the id out, and it gets one of its own');
     END IF;
     PERFORM pawl_saga._fill_flow(made);
@@ -96,7 +96,7 @@ DECLARE
     made uuid;
 BEGIN
     IF definition IS NULL THEN
-        PERFORM pawl._raise('PW008', format('unknown flow "%s"%s', name, coalesce(' version ' || version, '')), NULL,
+        PERFORM pawl.raise('PW008', format('unknown flow "%s"%s', name, coalesce(' version ' || version, '')), NULL,
             coalesce((SELECT 'defined are: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name)
                         FROM (SELECT DISTINCT x.name FROM pawl_saga.definitions x WHERE x.flow_uuid IS NULL ORDER BY x.name LIMIT 20) k), 'select pawl_saga.define(...)'));
     END IF;
@@ -117,7 +117,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+        PERFORM pawl.raise('P0002', format('there is no flow %s', flow));
     END IF;
     RETURN f;
 END
@@ -137,7 +137,7 @@ BEGIN
       JOIN pawl_saga.nodes n ON n.definition_uuid = p.definition_uuid AND n.node = p.node
      WHERE f.flow_uuid = flow AND NOT p.optional AND NOT p.is_injected AND p.providers = '{}' AND NOT f.inputs ? p.name;
     IF missing IS NOT NULL THEN
-        PERFORM pawl._raise('22023', 'nobody provides what is required', format('Missing are %s.', missing), 'inputs => ''{"name": value}''');
+        PERFORM pawl.raise('22023', 'nobody provides what is required', format('Missing are %s.', missing), 'inputs => ''{"name": value}''');
     END IF;
 END
 $function$;
@@ -152,11 +152,11 @@ DECLARE
     f pawl_saga.flows := pawl_saga._lock(flow);
 BEGIN
     IF f.state IN ('RUNNING', 'SUSPENDING') THEN
-        PERFORM pawl._raise('55000', 'the flow is being run already', format('Flow %s is in state "%s".', flow, f.state), format('select pawl_saga.resume(%L)', flow));
+        PERFORM pawl.raise('55000', 'the flow is being run already', format('Flow %s is in state "%s".', flow, f.state), format('select pawl_saga.resume(%L)', flow));
     END IF;
     IF f.state = 'REVERTED' THEN
         IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.state = 'SUCCESS') THEN
-            PERFORM pawl._raise('55000', 'a rerun would forget work that was done and not reverted',
+            PERFORM pawl.raise('55000', 'a rerun would forget work that was done and not reverted',
                 format('Flow %s: tasks outside of what was reverted are in SUCCESS.', flow), format('select pawl_saga.reset(%L, ''...'')', flow));
         END IF;
         UPDATE pawl_saga.flows x SET state = 'PENDING' WHERE x.flow_uuid = flow;
@@ -236,10 +236,10 @@ BEGIN
     PERFORM pawl_saga._lock(flow);
     SELECT x.* INTO t FROM pawl_saga.tasks x WHERE x.flow_uuid = flow AND x.name = task FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no task "%s" in flow %s', task, flow));
+        PERFORM pawl.raise('P0002', format('there is no task "%s" in flow %s', task, flow));
     END IF;
     IF t.state <> 'REVERT_FAILURE' THEN
-        PERFORM pawl._raise('55000', format('the revert of task "%s" has not failed', task), format('Flow %s: it is in state "%s".', flow, t.state));
+        PERFORM pawl.raise('55000', format('the revert of task "%s" has not failed', task), format('Flow %s: it is in state "%s".', flow, t.state));
     END IF;
     RETURN t;
 END
@@ -256,7 +256,7 @@ DECLARE
     t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a revert is resolved by hand for a reason', NULL, 'reason => ''...''');
+        PERFORM pawl.raise('22004', 'a revert is resolved by hand for a reason', NULL, 'reason => ''...''');
     END IF;
     PERFORM set_config('pawl.event', 'resolve', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_saga.tasks x SET state = 'REVERTED' WHERE x.flow_uuid = flow AND x.node = t.node;
@@ -275,7 +275,7 @@ DECLARE
     t pawl_saga.tasks := pawl_saga._failed_revert(flow, task);
 BEGIN
     IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) <> 'FAILURE' THEN
-        PERFORM pawl._raise('55000', 'the flow has not ended yet', NULL, format('select pawl_saga.retry_revert(%L, %L) when it is in FAILURE', flow, task));
+        PERFORM pawl.raise('55000', 'the flow has not ended yet', NULL, format('select pawl_saga.retry_revert(%L, %L) when it is in FAILURE', flow, task));
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
     UPDATE pawl_saga.tasks x SET due_at = NULL WHERE x.flow_uuid = flow AND x.node = t.node;

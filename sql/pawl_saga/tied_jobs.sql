@@ -45,7 +45,7 @@ DECLARE
     gone integer[];
     job record;
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     -- the jobs first and then the locks: a session whose job is seen here had its lock before
     SELECT array_agg(DISTINCT j.session_lock) INTO gone FROM pawl_saga.jobs j WHERE j.session_lock IS NOT NULL;

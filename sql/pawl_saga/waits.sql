@@ -90,7 +90,7 @@ SET pawl.event = ''
 SET pawl.token = ''
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT ROW',
+    fired constant boolean := pawl.fired_by('AFTER INSERT ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.signals');
     waiting integer[];
 BEGIN
@@ -115,11 +115,11 @@ DECLARE
     made uuid := pawl.uuid_v7();
 BEGIN
     IF coalesce(name, '') = '' THEN
-        PERFORM pawl._raise('22004', 'a signal has a name', NULL, 'name => ''approved''');
+        PERFORM pawl.raise('22004', 'a signal has a name', NULL, 'name => ''approved''');
     END IF;
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = flow FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no flow %s', flow));
+        PERFORM pawl.raise('P0002', format('there is no flow %s', flow));
     END IF;
     INSERT INTO pawl_saga.signals (flow_uuid, signal_uuid, name, payload) VALUES (flow, made, signal.name, coalesce(signal.payload, 'null'));
     RETURN made;

@@ -27,12 +27,12 @@ DECLARE
     called text := coalesce(current_setting('pawl.token', true), '');
 BEGIN
     IF progress.progress NOT BETWEEN 0 AND 1 THEN
-        PERFORM pawl._raise('22023', 'progress must be from 0 to 1', format('It is %s.', progress.progress), 'progress => 0.5');
+        PERFORM pawl.raise('22023', 'progress must be from 0 to 1', format('It is %s.', progress.progress), 'progress => 0.5');
     END IF;
     PERFORM set_config('pawl.processor', coalesce(progress.processor, caller), true), set_config('pawl.token', fence::text, true);
     UPDATE pawl_saga.tasks t SET progress = progress.progress, progress_details = details WHERE t.flow_uuid = flow AND t.node = progress.node;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('P0002', format('there is no task %s in flow %s', node, flow));
+        PERFORM pawl.raise('P0002', format('there is no task %s in flow %s', node, flow));
     END IF;
     PERFORM set_config('pawl.processor', caller, true), set_config('pawl.token', called, true);
 END

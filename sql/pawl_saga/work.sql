@@ -85,9 +85,9 @@ DECLARE
     reverts pawl_saga.tasks[] := '{}';
     executes pawl_saga.tasks[];
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     IF processor IS NULL OR processor = '' THEN
-        PERFORM pawl._raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
@@ -226,11 +226,11 @@ DECLARE
     code text;
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl._raise('22023', 'results are a JSON array', NULL,
+        PERFORM pawl.raise('22023', 'results are a JSON array', NULL,
             '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN
-        PERFORM pawl._raise('PW004', 'no processor given', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', worker, true);
     -- each is checked alone: one that is malformed is answered so, and stops no other; a null failure beside a result is none
@@ -314,7 +314,7 @@ DECLARE
     code text;
 BEGIN
     IF traced THEN
-        PERFORM pawl._enter_span(work ->> 'traceparent', work ->> 'tracestate');
+        PERFORM pawl.enter_span(work ->> 'traceparent', work ->> 'tracestate');
     END IF;
     -- A conflict is worth repeating at once; one that always comes back is the task's own. In a transaction with one snapshot it may be the
     -- transaction's, which only its caller can repeat.
@@ -465,7 +465,7 @@ BEGIN
     END LOOP;
     SELECT r.problem INTO problem FROM pawl_saga.report(to_jsonb(reports), worker) r WHERE NOT r.ok LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('40000', problem);
+        PERFORM pawl.raise('40000', problem);
     END IF;
     PERFORM pawl_saga._task_settled(s.flow_uuid) FROM pawl_saga.set_aside s
      WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
@@ -495,7 +495,7 @@ DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     works jsonb[];
 BEGIN
-    PERFORM pawl._check_batch(batch, 10000);
+    PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     WHILE done < batch LOOP
         -- no other session can take a row that this transaction has written, so the lease is a formality
@@ -559,7 +559,7 @@ DECLARE
     code text;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    PERFORM pawl._check_batch(batch, 10000), pawl._check_lease(lease);
+    PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     done := 0;
     worker := pawl.uuid_v7()::text;
     until := clock_timestamp() + interval '100 ms';

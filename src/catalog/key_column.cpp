@@ -73,7 +73,7 @@ char* equality(Oid type) {
 }
 
 char* same_values(Oid type, const char* one, const char* other) {
-    if (getBaseType(type) >= FirstNormalObjectId) return psprintf("pawl._same(%s, %s)", one, other);
+    if (getBaseType(type) >= FirstNormalObjectId) return psprintf("pawl.same_value(%s, %s)", one, other);
     return psprintf("%s %s %s", one, equality(type), other);
 }
 

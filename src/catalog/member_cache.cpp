@@ -102,10 +102,10 @@ bool has_after_update(Relation relation, Oid record_function) {
 }
 
 bool carries_our_triggers(Relation relation) {
-    const Oid judge = own_trigger_function("judge");
+    const Oid validate = own_trigger_function("validate");
     TriggerDesc* triggers = relation->trigdesc;
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
-        if (triggers->triggers[i].tgfoid == judge) return true;
+        if (triggers->triggers[i].tgfoid == validate) return true;
     return false;
 }
 
@@ -142,8 +142,8 @@ Member* build_member(Relation relation) {
         member->nbindings = collected.n;
         member->bindings = static_cast<Binding*>(palloc0(sizeof(Binding) * collected.n));
         read_partition_columns(relation, member);
-        member->validated_before = validates_last(relation, own_trigger_function("judge"));
-        member->has_after_trigger = has_after_update(relation, own_trigger_function("settle"));
+        member->validated_before = validates_last(relation, own_trigger_function("validate"));
+        member->has_after_trigger = has_after_update(relation, own_trigger_function("record"));
         MemoryContextSwitchTo(caller);
     });
 

@@ -133,7 +133,7 @@ FuncExpr* call_to_simplify(FunctionCallInfo fcinfo) {
 
 }  // namespace
 
-// pawl._text(value)
+// pawl.value_text(value)
 PAWL_FUNCTION(pawl_text) {
     return pg::call([&] { return CStringGetTextDatum(text_of(argument_type(fcinfo, 0), PG_GETARG_DATUM(0))); });
 }
@@ -151,7 +151,7 @@ PAWL_FUNCTION(pawl_value) {
     });
 }
 
-// pawl._same(value, value)
+// pawl.same_value(value, value)
 PAWL_FUNCTION(pawl_same) {
     return pg::call([&] { return compare(fcinfo, Comparison::same); });
 }

@@ -118,14 +118,14 @@ HeapTuple merge(TriggerData* trigger, const LogWriter* writer, HeapTuple made) {
 
 }  // namespace
 
-PAWL_FUNCTION(pawl_log_door) {
+PAWL_FUNCTION(pawl_log_insert) {
     if (!CALLED_AS_TRIGGER(fcinfo))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_door() is a trigger function");
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.log_insert() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
         !TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "pawl.log_door() must be fired BEFORE INSERT FOR EACH ROW", {},
+                          "pawl.log_insert() must be fired BEFORE INSERT FOR EACH ROW", {},
                           "Triggers with it are made by pawl.enforce.");
     forget_newest_entries();
     if (is_restoring() || is_stored_now(trigger->tg_trigslot)) return PointerGetDatum(trigger->tg_trigtuple);

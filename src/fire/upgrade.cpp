@@ -8,9 +8,9 @@ namespace {
 
 uint64 remap_rows(const Target& target, Jsonb* remap) {
     const char* column = quote_identifier(NameStr(target.binding->column));
-    const char* new_state = psprintf("pg_catalog.jsonb_extract_path_text($1, pawl._text(%s))", column);
+    const char* new_state = psprintf("pg_catalog.jsonb_extract_path_text($1, pawl.value_text(%s))", column);
     char* query = psprintf(
-        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl._text(%s))", target.table, column,
+        "UPDATE %s SET %s = %s WHERE pg_catalog.jsonb_exists($1, pawl.value_text(%s))", target.table, column,
         target.binding->is_enum
             ? psprintf("pawl._value(%s, NULL::%s)", new_state, format_type_be_qualified(target.binding->state_type))
             : state_value(target, new_state),

@@ -58,7 +58,7 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
          errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
          errdetail(
              "A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
-             "\"!pawl_update\" to judge rows once more."),
+             "\"!pawl_record_update\" to judge rows once more."),
          errhint("SELECT * FROM pawl.health();")));
 }
 
@@ -140,11 +140,11 @@ void forget_deferral() noexcept {
     rows_deferred = false;
 }
 
-PAWL_FUNCTION(pawl_judge) {
-    TriggerData* trigger = trigger_data(fcinfo, "judge");
+PAWL_FUNCTION(pawl_validate) {
+    TriggerData* trigger = trigger_data(fcinfo, "validate");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
                        TRIGGER_FIRED_BY_UPDATE(trigger->tg_event),
-                   "judge", "BEFORE UPDATE FOR EACH ROW");
+                   "validate", "BEFORE UPDATE FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(trigger->tg_newtuple);
     Member* member = find_member(trigger->tg_relation);
     const Row before{trigger->tg_trigslot, trigger->tg_trigtuple};
@@ -165,11 +165,11 @@ PAWL_FUNCTION(pawl_judge) {
     return PointerGetDatum(with_changes(trigger->tg_newtuple, trigger->tg_relation, kept.changes));
 }
 
-PAWL_FUNCTION(pawl_begin) {
-    TriggerData* trigger = trigger_data(fcinfo, "begin");
+PAWL_FUNCTION(pawl_validate_insert) {
+    TriggerData* trigger = trigger_data(fcinfo, "validate_insert");
     require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event) &&
                        TRIGGER_FIRED_BY_INSERT(trigger->tg_event),
-                   "begin", "BEFORE INSERT FOR EACH ROW");
+                   "validate_insert", "BEFORE INSERT FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(trigger->tg_trigtuple);
     Member* member = find_member(trigger->tg_relation);
     ColumnChanges changes = {};
@@ -178,9 +178,9 @@ PAWL_FUNCTION(pawl_begin) {
     return PointerGetDatum(with_changes(trigger->tg_trigtuple, trigger->tg_relation, changes));
 }
 
-PAWL_FUNCTION(pawl_settle) {
-    TriggerData* trigger = trigger_data(fcinfo, "settle");
-    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "settle",
+PAWL_FUNCTION(pawl_record) {
+    TriggerData* trigger = trigger_data(fcinfo, "record");
+    require_moment(TRIGGER_FIRED_AFTER(trigger->tg_event) && TRIGGER_FIRED_FOR_ROW(trigger->tg_event), "record",
                    "AFTER, FOR EACH ROW");
     if (is_restoring()) return PointerGetDatum(nullptr);
     Member* member = find_member(trigger->tg_relation);
@@ -193,9 +193,9 @@ PAWL_FUNCTION(pawl_settle) {
     return PointerGetDatum(nullptr);
 }
 
-PAWL_FUNCTION(pawl_truncated) {
-    TriggerData* trigger = trigger_data(fcinfo, "truncated");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "truncated",
+PAWL_FUNCTION(pawl_record_truncate) {
+    TriggerData* trigger = trigger_data(fcinfo, "record_truncate");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event), "record_truncate",
                    "BEFORE TRUNCATE");
     if (!is_restoring()) truncate_rows(find_member(trigger->tg_relation), trigger->tg_relation);
     return PointerGetDatum(nullptr);
@@ -225,9 +225,9 @@ PAWL_FUNCTION(pawl_invalidate) {
     return PointerGetDatum(nullptr);
 }
 
-PAWL_FUNCTION(pawl_log_guard) {
-    TriggerData* trigger = trigger_data(fcinfo, "log_guard");
-    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "log_guard",
+PAWL_FUNCTION(pawl_protect_log) {
+    TriggerData* trigger = trigger_data(fcinfo, "protect_log");
+    require_moment(TRIGGER_FIRED_BEFORE(trigger->tg_event) && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event), "protect_log",
                    "BEFORE UPDATE, DELETE OR TRUNCATE");
     // open for pawl.prune_log and pawl.redact, of which only the latter updates
     const bool updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);

@@ -44,13 +44,13 @@ void with_write_access(Oid role, Oid first, Oid second, Work work, void* argumen
 }
 
 // The guard trigger of audits and anchors.
-PAWL_FUNCTION(pawl_record_guard) {
+PAWL_FUNCTION(pawl_protect_record) {
     if (!CALLED_AS_TRIGGER(fcinfo))
-        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.record_guard() is a trigger function");
+        throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "pawl.protect_record() is a trigger function");
     auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
     if (!TRIGGER_FIRED_BEFORE(trigger->tg_event))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "pawl.record_guard() must be fired BEFORE a statement or row", {},
+                          "pawl.protect_record() must be fired BEFORE a statement or row", {},
                           "Triggers with it are made by pawl.audit.");
     HeapTuple row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
     // a dump restores data of an extension after its guard triggers exist

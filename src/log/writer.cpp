@@ -66,7 +66,7 @@ void choose_way(LogWriter* writer) {
     writer->many = has_only_our_columns(writer);
     writer->fires = false;
     TriggerDesc* triggers = writer->log->trigdesc;
-    const Oid insert_function = own_trigger_function("log_door");
+    const Oid insert_function = own_trigger_function("log_insert");
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
         const Trigger& trigger = triggers->triggers[i];
         if (!TRIGGER_FOR_INSERT(trigger.tgtype) || trigger.tgfoid == insert_function) continue;

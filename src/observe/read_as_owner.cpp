@@ -134,7 +134,7 @@ PAWL_FUNCTION(pawl_add_log_partition) {
     });
 }
 
-// pawl._as_owner(relation, state_column, what)
+// pawl.read_as_owner(relation, state_column, what)
 PAWL_FUNCTION(pawl_as_owner) {
     return pg::call([&] {
         ReturnSetInfo* result = pg::materialize(fcinfo, MAT_SRF_USE_EXPECTED_DESC);

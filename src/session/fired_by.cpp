@@ -53,7 +53,7 @@ bool is_or_belongs_to(Oid relation, const Oid* tables, int n) {
 
 }  // namespace
 
-// pawl._fired_by(moments, TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, VARIADIC tables): true, or 39P01.
+// pawl.fired_by(moments, TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, VARIADIC tables): true, or 39P01.
 PAWL_FUNCTION(pawl_fired_by) {
     for (int i = 0; i < 6; ++i)
         if (PG_ARGISNULL(i))

@@ -180,7 +180,7 @@ create role pawl_test_nothing in role pawl_reader;
 set role pawl_test_nothing;
 select throws_ok($$select * from pawl.verify('evil.t')$$, '42501', null, 'a caller without SELECT has no table verified');
 select is_empty($$select * from pawl.queue_depth where relation = 'evil.t'::regclass$$, 'nor counted');
-select throws_ok($$select * from pawl._as_owner('evil.t', 'state', 'log') l(id uuid, key text, sort_key int, from_state text, to_state text, event text, created_at timestamptz)$$, '42501', null,
+select throws_ok($$select * from pawl.read_as_owner('evil.t', 'state', 'log') l(id uuid, key text, sort_key int, from_state text, to_state text, event text, created_at timestamptz)$$, '42501', null,
                  'not by hand either');
 reset role;
 

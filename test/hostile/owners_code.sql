@@ -150,7 +150,7 @@ delete from ran;
 set role code_operator;
 select is_empty('select lists()', 'lists leave out a table with policies whose owner lacks the rights of the role that looks');
 select is(names('policy'), 'not run', 'and run none of its code');
-select throws_ok($$select * from pawl._as_owner('villain.hidden', 'state', 'states') c(state text, n bigint, estimated boolean)$$, '42501', null, 'nor by hand');
+select throws_ok($$select * from pawl.read_as_owner('villain.hidden', 'state', 'states') c(state text, n bigint, estimated boolean)$$, '42501', null, 'nor by hand');
 reset role;
 -- An owner that has the rights of the role that looks gains nothing.
 grant code_operator to code_villain;

@@ -127,9 +127,9 @@ set parallel_setup_cost = 0;
 set parallel_tuple_cost = 0;
 set min_parallel_table_scan_size = 0;
 set client_min_messages = error;
-select pawl._restoring() from labelled \g /dev/null
+select pawl.restoring() from labelled \g /dev/null
 \set answer9 :SQLSTATE
-insert into is_parallel values ($$select pawl._restoring() from labelled$$, plan_of($$select pawl._restoring() from labelled$$));
+insert into is_parallel values ($$select pawl.restoring() from labelled$$, plan_of($$select pawl.restoring() from labelled$$));
 
 \c -
 set :setting = on;
@@ -174,7 +174,7 @@ select is(:'answer5'::text, '00000', $$select pawl._resolve_calls('labelled', 'l
 select is(:'answer6'::text, '00000', $$select * from pawl.states('labelled')$$);
 select is(:'answer7'::text, '00000', $$select * from pawl.transitions('labelled')$$);
 select is(:'answer8'::text, '00000', $$select pawl.diagram('labelled')$$);
-select is(:'answer9'::text, '00000', $$select pawl._restoring() from labelled$$);
+select is(:'answer9'::text, '00000', $$select pawl.restoring() from labelled$$);
 select is(:'answer10'::text, '00000', $$select pawl.backoff(id, '{}') from labelled$$);
 select is(:'answer11'::text, '00000', $$select pawl_api.get_machine('{"machine": "labelled"}')$$);
 select is(:'answer12'::text, '00000', $$select pawl_api.machine_diagram('{"machine": "labelled"}')$$);

@@ -38,14 +38,14 @@ sub session
 	return "$out\n$error";
 }
 
-like(session('worker', 'set pawl.restoring = on; select pawl._restoring()'), qr/^f\n.*permission denied to set parameter "pawl.restoring"/s, 'a placeholder is discarded when the library comes');
-like(session('worker', 'select pawl._restoring()', PGOPTIONS => '-c pawl.restoring=on'), qr/^f\n/, 'so is an option of the connection');
-like(session('worker', 'select pawl._restoring(); set pawl.restoring = on'), qr/permission denied to set parameter/, 'later it cannot be set at all');
+like(session('worker', 'set pawl.restoring = on; select pawl.restoring()'), qr/^f\n.*permission denied to set parameter "pawl.restoring"/s, 'a placeholder is discarded when the library comes');
+like(session('worker', 'select pawl.restoring()', PGOPTIONS => '-c pawl.restoring=on'), qr/^f\n/, 'so is an option of the connection');
+like(session('worker', 'select pawl.restoring(); set pawl.restoring = on'), qr/permission denied to set parameter/, 'later it cannot be set at all');
 like(session('worker', 'alter role worker set pawl.restoring = on'), qr/permission denied/, 'nor for sessions to come');
-like(session('worker', q{create function pg_temp.f() returns boolean language sql set pawl.restoring = 'on' as 'select pawl._restoring()'; select pg_temp.f()}), qr/permission denied/, 'nor by a function');
-like(session('restorer', 'set pawl.restoring = on; select pawl._restoring()'), qr/^t\n$/, 'a role with SET on the parameter restores');
-like(session('restorer', 'select pawl._restoring()', PGOPTIONS => '-c pawl.restoring=on'), qr/^t\n$/, 'by an option, too');
-is($node->safe_psql('postgres', 'set pawl.restoring = on; select pawl._restoring()'), 't', 'so does a superuser');
+like(session('worker', q{create function pg_temp.f() returns boolean language sql set pawl.restoring = 'on' as 'select pawl.restoring()'; select pg_temp.f()}), qr/permission denied/, 'nor by a function');
+like(session('restorer', 'set pawl.restoring = on; select pawl.restoring()'), qr/^t\n$/, 'a role with SET on the parameter restores');
+like(session('restorer', 'select pawl.restoring()', PGOPTIONS => '-c pawl.restoring=on'), qr/^t\n$/, 'by an option, too');
+is($node->safe_psql('postgres', 'set pawl.restoring = on; select pawl.restoring()'), 't', 'so does a superuser');
 
 # Every trigger whose condition or body asks: it does what it does without the placeholder.
 session('clerk', <<'SQL');

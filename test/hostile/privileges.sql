@@ -64,12 +64,12 @@ select is_empty($$select signature from function f where returns = 'trigger' and
                                    '\s+''pawl\w*\.\w+''(, ''pawl\w*\.\w+'')*\);')$$,
                 'a trigger function asks what fired it before it does anything');
 select set_eq($$select name from function where returns = 'trigger' and language = 'c'$$,
-              array['judge', 'begin', 'settle', 'truncated', 'log_door', 'log_guard', 'invalidate', 'audit_results', 'record_guard', '_step_entered'],
+              array['validate', 'validate_insert', 'record', 'record_truncate', 'log_insert', 'protect_log', 'invalidate', 'audit_results', 'protect_record', '_step_entered'],
               'these trigger functions are in C: hostile/trigger_hijack.sql fires each');
 select is_empty($$select signature from function f where returns = 'trigger' and language not in ('c', 'plpgsql')$$, 'there are no others');
 create temp view named as
 select f.oid, f.signature, to_regclass(trim(q, '''')) as relation, m as moment
-  from function f, regexp_match(f.source, '_fired_by\(''([A-Z, ]+)'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,\s+([^)]*)\)') x,
+  from function f, regexp_match(f.source, 'fired_by\(''([A-Z, ]+)'',\s+TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,\s+([^)]*)\)') x,
        regexp_split_to_table(x[2], ',\s*') q, regexp_split_to_table(x[1], ', ') m
  where f.returns = 'trigger' and f.language = 'plpgsql';
 select is_empty($$select * from named n where relation is null or not exists (select from pg_trigger t where t.tgfoid = n.oid and t.tgrelid = n.relation)$$,

@@ -138,18 +138,18 @@ select is((select count(distinct function) from fired), (select count(*) from tr
 select set_eq($$select distinct right(answer, 5) from fired where language = 'plpgsql'$$, array['39P01'], 'those in PL/pgSQL say that they are not made for the table');
 -- PW006: nothing is written to a log or a record. 42704: the table has no binding. 55000: it has no audit.
 select set_eq($$select name::text, string_agg(distinct ltrim(right(answer, 5)), ' ' order by ltrim(right(answer, 5))) from fired where language = 'c' group by name$$,
-    $$values ('_step_entered', '39P01'), ('audit_results', '39P01 55000'), ('begin', '39P01 42704'), ('invalidate', '39P01'), ('judge', '39P01 42704'),
-             ('log_door', '39P01 PW006'), ('log_guard', '39P01 PW006'), ('record_guard', '39P01 PW006'), ('settle', '39P01 42704'), ('truncated', '39P01 42704')$$,
+    $$values ('_step_entered', '39P01'), ('audit_results', '39P01 55000'), ('validate_insert', '39P01 42704'), ('invalidate', '39P01'), ('validate', '39P01 42704'),
+             ('log_insert', '39P01 PW006'), ('protect_log', '39P01 PW006'), ('protect_record', '39P01 PW006'), ('record', '39P01 42704'), ('record_truncate', '39P01 42704')$$,
     'those in C, too, or reject what was asked');
 select is_empty($$select distinct role, what from ran_as$$, 'no code of the table''s owner was run, as itself or another');
 select is_empty($$select rolname from pg_roles where rolname ^@ 'hijack' and rolsuper$$, 'nobody has become a superuser');
 -- Outside of a trigger the check says so.
-select throws_ok($$select pawl._fired_by(null, null, null, null, null, variadic null)$$, '39P01', null, 'the check itself takes no null');
-select throws_ok($$select pawl._fired_by('BEFORE INSERT ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.machine')$$,
+select throws_ok($$select pawl.fired_by(null, null, null, null, null, variadic null)$$, '39P01', null, 'the check itself takes no null');
+select throws_ok($$select pawl.fired_by('BEFORE INSERT ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.machine')$$,
                  '39P01', 'this trigger function must be fired BEFORE INSERT ROW', 'nor another moment');
-select throws_ok($$select pawl._fired_by('BEFORE INSERT ROW', 'pawl.binding'::regclass, 'BEFORE', 'INSERT', 'ROW', 'pawl.machine')$$,
+select throws_ok($$select pawl.fired_by('BEFORE INSERT ROW', 'pawl.binding'::regclass, 'BEFORE', 'INSERT', 'ROW', 'pawl.machine')$$,
                  '39P01', 'this trigger function is not made for table "binding"', 'nor another table');
-select ok(pawl._fired_by('AFTER DELETE STATEMENT, BEFORE INSERT OR UPDATE ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.binding', 'pawl.machine'),
+select ok(pawl.fired_by('AFTER DELETE STATEMENT, BEFORE INSERT OR UPDATE ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.binding', 'pawl.machine'),
           'one of several moments and tables is right');
 select * from finish();
 drop owned by hijack_admin, hijack_operator, hijack_worker, hijack_reader, hijack_stranger cascade;

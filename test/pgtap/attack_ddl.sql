@@ -93,7 +93,7 @@ create role pawl_test_mallory;
 grant create on schema public to pawl_test_mallory;
 set role pawl_test_mallory;
 create table hers (id int);
-create trigger snare before truncate on hers for each statement execute function pawl.truncated();
+create trigger snare before truncate on hers for each statement execute function pawl.record_truncate();
 reset role;
 select lives_ok($$alter table parts detach partition further.part$$, 'a partition may leave, whatever triggers others have made');
 select is((select count(*) from pg_trigger where tgrelid = 'further.part'::regclass), 0::bigint, 'and keeps none of ours');

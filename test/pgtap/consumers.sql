@@ -126,7 +126,7 @@ reset role;
 
 -- lag
 select pawl.prune_events() \g /dev/null
-select is((select count(*) from pawl._commits), 0::bigint, 'what all have read is pruned');
+select is((select count(*) from pawl.outbox_transactions), 0::bigint, 'what all have read is pruned');
 update seen set state = 'a' where id = 0;
 insert into seen select g from generate_series(10, 19) g;
 select results_eq($$select consumer collate "default", behind, and_more, age > '0' from pawl.consumers order by 1$$, $$values ('all', 11::bigint, false, true), ('named', 11, false, true), ('one', 11, false, true)$$, 'behind');

@@ -92,7 +92,7 @@ select is((select count(*) from diary), 8::bigint, 'two effects of four rows eac
 select is((select count(*) from pawl.fire_many('t', array[13, 14], 'two') where ok), 2::bigint, 'by fire_many');
 select is((select count(*) from diary), 12::bigint, 'too');
 
--- Rows that ~pawl_judge cannot judge: a later-named trigger has the last word.
+-- Rows that ~pawl_validate cannot judge: a later-named trigger has the last word.
 create function rewrite() returns trigger language plpgsql as $$ begin if new.note = 'rewrite' then new.state := 'b'; end if; return new; end $$;
 create trigger "~zz" before update on t for each row execute function rewrite();
 truncate diary;

@@ -27,7 +27,7 @@ select results_eq('select sort_key, to_state from orders_transitions where subje
 select is_empty('select * from pawl.verify()', 'both agree');
 
 -- The same again changes nothing, and mends triggers.
-alter table orders_transitions_log disable trigger "!pawl_guard";
+alter table orders_transitions_log disable trigger "!pawl_protect";
 select pawl.enable_log('orders', most_recent => 'derived', hash_chain => false, log_name => 'orders_transitions');
 select is_empty($$select from pg_trigger where tgrelid = 'orders_transitions_log'::regclass and tgenabled = 'D'$$,
     'the triggers of the log are enabled again');

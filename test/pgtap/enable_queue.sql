@@ -17,7 +17,7 @@ select set_has($$select check_name, status from pawl.health()$$, $$values ('queu
 select pawl.enable_queue('jobs', owner => 'owner', queue => 'queue');
 select set_has($$select check_name, status from pawl.health()$$, $$values ('queue', 'ok')$$, 'until it is named');
 select results_eq($$select work_indexes('jobs')$$, $$values ('jobs_pawl_owned: (owner) WHERE (owner IS NOT NULL)')$$, 'the index of owners');
-select set_has($$select work_triggers('jobs')$$, $$values ('~pawl_begin')$$, 'a trigger for rows that begin in owned states');
+select set_has($$select work_triggers('jobs')$$, $$values ('~pawl_validate_insert')$$, 'a trigger for rows that begin in owned states');
 select pawl.enable_queue('jobs', lease => 'lease', token => 'token');
 select results_eq('select owner_column, lease_column, token_column, queue_column, attempts_column from pawl.binding',
     $$values ('owner'::name, 'lease'::name, 'token'::name, 'queue'::name, null::name)$$, 'what is omitted stays');

@@ -49,7 +49,7 @@ create temp table one as select * from pawl.read_events('c');
 select results_eq($$select relation::text collate "default", state_column, machine, machine_version, key, sort_key, from_state, to_state, event, processor, actor, correlation_id, metadata::text from one$$,
     $$values ('logged', 'state', 'm', 1, array['1'], 5, 'a', 'b', 'go', 'w1', 'postgres', 'k7', '{"x": 1}')$$, 'everything that was said of it');
 select results_eq('select log_id, at from one', 'select id, created_at from logged_transitions where subject_id = 1 and most_recent', 'the id and the time are the log''s');
-select is((select txid from one), (select txid from pawl._commits order by place desc limit 1), 'txid is that of the transaction');
+select is((select txid from one), (select txid from pawl.outbox_transactions order by place desc limit 1), 'txid is that of the transaction');
 
 -- without a log
 insert into bare values ('p "q', 7, '2026-02-03');
@@ -107,7 +107,7 @@ do $$ begin
 end $$;
 select results_eq('select got()', array['logged {5} 3 b>a back'], 'an exception block');
 begin; savepoint s; update logged set state = 'b' where id = 5; rollback to s; commit;
-select is((select count(*) from pawl._commits c where not exists (select from pawl.outbox_1 e where e.txid = c.txid)), 0::bigint, 'no transaction without events takes a place');
+select is((select count(*) from pawl.outbox_transactions c where not exists (select from pawl.outbox_1 e where e.txid = c.txid)), 0::bigint, 'no transaction without events takes a place');
 
 -- reading is part of the transaction
 update logged set state = 'b' where id in (1, 5);

@@ -103,8 +103,8 @@ select results_eq(format('select after(%L)', change), found, format('verify afte
     ('update b set state = ''b'' where id = 1', array['1 log_differs']),
     ('update b set state = ''nonsense'' where id = 1', array['1 log_differs', '1 unknown_state']),
     ('update b_transitions set most_recent = false where subject_id = 2 and most_recent', array['2 most_recent'])) c(change, found);
-alter table b disable trigger "~pawl_judge";
+alter table b disable trigger "~pawl_validate";
 update b set state = 'c' where id = 2;
-alter table b enable trigger "~pawl_judge";
+alter table b enable trigger "~pawl_validate";
 select results_eq($$select format('%s %s', key, problem) from pawl.verify('b')$$, array['2 log_differs'], 'what the owner let in by a disabled trigger is found');
 select * from finish();

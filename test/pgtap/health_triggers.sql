@@ -40,7 +40,7 @@ select t.oid, t.tgrelid::regclass as member, t.tgname, t.tgparentid = 0 as is_ow
   from pg_trigger t join pg_proc p on p.oid = t.tgfoid
  where p.pronamespace = 'pawl'::regnamespace and t.tgrelid::regclass::text ~ '^(plain|parts|parent|child|simple)';
 select set_eq($$select distinct function::text from ours$$,
-              $$values ('pawl.judge()'), ('pawl.begin()'), ('pawl.settle()'), ('pawl.truncated()'), ('pawl.log_guard()'), ('pawl.log_door()'), ('pawl.audit_results()'), ('pawl.record_guard()')$$,
+              $$values ('pawl.validate()'), ('pawl.validate_insert()'), ('pawl.record()'), ('pawl.record_truncate()'), ('pawl.protect_log()'), ('pawl.log_insert()'), ('pawl.audit_results()'), ('pawl.protect_record()')$$,
               'each kind of trigger is there');
 select cmp_ok(count(*), '>=', 60::bigint, 'on every level') from ours;
 select is_empty($$select o.member, o.tgname from ours o
@@ -62,28 +62,28 @@ begin
     return coalesce(said, 'nothing');
 end $$;
 select matches(after_change(member, format('alter table %s disable trigger %I', member, tgname)),
-               case when function = 'pawl.record_guard()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else 'disabled.*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else 'disabled.*' || replace(tgname, '!', '.') end,
                format('%I on %s is disabled', tgname, member)) from ours order by member::text, tgname;
 select matches(after_change(member, format('drop trigger %I on %s', tgname, member)),
-               case when function = 'pawl.record_guard()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else 'missing.*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else 'missing.*' || replace(tgname, '!', '.') end,
                format('%I on %s is dropped', tgname, member)) from ours where is_own order by member::text, tgname;
 -- the same function and name, under a condition that is never true
 select matches(after_change(member, regexp_replace(replace(definition, 'CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER'),
                             '( WHEN \(.*\))? EXECUTE FUNCTION', ' WHEN (false) EXECUTE FUNCTION')),
-               case when function = 'pawl.record_guard()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else '(moment|missing).*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else '(moment|missing).*' || replace(tgname, '!', '.') end,
                format('%I on %s has a condition', tgname, member)) from ours where is_own order by member::text, tgname;
 -- and on INSERT alone, or on TRUNCATE and not
 select matches(after_change(member, regexp_replace(replace(definition, 'CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER'), '(BEFORE|AFTER) .* ON (?=\S+ (FOR|REF))',
                             case when tgtype & 32 > 0 or tgtype & 28 = 4 then '\1 DELETE ON ' else '\1 INSERT ON ' end)),
-               case when function = 'pawl.record_guard()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else '(moment|missing).*' || replace(tgname, '!', '.') end,
+               case when function = 'pawl.protect_record()'::regprocedure and member::text ~ '_pruned$' then 'is not guarded' else '(moment|missing).*' || replace(tgname, '!', '.') end,
                format('%I on %s fires at another moment', tgname, member))
   from ours where is_own and definition !~ 'deferred|REFERENCING' order by member::text, tgname;
 
 -- what health says to do mends it
-create or replace trigger "~pawl_begin" before insert on plain for each row when (false) execute function pawl.begin();
-alter table plain disable trigger "!pawl_settle";
-create or replace trigger "!pawl_guard" before update on plain_transitions_log for each statement execute function pawl.log_guard();
-drop trigger "!pawl_guard_row" on plain_results;
+create or replace trigger "~pawl_validate_insert" before insert on plain for each row when (false) execute function pawl.validate_insert();
+alter table plain disable trigger "!pawl_record";
+create or replace trigger "!pawl_protect" before update on plain_transitions_log for each statement execute function pawl.protect_log();
+drop trigger "!pawl_protect_row" on plain_results;
 select is((select count(*) from pawl.health() where relation = 'plain'::regclass and status = 'error'), 4::bigint, 'four things are wrong');
 select pawl._install('plain'), pawl._close_log('plain_transitions_log', true), pawl._close_record('plain_results') \g /dev/null
 select is_empty($$select * from pawl.health() where status = 'error'$$, 'and mended');

@@ -107,8 +107,8 @@ select lives_ok('alter table w1_transitions detach partition strange', 'and leav
 select is((select count(*) from pg_trigger where tgrelid = 'strange'::regclass), 0::bigint, 'without triggers of ours');
 select lives_ok('insert into strange select * from w1_transitions', 'a table like any other');
 drop table strange;
-alter table w1_turned disable trigger "!pawl_guard_truncate";
-select is((select detail from pawl.health() where relation = 'w1'::regclass and status <> 'ok'), 'missing or disabled on public.w1_transitions: "!pawl_guard_truncate" of public.w1_turned', 'health sees a guard that is off');
+alter table w1_turned disable trigger "!pawl_protect_truncate";
+select is((select detail from pawl.health() where relation = 'w1'::regclass and status <> 'ok'), 'missing or disabled on public.w1_transitions: "!pawl_protect_truncate" of public.w1_turned', 'health sees a guard that is off');
 select pawl._close_log('w1_transitions', true) \g /dev/null
 select is_empty($$select * from pawl.health() where relation = 'w1'::regclass and status <> 'ok'$$, 'and its hint mends it');
 

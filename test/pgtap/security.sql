@@ -44,7 +44,7 @@ begin
         'delete from pawl.machine', 'insert into pawl.machine_state (machine, version, ordinal, state) values (''m'', 1, 9, ''x'')', 'delete from pawl.machine_state',
         'insert into pawl.machine_transition (machine, version, ordinal, to_state) values (''m'', 1, 9, ''x'')', 'update pawl.machine_transition set guards = ''{}''', 'truncate pawl.machine cascade',
         'insert into pawl.binding (relation, state_column, machine, version) values (''app.users'', ''state'', ''m'', 1)', 'update pawl.binding set version = 1', 'delete from pawl.binding', 'truncate pawl.binding',
-        'alter table app.t disable trigger all', 'drop trigger "~pawl_judge" on app.t', 'alter event trigger pawl_adopt disable', 'drop function pawl.judge() cascade',
+        'alter table app.t disable trigger all', 'drop trigger "~pawl_validate" on app.t', 'alter event trigger pawl_adopt disable', 'drop function pawl.validate() cascade',
         'create function pawl.evil() returns int language sql as ''select 1''', 'set session_replication_role = replica', 'delete from app.t_transitions'] loop
         continue when who = 'pawl_test_owner' and statement ~ 'trigger.*app\.t|app\.t disable';  -- of an owner that cannot be prevented
         begin
@@ -90,15 +90,15 @@ reset role;
 -- An owner without pawl_admin cannot make bindings or misuse triggers; what he can do is told by health.
 set role pawl_test_user;
 insert into app.users values (1, 'x');
-create trigger "~pawl_judge" before update on app.users for each row execute function pawl.judge();
+create trigger "~pawl_validate" before update on app.users for each row execute function pawl.validate();
 select throws_ok($$update app.users set state = 'y'$$, '42704', null, 'our trigger on a table without a lifecycle refuses its own table''s updates only');
-drop trigger "~pawl_judge" on app.users;
+drop trigger "~pawl_validate" on app.users;
 reset role;
 set role pawl_test_owner;
-alter table app.t disable trigger "~pawl_judge";
+alter table app.t disable trigger "~pawl_validate";
 reset role;
 select is((select status from pawl.health() where relation = 'app.t'::regclass and check_name = 'triggers_enabled'), 'error', 'a trigger that its owner disabled is reported');
-alter table app.t enable trigger "~pawl_judge";
+alter table app.t enable trigger "~pawl_validate";
 set role pawl_test_maker;
 select throws_ok($$select pawl.release('app.t')$$, '42501', 'must be owner of table app.t', 'a pawl_admin does not release what is not his');
 select throws_ok($$select pawl.upgrade('app.t')$$, '42501', 'must be owner of table app.t', 'nor upgrade');

@@ -49,15 +49,15 @@ end $$;
 
 -- P0099: the statement went through. 39P01: used as it is not meant to be. PW006, 42704: refused for what the table is.
 -- PW001: a second door finds the row moved by the first.
-select set_eq(format('select distinct right(w, 5) from every_way(%L, %L) w', f, r), case f when 'log_guard' then array['39P01', 'PW006'] when 'invalidate' then array['39P01'] else codes end,
+select set_eq(format('select distinct right(w, 5) from every_way(%L, %L) w', f, r), case f when 'protect_log' then array['39P01', 'PW006'] when 'invalidate' then array['39P01'] else codes end,
               format('pawl.%s() in every place of %s', f, r))
-  from (values ('judge', 't', array['39P01', 'P0099']), ('settle', 't', array['39P01', 'P0099']), ('truncated', 't', array['39P01', 'P0099']),
-               ('log_door', 't', array['39P01', 'PW006']), ('log_guard', 't', null), ('invalidate', 't', null), ('invalidate', 'stranger', null),
-               ('judge', 'stranger', array['39P01', '42704']), ('settle', 'stranger', array['39P01', '42704']),
-               ('truncated', 'stranger', array['39P01', '42704']), ('log_door', 'stranger', array['39P01', 'PW006']),
-               ('log_guard', 'stranger', null),
-               ('judge', 't_transitions_log', array['39P01', 'PW006']), ('settle', 't_transitions_log', array['39P01', 'PW006', '42704']),
-               ('truncated', 't_transitions_log', array['39P01', 'PW006']), ('log_door', 't_transitions_log', array['39P01', 'PW001', 'PW006'])) c(f, r, codes);
+  from (values ('validate', 't', array['39P01', 'P0099']), ('record', 't', array['39P01', 'P0099']), ('record_truncate', 't', array['39P01', 'P0099']),
+               ('log_insert', 't', array['39P01', 'PW006']), ('protect_log', 't', null), ('invalidate', 't', null), ('invalidate', 'stranger', null),
+               ('validate', 'stranger', array['39P01', '42704']), ('record', 'stranger', array['39P01', '42704']),
+               ('record_truncate', 'stranger', array['39P01', '42704']), ('log_insert', 'stranger', array['39P01', 'PW006']),
+               ('protect_log', 'stranger', null),
+               ('validate', 't_transitions_log', array['39P01', 'PW006']), ('record', 't_transitions_log', array['39P01', 'PW006', '42704']),
+               ('record_truncate', 't_transitions_log', array['39P01', 'PW006']), ('log_insert', 't_transitions_log', array['39P01', 'PW001', 'PW006'])) c(f, r, codes);
 
 -- Called by hand.
 select throws_ok(format('select pawl.%I()', p.proname), '0A000', null, format('pawl.%s() is no function to call', p.proname))

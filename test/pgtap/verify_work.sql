@@ -33,12 +33,12 @@ set local pawl.token = '7';
 select results_eq($$select distinct blocked_by from pawl.available('job', 1)$$, $$values (array['pawl.token'])$$, 'not with another token');
 reset pawl.token;
 
-alter table job disable trigger "~pawl_judge";
+alter table job disable trigger "~pawl_validate";
 update job set owner = null where id = 1;
 update job set lease = null where id = 2;
 update job set owner = 'thief' where id = 3;
 update job set due = null where id = 4;
-alter table job enable trigger "~pawl_judge";
+alter table job enable trigger "~pawl_validate";
 select is((select count(*) from pawl.verify('job')), 3::bigint, 'an owned state without an owner is no fault: anybody may take the row');
 select results_eq($$select key, problem from pawl.verify('job') order by key$$,
     $$values ('2', 'lease_missing'), ('3', 'stray_owner'), ('4', 'timer_missing')$$, 'what slipped in while the trigger was off is found');

@@ -7,12 +7,12 @@ TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 # In a format string, the name of a column of a user's table: a literal "%I" or "%2$I", with or without an alias before it.
 COLUMN = r'(?:\b\w+\.)?%(?:\d+\$)?I'
 RULES = [
-    ('a cast of a column by name: use pawl._text, or pawl._read_value', re.compile(COLUMN + r'(?:::|\)::)(?!timestamptz\b)')),
-    ('CAST of a column: use pawl._text', re.compile(r'cast\s*\(\s*' + COLUMN, re.I)),
-    ('a column compared by an operator: use pawl._same, pawl._above or pawl._among',
+    ('a cast of a column by name: use pawl.value_text, or pawl.value_expression', re.compile(COLUMN + r'(?:::|\)::)(?!timestamptz\b)')),
+    ('CAST of a column: use pawl.value_text', re.compile(r'cast\s*\(\s*' + COLUMN, re.I)),
+    ('a column compared by an operator: use pawl.same_value, pawl._above or pawl._among',
      re.compile(COLUMN + r'\s*(?:=|<>|!=|\bIN\s*\(|IS (?:NOT )?DISTINCT FROM)(?!\s*(?:null\b|\.\.\.))', re.I)),
     ('to_jsonb of a whole row of a user\'s table: it calls casts to json', re.compile(r"(?:to_jsonb?|row_to_json)\(\w+\) FROM %")),
-    ('_equality names an operator: use pawl._same', re.compile(r'pawl\._equality\(')),
+    ('_equality names an operator: use pawl.same_value', re.compile(r'pawl\._equality\(')),
 ]
 # What is no query on a user's table with the rights of a caller, and why.
 ALLOWED = {

@@ -47,7 +47,7 @@ for my $path (@files)
 	}
 }
 is_deeply($found{is_superuser}, undef, 'nothing reads is_superuser: it stays on in maintenance that runs the code of others');
-is_deeply($found{restoring}, undef, 'pawl.restoring is asked of pawl._restoring(), which discards a placeholder');
+is_deeply($found{restoring}, undef, 'pawl.restoring is asked of pawl.restoring(), which discards a placeholder');
 is_deeply($found{token}, undef, 'the token of a request is no setting');
 is_deeply($found{condition}, undef, 'no trigger condition reads a setting');
 is_deeply($found{depth}, undef, 'nothing asks how deep triggers are nested');

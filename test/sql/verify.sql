@@ -58,9 +58,9 @@ SELECT count(*) FROM pawl.verify() WHERE relation = 'orders'::regclass AND probl
 SELECT pawl._install('orders');
 SELECT pawl._close_log('orders_transitions', true);
 SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'orders'::regclass AND status <> 'ok';
-DROP TRIGGER "~pawl_judge" ON orders;
-ALTER TABLE orders ENABLE ALWAYS TRIGGER "!pawl_settle";
-DROP TRIGGER "!pawl_guard_truncate" ON orders_transitions;
+DROP TRIGGER "~pawl_validate" ON orders;
+ALTER TABLE orders ENABLE ALWAYS TRIGGER "!pawl_record";
+DROP TRIGGER "!pawl_protect_truncate" ON orders_transitions;
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER "~pawl_later" BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION nothing();
 SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'orders'::regclass AND status <> 'ok';

@@ -113,7 +113,7 @@ refused($node, "select pawl.define('wrong', 'no diagram')", 'PW007', 'a diagram 
 refused($node, "select pawl.fire('lights', 1, 'fly')", 'PW008', 'an event that is none');
 is(refusals($node, "sqlstate = 'PW007'"), 1, 'definition errors');
 is(refusals($node, "sqlstate = 'PW008'"), 1, 'unknown events');
-refused($node, "select pawl._raise('PW004', 'not yours')", 'PW004', 'SQL raises');
+refused($node, "select pawl.raise('PW004', 'not yours')", 'PW004', 'SQL raises');
 is(refusals($node, "sqlstate = 'PW004'"), 1, 'what SQL raises');
 
 # times

@@ -31,18 +31,18 @@ DECLARE
     hint text := format('keep what pawl.definition(%1$L, %2$L) returns, select pawl.release(%1$L, %2$L), alter it, and run that', bound.relation, bound.state_column);
 BEGIN
     IF bound.state_column = ANY (rewritten) THEN
-        PERFORM pawl._raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
+        PERFORM pawl.raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',
                                             bound.state_column, bound.relation),
             'ALTER COLUMN ... TYPE ... USING moves rows without an arrow.', hint);
     END IF;
     SELECT w.name INTO kept FROM pawl._work_columns(bound) w WHERE w.is_written AND w.name = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('2BP01', format('column "%s" of table %s is kept by a lifecycle: its values cannot be computed anew', kept, bound.relation),
+        PERFORM pawl.raise('2BP01', format('column "%s" of table %s is kept by a lifecycle: its values cannot be computed anew', kept, bound.relation),
             'ALTER COLUMN ... TYPE ... USING writes rows that nobody judges.', hint);
     END IF;
     SELECT k INTO kept FROM unnest(bound.key_columns) k WHERE bound.history IS NOT NULL AND k = ANY (rewritten) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('2BP01', format('column "%s" of table %s is the key of a log: its values cannot be computed anew', kept, bound.relation),
+        PERFORM pawl.raise('2BP01', format('column "%s" of table %s is the key of a log: its values cannot be computed anew', kept, bound.relation),
             format('ALTER COLUMN ... TYPE ... USING parts rows from what %s knows of them.', bound.history), hint);
     END IF;
 END
@@ -68,7 +68,7 @@ BEGIN
         END IF;
     END IF;
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation), problem,
+        PERFORM pawl.raise('55000', format('the log %s of table %s must stay as it is', bound.history, bound.relation), problem,
             format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
 END

@@ -93,7 +93,7 @@ COMMENT ON FUNCTION pawl._column_problem(regclass, name, text, integer, boolean)
 'internal: what keeps a column from holding the states of a machine; message is null when nothing does';
 
 -- Raises what a function found, with the fields that are there.
-CREATE FUNCTION pawl._raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pawl.raise(code text, message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -111,37 +111,46 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
 END
 $function$;
-COMMENT ON FUNCTION pawl._raise(text, text, text, text) IS 'internal: raises an error';
+COMMENT ON FUNCTION pawl.raise(text, text, text, text) IS
+'Raises an error with an SQLSTATE: for functions in SQL, which have no RAISE. code: five characters; message: as
+PostgreSQL writes messages; detail, hint: null for none. Never returns. Errors: the code. Privileges: all roles.
+Example: SELECT pawl.raise(22023, batch must be positive, hint => batch => 100)';
 
 -- How much is done at once, as the packs' functions are told.
-CREATE FUNCTION pawl._check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
+CREATE FUNCTION pawl.check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF batch IS NULL OR batch NOT BETWEEN 1 AND most THEN
-        PERFORM pawl._raise('22023', format('%s must be from 1 to %s', name, most), format('It is %s.', coalesce(batch::text, 'null')),
+        PERFORM pawl.raise('22023', format('%s must be from 1 to %s', name, most), format('It is %s.', coalesce(batch::text, 'null')),
             format('%s => %s', name, least(most, 100)));
     END IF;
     RETURN batch;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_batch(integer, integer, text) IS 'internal: an argument that says how much is done at once; 22023: out of range';
+COMMENT ON FUNCTION pawl.check_batch(integer, integer, text) IS
+'Returns an argument that says how many rows one call handles, or raises an error. batch: 1 to most; name: of the
+argument, for the error. Errors: 22004 null; 22023 out of range. Privileges: pawl_reader and above. Example: SELECT
+pawl.check_batch(100, 10000)';
 
 -- Null is the default. The upper limit keeps a time that is a lease from now within what timestamptz holds.
-CREATE FUNCTION pawl._check_lease(lease interval, name text DEFAULT 'lease') RETURNS interval
+CREATE FUNCTION pawl.check_lease(lease interval, name text DEFAULT 'lease') RETURNS interval
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF lease <= interval '0' OR lease > interval '100 years' THEN
-        PERFORM pawl._raise('22023', format('%s must be longer than nothing, and at most 100 years', name), format('It is %s.', lease),
+        PERFORM pawl.raise('22023', format('%s must be longer than nothing, and at most 100 years', name), format('It is %s.', lease),
             format('%s => ''60 s''', name));
     END IF;
     RETURN lease;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_lease(interval, text) IS 'internal: an argument that says how long; 22023: out of range';
+COMMENT ON FUNCTION pawl.check_lease(interval, text) IS
+'Returns an argument that says how long a lease is, or raises an error. lease: positive, null for the default of the
+binding; name: of the argument, for the error. Errors: 22023 out of range. Privileges: pawl_worker and above.
+Example: SELECT pawl.check_lease(1 min)';
 
 -- The first of these tables that Citus distributes. Its shards are tables of other names, whose triggers find no lifecycle.
 CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass
@@ -174,40 +183,40 @@ DECLARE
 BEGIN
     SELECT c.* INTO class FROM pg_class c WHERE c.oid = relation;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('42P01', format('relation with OID %s does not exist', relation::oid));
+        PERFORM pawl.raise('42P01', format('relation with OID %s does not exist', relation::oid));
     END IF;
     IF class.relnamespace::regnamespace::text IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
-        PERFORM pawl._raise('42501', format('%s is a system catalog', relation));
+        PERFORM pawl.raise('42501', format('%s is a system catalog', relation));
     END IF;
     IF class.relnamespace = 'pawl'::regnamespace THEN
-        PERFORM pawl._raise('0A000', format('%s belongs to pawl itself', relation));
+        PERFORM pawl.raise('0A000', format('%s belongs to pawl itself', relation));
     END IF;
     IF class.relkind NOT IN ('r', 'p') THEN
-        PERFORM pawl._raise('42809', format('%s is not a table', relation),
+        PERFORM pawl.raise('42809', format('%s is not a table', relation),
             format('It is %s.', CASE class.relkind WHEN 'v' THEN 'a view' WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table'
                                 WHEN 'S' THEN 'a sequence' WHEN 'c' THEN 'a composite type' ELSE 'an index' END),
             CASE WHEN class.relkind = 'v' THEN 'enforce the table below it: updates through the view are judged there' END);
     END IF;
     IF class.relpersistence = 't' THEN
-        PERFORM pawl._raise('0A000', format('%s is a temporary table', relation),
+        PERFORM pawl.raise('0A000', format('%s is a temporary table', relation),
             'Its definition and its lifecycle would not live equally long.');
     END IF;
     member := pawl._distributed(ARRAY(SELECT m FROM pawl._members(relation) m));
     IF member IS NOT NULL THEN
-        PERFORM pawl._raise('0A000', format('%s is a distributed table', member),
+        PERFORM pawl.raise('0A000', format('%s is a distributed table', member),
             'Citus keeps its rows in shards, where every write would fail.', format('select undistribute_table(%L)', member));
     END IF;
     IF NOT pawl._owns(relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', relation));
     END IF;
     IF class.relispartition THEN
         SELECT pg_partition_root(relation) INTO root;
-        PERFORM pawl._raise('0A000', format('%s is a partition of table %s', relation, root), NULL,
+        PERFORM pawl.raise('0A000', format('%s is a partition of table %s', relation, root), NULL,
             format('enforce the root: %L', root));
     END IF;
     FOR member IN SELECT a FROM pawl._ancestors(relation) a WHERE a <> relation LOOP
         IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation = member) THEN
-            PERFORM pawl._raise('0A000', format('%s inherits from table %s, which has a lifecycle', relation, member), NULL,
+            PERFORM pawl.raise('0A000', format('%s inherits from table %s, which has a lifecycle', relation, member), NULL,
                 format('enforce the root: %L', member));
         END IF;
     END LOOP;
@@ -231,13 +240,13 @@ BEGIN
          WHERE c.oid = ANY (members) AND c.oid <> relation ORDER BY c.oid
     LOOP
         IF kind NOT IN ('r', 'p') OR persistence = 't' THEN
-            PERFORM pawl._raise('0A000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+            PERFORM pawl.raise('0A000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
                 format('It is a %s table.', CASE WHEN kind = 'f' THEN 'foreign' ELSE 'temporary' END));
         END IF;
         SELECT b.relation INTO other FROM pawl.binding b
          WHERE b.relation IN (SELECT a FROM pawl._ancestors(member) a) AND b.relation <> _check_members.relation LIMIT 1;
         IF FOUND THEN
-            PERFORM pawl._raise('55000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+            PERFORM pawl.raise('55000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
                 format('The lifecycle of table %s covers it.', other), format('select pawl.release(%L)', other));
         END IF;
     END LOOP;
@@ -252,7 +261,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        PERFORM pawl._raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
+        PERFORM pawl.raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
             'It would not see rows that were committed since the transaction began.', 'begin isolation level read committed');
     END IF;
 END
@@ -273,8 +282,8 @@ BEGIN
         SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END
                           || CASE WHEN g.state IS NOT NULL THEN format('in "%%s"', g.state)
                                   WHEN g.n = 1 THEN 'is null' ELSE 'are null' END, ', ' ORDER BY g.state COLLATE "C" NULLS LAST)
-          FROM (SELECT pawl._text(t.%1$I) AS state, count(*) AS n FROM %2$s t
-                 WHERE t.%1$I IS NULL OR pawl._text(t.%1$I) COLLATE "C" <> ALL ($1)
+          FROM (SELECT pawl.value_text(t.%1$I) AS state, count(*) AS n FROM %2$s t
+                 WHERE t.%1$I IS NULL OR pawl.value_text(t.%1$I) COLLATE "C" <> ALL ($1)
                  GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, state_column, source)
        INTO counts USING states;
     RETURN counts;

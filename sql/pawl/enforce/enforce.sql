@@ -24,21 +24,21 @@ BEGIN
         RETURN chosen;
     END IF;
     IF array_ndims(key) IS DISTINCT FROM 1 OR array_position(key, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', 'key must be a list of column names');
+        PERFORM pawl.raise('22023', 'key must be a list of column names');
     END IF;
     SELECT k INTO missing FROM unnest(key) k
      WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = k AND a.attnum > 0
          AND NOT a.attisdropped)
      LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('42703', format('key column "%s" of table %s does not exist', missing, relation));
+        PERFORM pawl.raise('42703', format('key column "%s" of table %s does not exist', missing, relation));
     END IF;
     IF state_column = ANY (key) THEN
-        PERFORM pawl._raise('22023', format('the state column "%s" cannot be part of the key', state_column),
+        PERFORM pawl.raise('22023', format('the state column "%s" cannot be part of the key', state_column),
             'A row keeps its key when it moves.');
     END IF;
     IF (SELECT count(DISTINCT k) FROM unnest(key) k) < cardinality(key) THEN
-        PERFORM pawl._raise('42701', 'a key column is named twice');
+        PERFORM pawl.raise('42701', 'a key column is named twice');
     END IF;
     SELECT array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE NOT a.attnotnull), array_agg(a.attnum)
       INTO nullable, attnums
@@ -74,7 +74,7 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     RETURN bound;
 END
@@ -114,7 +114,7 @@ BEGIN
     IF (after.owner_column, after.lease_column) IS DISTINCT FROM (before.owner_column, before.lease_column) THEN
         found_one := pawl._wrongly_owned_rows(after.relation::text, after);
         IF found_one IS NOT NULL THEN
-            PERFORM pawl._raise('55000',
+            PERFORM pawl.raise('55000',
                 format('table %s has rows with an owner or a lease in states that are not owned', after.relation),
                 found_one, pawl._disown_hint(after.relation, after));
         END IF;
@@ -146,10 +146,10 @@ BEGIN
         SELECT * FROM (VALUES ('relation', relation IS NULL), ('state_column', state_column IS NULL),
                               ('machine', machine IS NULL)) a(name, is_missing) WHERE is_missing
     LOOP
-        PERFORM pawl._raise('22004', format('%s must not be null', given.name));
+        PERFORM pawl.raise('22004', format('%s must not be null', given.name));
     END LOOP;
     IF on_delete NOT IN ('allow', 'terminal', 'deny') THEN
-        PERFORM pawl._raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL,
+        PERFORM pawl.raise('22023', format('unknown value "%s" for on_delete', on_delete), NULL,
             'allow, terminal or deny');
     END IF;
 
@@ -221,14 +221,14 @@ BEGIN
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine,
         bound.version, true);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
     PERFORM pawl._check_members(bound.relation, ARRAY(SELECT m FROM pawl._members(bound.relation) m));
 
     SELECT string_agg(g, ', ' ORDER BY g) INTO found_one
       FROM pawl._guard_functions(bound.relation, bound.machine, bound.version) g;
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW007', format('machine "%s" has guards or effects that cannot be called for table %s',
+        PERFORM pawl.raise('PW007', format('machine "%s" has guards or effects that cannot be called for table %s',
                                             bound.machine, bound.relation),
             format('There is no such function of two rows of the table: %s.', found_one),
             format('create function f(old %s, new %s) returns boolean ...', bound.relation, bound.relation));
@@ -244,7 +244,7 @@ BEGIN
     found_one := pawl._strange_rows(bound.relation::text, bound.state_column, pawl._atoms(bound.machine,
         bound.version));
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of machine "%s"',
+        PERFORM pawl.raise('PW008', format('table %s has rows that are in no state of machine "%s"',
             bound.relation, bound.machine),
             found_one,
             format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L))',
@@ -269,7 +269,7 @@ DECLARE
     needs text;
 BEGIN
     IF machine <> before.machine OR version <> before.version THEN
-        PERFORM pawl._raise('42710', format('column "%s" of table %s has a lifecycle already', before.state_column,
+        PERFORM pawl.raise('42710', format('column "%s" of table %s has a lifecycle already', before.state_column,
             before.relation),
             format('It is machine "%s", version %s.', before.machine, before.version),
             CASE WHEN machine <> before.machine THEN format('select pawl.release(%L, %L)', before.relation,
@@ -288,7 +288,7 @@ BEGIN
                           before.locked_after)
                       WHEN before.events AND after.key_columns = '{}' THEN 'Its events name rows by it.' END;
         IF needs IS NOT NULL THEN
-            PERFORM pawl._raise('55000', format('the key (%s) of table %s cannot be changed',
+            PERFORM pawl.raise('55000', format('the key (%s) of table %s cannot be changed',
                 array_to_string(before.key_columns, ', '),
                                                 before.relation), needs,
                 CASE WHEN before.history IS NOT NULL THEN format('select pawl.release(%L, %L)', before.relation,
@@ -318,7 +318,7 @@ BEGIN
     -- triggers without a binding (a schema-only restore leaves them so) are taken off too
     IF pawl._is_orphan(relation) AND state_column IS NULL THEN
         IF NOT pawl._owns(relation) THEN
-            PERFORM pawl._raise('42501', format('must be owner of table %s', relation));
+            PERFORM pawl.raise('42501', format('must be owner of table %s', relation));
         END IF;
         PERFORM pawl._uninstall(relation);
         PERFORM pawl._drop_lost_indexes(relation);
@@ -326,11 +326,11 @@ BEGIN
     END IF;
     bound := pawl._binding(relation, state_column);
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
-        PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', bound.relation),
+        PERFORM pawl.raise('42704', format('no lifecycle is enforced on table %s', bound.relation),
             'It was released a moment ago.');
     END IF;
     PERFORM pawl._drop_indexes(bound);
@@ -362,7 +362,7 @@ DECLARE
     found_one text;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     PERFORM pawl._check_isolation('pawl.upgrade');
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
@@ -371,7 +371,7 @@ BEGIN
     PERFORM pawl._hold_version(bound.machine, newest);
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
-            PERFORM pawl._raise('55000', format('table %s is at the newest version of machine "%s" already',
+            PERFORM pawl.raise('55000', format('table %s is at the newest version of machine "%s" already',
                 bound.relation, bound.machine),
                 format('Version %s is enforced; rows are remapped only on the way to another.', newest));
         END IF;
@@ -381,36 +381,36 @@ BEGIN
     old_states := pawl._atoms(bound.machine, bound.version);
     new_states := pawl._atoms(bound.machine, newest);
     IF remap IS NOT NULL AND jsonb_typeof(remap) <> 'object' THEN
-        PERFORM pawl._raise('22023', 'remap must be a JSON object', NULL, '{"old state": "new state"}');
+        PERFORM pawl.raise('22023', 'remap must be a JSON object', NULL, '{"old state": "new state"}');
     END IF;
     FOR pair IN SELECT e.key AS old_state, e.value AS value, e.value #>> '{}' AS new_state
                   FROM jsonb_each(coalesce(remap, '{}')) e ORDER BY e.key COLLATE "C" LOOP
         -- also a state of no machine, if rows are in it: they came in while a trigger was off, and this is the way to mend them
         IF pair.old_state <> ALL (old_states)
-           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl._text(s.%I) = %L)', bound.relation,
+           AND pawl._strange_rows(format('(SELECT * FROM %s s WHERE pawl.value_text(s.%I) = %L)', bound.relation,
                bound.state_column, pair.old_state),
                                   bound.state_column, old_states) IS NULL THEN
-            PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.old_state),
+            PERFORM pawl.raise('PW008', format('unknown state "%s" in remap', pair.old_state),
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine,
                     pawl._quoted_list(old_states)));
         END IF;
         IF jsonb_typeof(pair.value) <> 'string' THEN
-            PERFORM pawl._raise('22023', format('remap of state "%s" is not the name of a state', pair.old_state),
+            PERFORM pawl.raise('22023', format('remap of state "%s" is not the name of a state', pair.old_state),
                 NULL, '{"old state": "new state"}');
         END IF;
         IF pair.new_state <> ALL (new_states) THEN
-            PERFORM pawl._raise('PW008', format('unknown state "%s" in remap', pair.new_state),
+            PERFORM pawl.raise('PW008', format('unknown state "%s" in remap', pair.new_state),
                 format('Version %s of machine "%s" has %s.', newest, bound.machine, pawl._quoted_list(new_states)));
         END IF;
     END LOOP;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, newest, true);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
     SELECT string_agg(g, ', ' ORDER BY g) INTO found_one FROM pawl._guard_functions(bound.relation, bound.machine,
         newest) g;
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW007',
+        PERFORM pawl.raise('PW007',
             format('version %s of machine "%s" has guards or effects that cannot be called for table %s',
                                             newest, bound.machine, bound.relation),
             format('There is no such function of two rows of the table: %s.', found_one));
@@ -418,7 +418,7 @@ BEGIN
     found_one := pawl._strange_rows(bound.relation::text, bound.state_column,
                                     new_states || ARRAY(SELECT jsonb_object_keys(coalesce(remap, '{}'))));
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('PW008', format('table %s has rows that are in no state of version %s of machine "%s"',
+        PERFORM pawl.raise('PW008', format('table %s has rows that are in no state of version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
             format('select pawl.upgrade(%L, %L, remap => ''{"old state": "new state"}'')', bound.relation,
                 bound.state_column));
@@ -427,10 +427,10 @@ BEGIN
     bound.version := newest;
     PERFORM pawl._check_work(bound);
     PERFORM pawl._warn_of_work(bound, '{unowned,untimed,stuck}');
-    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl._text(s.%I)))', bound.relation, coalesce(remap, '{}'),
+    found_one := pawl._wrongly_owned_rows(format('(SELECT * FROM %s s WHERE NOT jsonb_exists(%L, pawl.value_text(s.%I)))', bound.relation, coalesce(remap, '{}'),
                                                  bound.state_column), bound);
     IF found_one IS NOT NULL THEN
-        PERFORM pawl._raise('55000',
+        PERFORM pawl.raise('55000',
             format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
             'let their owners finish them, or give them up: pawl.abandon');

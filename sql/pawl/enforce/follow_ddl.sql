@@ -21,11 +21,11 @@ BEGIN
                            UNION
                            SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid),
                        down(oid) AS (
-                           SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_truncate'
+                           SELECT up.oid FROM up JOIN pg_trigger t ON t.tgrelid = up.oid AND t.tgname = '!pawl_record_truncate'
                            UNION
                            SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid)
                        SELECT FROM down d
-                        WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_truncate'));
+                        WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_record_truncate'));
         IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
                 DETAIL = 'The rows of a table that joins an enforced one must be checked.',
@@ -46,7 +46,7 @@ BEGIN
         SELECT array_agg(DISTINCT m ORDER BY m) INTO newcomers
           FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m
          WHERE root IN (SELECT a FROM pawl._ancestors(t) a) AND m <> root
-           AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.truncated()'::regprocedure)
+           AND (NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgfoid = 'pawl.record_truncate()'::regprocedure)
                 OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
             IF TG_TAG NOT IN ('CREATE TABLE', 'CREATE SCHEMA') THEN  -- what has just been created is empty
@@ -80,14 +80,14 @@ BEGIN
         FOR member IN SELECT c.oid FROM pg_class c WHERE c.oid = ANY (newcomers) AND c.relkind = 'r' ORDER BY c.oid LOOP
             strange := pawl._strange_rows('ONLY ' || member, bound.state_column, pawl._atoms(bound.machine, bound.version));
             IF strange IS NOT NULL THEN
-                PERFORM pawl._raise('PW008', format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
+                PERFORM pawl.raise('PW008', format('%s cannot join table %s: it has rows that are in no state of machine "%s"',
                                                     member, root, bound.machine), strange,
                     format('update %s set %I = ... where %I is null or %I::text not in (select state from pawl.states(%L, %s))',
                            member, bound.state_column, bound.state_column, bound.state_column, bound.machine, bound.version));
             END IF;
             strange := pawl._wrongly_owned_rows('ONLY ' || member, bound);
             IF strange IS NOT NULL THEN
-                PERFORM pawl._raise('55000', format('%s cannot join table %s: it has rows with an owner or a lease in states that are not owned',
+                PERFORM pawl.raise('55000', format('%s cannot join table %s: it has rows with an owner or a lease in states that are not owned',
                                                     member, root), strange, pawl._disown_hint(member, bound));
             END IF;
         END LOOP;
@@ -155,7 +155,7 @@ BEGIN
         FOR bound IN SELECT b.* FROM pawl._ancestors(touched) a JOIN pawl.binding b ON b.relation = a ORDER BY b.relation, b.state_column LOOP
             SELECT * INTO problem FROM pawl._work_column_problem(bound);
             IF problem.message IS NOT NULL THEN
-                PERFORM pawl._raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+                PERFORM pawl.raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
         FOR bound IN
@@ -186,7 +186,7 @@ BEGIN
         LOOP
             SELECT * INTO problem FROM pawl._column_problem(bound.relation, bound.state_column, bound.machine, bound.version, false);
             IF problem.message IS NOT NULL THEN
-                PERFORM pawl._raise('2BP01', format('type %s holds the states of table %s', changed_type, bound.relation), problem.detail,
+                PERFORM pawl.raise('2BP01', format('type %s holds the states of table %s', changed_type, bound.relation), problem.detail,
                     format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
             END IF;
         END LOOP;
@@ -237,7 +237,7 @@ BEGIN
     END IF;
     SELECT * INTO problem FROM pawl._column_problem(bound.relation, new_state_column, bound.machine, bound.version, false);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl._raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail, format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
     new_log_keys := pawl._log_key_columns(new_keys);
     IF new_state_column <> bound.state_column OR new_keys <> bound.key_columns OR new_managed <> pawl._managed_columns(bound) THEN
@@ -262,7 +262,7 @@ BEGIN
     END LOOP;
     problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain, true)));
     IF problem.f1 IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
+        PERFORM pawl.raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
             format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
 END
@@ -277,18 +277,18 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     left_behind regclass;
-    judge oid := 'pawl.judge()'::regprocedure;
-    truncated oid := 'pawl.truncated()'::regprocedure;
+    judge oid := 'pawl.validate()'::regprocedure;
+    truncated oid := 'pawl.record_truncate()'::regprocedure;
 BEGIN
     IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(touched) a)) THEN
         FOR left_behind IN
             SELECT t.tgrelid FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
              WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = truncated
-               AND t.tgname = '!pawl_truncate'  -- anybody may hang that function on a table of his own, under another name
+               AND t.tgname = '!pawl_record_truncate'  -- anybody may hang that function on a table of his own, under another name
                AND NOT EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = judge)
                AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
         LOOP
-            EXECUTE format('DROP TRIGGER "!pawl_truncate" ON %s', left_behind);
+            EXECUTE format('DROP TRIGGER "!pawl_record_truncate" ON %s', left_behind);
         END LOOP;
     ELSIF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = touched AND t.tgfoid = judge AND t.tgparentid = 0)
           AND EXISTS (SELECT FROM pg_class c WHERE c.oid = touched AND NOT c.relispartition) THEN
@@ -321,8 +321,8 @@ BEGIN
     END LOOP;
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history::oid = ANY (gone) LOOP
         -- without triggers the table is being taken apart, by pg_restore --clean for one
-        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.judge()'::regprocedure) THEN
-            PERFORM pawl._raise('2BP01', format('the log of table %s cannot be dropped while it is kept', bound.relation), NULL,
+        IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) THEN
+            PERFORM pawl.raise('2BP01', format('the log of table %s cannot be dropped while it is kept', bound.relation), NULL,
                 format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
         END IF;
         UPDATE pawl.binding b SET history = NULL, history_view = NULL
@@ -339,7 +339,7 @@ BEGIN
                      ELSE d.address_names[3] = b.state_column OR d.address_names[3] = ANY (b.key_columns || pawl._managed_columns(b)) END)
          ORDER BY 1, 2
     LOOP
-        PERFORM pawl._raise('2BP01', format('column "%s" of table %s cannot be dropped: a lifecycle depends on it', dropped.column_name, dropped.relation),
+        PERFORM pawl.raise('2BP01', format('column "%s" of table %s cannot be dropped: a lifecycle depends on it', dropped.column_name, dropped.relation),
             format('It is %s of the lifecycle on column "%s".',
                    CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' WHEN dropped.is_key THEN 'part of the key'
                         ELSE coalesce(dropped.argument, 'part of the claim order') END, dropped.state_column),
@@ -352,10 +352,10 @@ BEGIN
           JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = d.address_names[1]
           JOIN pawl.binding b ON b.history = c.oid
          WHERE d.object_type IN ('table column', 'table constraint')
-           AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_door()'::regprocedure)
+           AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_insert()'::regprocedure)
            AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
-        PERFORM pawl._raise(dropped.code, format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
+        PERFORM pawl.raise(dropped.code, format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
 END
@@ -376,11 +376,11 @@ BEGIN
           JOIN pg_trigger t ON c.classid = 'pg_trigger'::regclass AND t.oid = c.objid
           CROSS JOIN LATERAL pawl._ancestors(t.tgrelid) a
           JOIN pawl.binding b ON b.relation = a
-         WHERE t.tgfoid <> ALL (ARRAY['pawl.judge()', 'pawl.settle()', 'pawl.truncated()']::regprocedure[])
+         WHERE t.tgfoid <> ALL (ARRAY['pawl.validate()', 'pawl.record()', 'pawl.record_truncate()']::regprocedure[])
            -- a restore creates the judge when it comes to it
-           AND EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.judge()'::regprocedure)
+           AND EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.validate()'::regprocedure)
     LOOP
-        IF pawl._judge_name(root) IS NULL THEN
+        IF pawl._validate_trigger_name(root) IS NULL THEN
             PERFORM pawl._install(root);
         ELSE
             PERFORM pawl._outrank(root);

@@ -2,15 +2,22 @@
 
 -- A trigger function in PL/pgSQL calls this first, in its DECLARE, before it reads anything of a row: EXECUTE is enough to hang it on any
 -- table, whose types and casts are then its owner's.
-CREATE FUNCTION pawl._fired_by(moments text, relation oid, at text, operation text, level text, VARIADIC tables regclass[]) RETURNS boolean
+CREATE FUNCTION pawl.fired_by(moments text, relation oid, at text, operation text, level text, VARIADIC tables regclass[]) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fired_by';
-COMMENT ON FUNCTION pawl._fired_by(text, oid, text, text, text, regclass[]) IS
-'internal: true when a trigger function is fired by one of these tables, or a partition of it, at one of these moments (comma-separated); 39P01 otherwise';
+COMMENT ON FUNCTION pawl.fired_by(text, oid, text, text, text, regclass[]) IS
+'Checks that a trigger function was fired by a table and at a moment that it is made for, and returns true: the first
+statement of a trigger function that EXECUTE is granted on. moments: comma-separated, such as AFTER INSERT OR UPDATE
+STATEMENT; relation, at, operation, level: TG_RELID, TG_WHEN, TG_OP, TG_LEVEL; tables: those it is made for, with
+their partitions. Errors: 39P01 fired otherwise. Privileges: all roles. Example: fired constant boolean :=
+pawl.fired_by(AFTER INSERT STATEMENT, TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, public.orders)';
 
-CREATE FUNCTION pawl._restoring() RETURNS boolean
+CREATE FUNCTION pawl.restoring() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_restoring';
-COMMENT ON FUNCTION pawl._restoring() IS
-'internal: whether the setting pawl.restoring is on, as a superuser or a role with SET on it has set it; it loads the library, which discards what another role has set';
+COMMENT ON FUNCTION pawl.restoring() IS
+'Whether a dump is being loaded: the setting pawl.restoring, as a superuser or a role with SET on it has set it. For
+conditions of triggers that a dump must not fire; calling it loads the library, which discards what other roles have
+set. Errors: none. Privileges: all roles. Example: CREATE TRIGGER t AFTER INSERT ON orders FOR EACH ROW WHEN (NOT
+pawl.restoring()) EXECUTE FUNCTION f()';
 
 CREATE FUNCTION pawl.define(machine text, diagram text, unbound text DEFAULT 'refuse') RETURNS integer
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_define';
@@ -26,24 +33,24 @@ CREATE FUNCTION pawl._render(diagram text, format text, name text) RETURNS text
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_render';
 COMMENT ON FUNCTION pawl._render(text, text, text) IS 'internal: a canonical diagram as mermaid or dot';
 
-CREATE FUNCTION pawl.judge() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_judge';
-COMMENT ON FUNCTION pawl.judge() IS 'trigger of an enforced table: may this row move?';
-CREATE FUNCTION pawl.begin() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_begin';
-COMMENT ON FUNCTION pawl.begin() IS 'trigger of an enforced table with managed columns: sets the timer of a first state';
-CREATE FUNCTION pawl.settle() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_settle';
-COMMENT ON FUNCTION pawl.settle() IS 'trigger of an enforced table: first states, deletions, moves between partitions, effects';
-CREATE FUNCTION pawl.truncated() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_truncated';
-COMMENT ON FUNCTION pawl.truncated() IS 'trigger of an enforced table: may it be emptied?';
-CREATE FUNCTION pawl.log_door() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_log_door';
-COMMENT ON FUNCTION pawl.log_door() IS 'trigger of a log: an insert is a request to move the row';
-CREATE FUNCTION pawl.log_guard() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_log_guard';
-COMMENT ON FUNCTION pawl.log_guard() IS 'trigger of a log: it cannot be changed (PW006)';
+CREATE FUNCTION pawl.validate() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_validate';
+COMMENT ON FUNCTION pawl.validate() IS 'trigger of an enforced table: may this row move?';
+CREATE FUNCTION pawl.validate_insert() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_validate_insert';
+COMMENT ON FUNCTION pawl.validate_insert() IS 'trigger of an enforced table with managed columns: sets the timer of a first state';
+CREATE FUNCTION pawl.record() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_record';
+COMMENT ON FUNCTION pawl.record() IS 'trigger of an enforced table: first states, deletions, moves between partitions, effects';
+CREATE FUNCTION pawl.record_truncate() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_record_truncate';
+COMMENT ON FUNCTION pawl.record_truncate() IS 'trigger of an enforced table: may it be emptied?';
+CREATE FUNCTION pawl.log_insert() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_log_insert';
+COMMENT ON FUNCTION pawl.log_insert() IS 'trigger of a log: an insert is a request to move the row';
+CREATE FUNCTION pawl.protect_log() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_protect_log';
+COMMENT ON FUNCTION pawl.protect_log() IS 'trigger of a log: it cannot be changed (PW006)';
 CREATE FUNCTION pawl.invalidate() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_invalidate';
 COMMENT ON FUNCTION pawl.invalidate() IS 'trigger of pawl.machine and pawl.binding: every session forgets what it compiled';

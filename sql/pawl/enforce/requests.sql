@@ -16,7 +16,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF NOT coalesce(pawl._owns(target), false) AND NOT pawl._has_role(VARIADIC roles) THEN
-        PERFORM pawl._raise('42501', format(refusal, target), detail, format('grant %I to %I', roles[1], current_user));
+        PERFORM pawl.raise('42501', format(refusal, target), detail, format('grant %I to %I', roles[1], current_user));
     END IF;
 END
 $function$;

@@ -5,7 +5,7 @@ CREATE FUNCTION pawl._table_functions() RETURNS regprocedure[]
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT '{pawl.judge(),pawl.begin(),pawl.settle(),pawl.truncated()}'::regprocedure[]
+    SELECT '{pawl.validate(),pawl.validate_insert(),pawl.record(),pawl.record_truncate()}'::regprocedure[]
 $function$;
 COMMENT ON FUNCTION pawl._table_functions() IS 'internal: the trigger functions of an enforced table';
 
@@ -28,35 +28,35 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._trigger_fits(oid, regprocedure, text) IS 'internal: whether a trigger calls this function at this moment, always';
 
--- PostgreSQL fires triggers in the order of their names, and pawl.judge() must come last of those that may rewrite a row. A name
+-- PostgreSQL fires triggers in the order of their names, and pawl.validate() must come last of those that may rewrite a row. A name
 -- that sorts after all others; null when there is none, because a later one is as long as a name can be.
-CREATE FUNCTION pawl._judge_name(relation regclass) RETURNS name
+CREATE FUNCTION pawl._validate_trigger_name(relation regclass) RETURNS name
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT CASE WHEN later.tgname IS NULL THEN '~pawl_judge'::name
-                WHEN octet_length(later.tgname::text || '~pawl_judge') < 64 THEN (later.tgname::text || '~pawl_judge')::name
+    SELECT CASE WHEN later.tgname IS NULL THEN '~pawl_validate'::name
+                WHEN octet_length(later.tgname::text || '~pawl_validate') < 64 THEN (later.tgname::text || '~pawl_validate')::name
            END
       FROM (SELECT max(t.tgname COLLATE "C") AS tgname
               FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
              WHERE t.tgtype & 19 = 19  -- BEFORE UPDATE FOR EACH ROW
-               AND t.tgname COLLATE "C" > '~pawl_judge' AND t.tgfoid <> 'pawl.judge()'::regprocedure) later
+               AND t.tgname COLLATE "C" > '~pawl_validate' AND t.tgfoid <> 'pawl.validate()'::regprocedure) later
 $function$;
-COMMENT ON FUNCTION pawl._judge_name(regclass) IS 'internal: a name for the trigger that judges, which sorts after those of all others';
+COMMENT ON FUNCTION pawl._validate_trigger_name(regclass) IS 'internal: a name for the trigger that judges, which sorts after those of all others';
 
 -- An AFTER UPDATE trigger costs every UPDATE something, so a table has one only where rows cannot be judged before they are
 -- written (they may move to another partition, or another trigger has the last word), or where there are effects to run.
-CREATE FUNCTION pawl._settles_updates(relation regclass) RETURNS boolean
+CREATE FUNCTION pawl._needs_record_update(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT c.relkind = 'p'
-           OR pawl._judge_name(relation) IS NULL
+           OR pawl._validate_trigger_name(relation) IS NULL
            OR EXISTS (SELECT FROM pawl.binding b JOIN pawl.machine_transition t ON t.machine = b.machine AND t.version = b.version
-                       WHERE b.relation = _settles_updates.relation AND t.effects <> '{}')
+                       WHERE b.relation = _needs_record_update.relation AND t.effects <> '{}')
       FROM pg_class c WHERE c.oid = relation
 $function$;
-COMMENT ON FUNCTION pawl._settles_updates(regclass) IS 'internal: whether an enforced table needs an AFTER UPDATE trigger';
+COMMENT ON FUNCTION pawl._needs_record_update(regclass) IS 'internal: whether an enforced table needs an AFTER UPDATE trigger';
 
 -- A tree gets its triggers at the root (PostgreSQL gives its partitions theirs), at every inheritance child, and the TRUNCATE
 -- trigger at every member, because that one is not inherited.
@@ -68,13 +68,13 @@ AS $function$
     SELECT c.oid, e.name, e.definition, e.function::regprocedure, c.relispartition AND c.oid <> relation AND NOT e.statement_level
       FROM pawl._members(relation) m JOIN pg_class c ON c.oid = m
       CROSS JOIN (VALUES
-          (coalesce(pawl._judge_name(relation), '~pawl_judge'), 'BEFORE UPDATE ON %s FOR EACH ROW', 'pawl.judge()', false),
-          ('!pawl_update', 'AFTER UPDATE ON %s FOR EACH ROW WHEN (pawl.deferred())', 'pawl.settle()', false),
-          ('~pawl_begin', 'BEFORE INSERT ON %s FOR EACH ROW', 'pawl.begin()', false),
-          ('!pawl_settle', 'AFTER INSERT OR DELETE ON %s FOR EACH ROW', 'pawl.settle()', false),
-          ('!pawl_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.truncated()', true)) e(name, definition, function, statement_level)
-     WHERE CASE e.name WHEN '!pawl_update' THEN pawl._settles_updates(relation)
-                       WHEN '~pawl_begin' THEN EXISTS (SELECT FROM pawl.binding b WHERE b.relation = _expected_triggers.relation
+          (coalesce(pawl._validate_trigger_name(relation), '~pawl_validate'), 'BEFORE UPDATE ON %s FOR EACH ROW', 'pawl.validate()', false),
+          ('!pawl_record_update', 'AFTER UPDATE ON %s FOR EACH ROW WHEN (pawl.deferred())', 'pawl.record()', false),
+          ('~pawl_validate_insert', 'BEFORE INSERT ON %s FOR EACH ROW', 'pawl.validate_insert()', false),
+          ('!pawl_record', 'AFTER INSERT OR DELETE ON %s FOR EACH ROW', 'pawl.record()', false),
+          ('!pawl_record_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.record_truncate()', true)) e(name, definition, function, statement_level)
+     WHERE CASE e.name WHEN '!pawl_record_update' THEN pawl._needs_record_update(relation)
+                       WHEN '~pawl_validate_insert' THEN EXISTS (SELECT FROM pawl.binding b WHERE b.relation = _expected_triggers.relation
                                                           AND (b.due_column IS NOT NULL OR b.owner_column IS NOT NULL))
                        ELSE true END
      ORDER BY c.oid <> relation, c.oid, e.name
@@ -95,18 +95,18 @@ AS $function$
     SELECT 'table', e.member, e.trigger_name, e.function, e.definition FROM pawl._expected_triggers(bound.relation) e
     UNION ALL
     SELECT 'log', l.member, g.name, g.function::regprocedure, g.definition
-      FROM logs l, (VALUES ('!pawl_guard', 'pawl.log_guard()', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
-                           ('!pawl_guard_row', 'pawl.log_guard()', 'BEFORE UPDATE OR DELETE ON %s FOR EACH ROW'),
-                           ('!pawl_guard_truncate', 'pawl.log_guard()', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT'),
-                           ('~pawl_door', 'pawl.log_door()', 'BEFORE INSERT ON %s FOR EACH ROW')) g(name, function, definition)
+      FROM logs l, (VALUES ('!pawl_protect', 'pawl.protect_log()', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
+                           ('!pawl_protect_row', 'pawl.protect_log()', 'BEFORE UPDATE OR DELETE ON %s FOR EACH ROW'),
+                           ('!pawl_protect_truncate', 'pawl.protect_log()', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT'),
+                           ('~pawl_log_insert', 'pawl.log_insert()', 'BEFORE INSERT ON %s FOR EACH ROW')) g(name, function, definition)
     UNION ALL
     SELECT 'audit', l.member, '!pawl_audit', 'pawl.audit_results()'::regprocedure, 'AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT'
       FROM logs l WHERE EXISTS (SELECT FROM audits)
     UNION ALL
-    SELECT r.part, r.member, g.name, 'pawl.record_guard()'::regprocedure, g.definition
-      FROM records r, (VALUES ('!pawl_guard', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
-                              ('!pawl_guard_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
-                              ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, definition)
+    SELECT r.part, r.member, g.name, 'pawl.protect_record()'::regprocedure, g.definition
+      FROM records r, (VALUES ('!pawl_protect', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
+                              ('!pawl_protect_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
+                              ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, definition)
 $function$;
 COMMENT ON FUNCTION pawl._binding_triggers(pawl.binding) IS 'internal: the triggers that a lifecycle should have, on its table (table), log, audit, and on what is known of pruned entries (pruned)';
 
@@ -144,12 +144,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    last_name name := pawl._judge_name(relation);
+    last_name name := pawl._validate_trigger_name(relation);
     judge record;
 BEGIN
     FOR judge IN
         SELECT t.tgname, t.tgrelid::regclass AS member FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
-         WHERE t.tgfoid = 'pawl.judge()'::regprocedure AND t.tgparentid = 0 AND t.tgname COLLATE "C" < last_name
+         WHERE t.tgfoid = 'pawl.validate()'::regprocedure AND t.tgparentid = 0 AND t.tgname COLLATE "C" < last_name
          ORDER BY t.tgrelid
     LOOP
         EXECUTE format('ALTER TRIGGER %I ON %s RENAME TO %I', judge.tgname, judge.member, last_name);

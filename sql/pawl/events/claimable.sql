@@ -9,8 +9,8 @@ DECLARE
     columns text;
     condition text;
 BEGIN
-    SELECT string_agg(format('%s AS "pawl~k%s"', pawl._read_value(format('k.value ->> %s', c.n - 1), a.atttypid, -1), c.n - 1), ', ' ORDER BY c.n),
-           string_agg(format('pawl._same(t.%I, e."pawl~k%s")', c.name, c.n - 1), ' AND ' ORDER BY c.n)
+    SELECT string_agg(format('%s AS "pawl~k%s"', pawl.value_expression(format('k.value ->> %s', c.n - 1), a.atttypid, -1), c.n - 1), ', ' ORDER BY c.n),
+           string_agg(format('pawl.same_value(t.%I, e."pawl~k%s")', c.name, c.n - 1), ' AND ' ORDER BY c.n)
       INTO columns, condition
       FROM unnest(bound.key_columns) WITH ORDINALITY c(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name;
@@ -18,7 +18,7 @@ BEGIN
         SELECT e."pawl~n", r.queue
           FROM (SELECT k.ordinality AS "pawl~n", %s FROM jsonb_array_elements($1) WITH ORDINALITY k OFFSET 0) e
           CROSS JOIN LATERAL (SELECT %s AS queue FROM %s t WHERE %s AND %s OFFSET 0) r$query$,
-        columns, CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl._text(t.%I)', bound.queue_column) END, bound.relation, condition,
+        columns, CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl.value_text(t.%I)', bound.queue_column) END, bound.relation, condition,
         (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')) USING keys;
 END
 $function$;

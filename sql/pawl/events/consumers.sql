@@ -30,15 +30,15 @@ DECLARE
     found_one pawl.consumer;
 BEGIN
     IF name IS NULL THEN
-        PERFORM pawl._raise('22004', 'consumer must not be null');
+        PERFORM pawl.raise('22004', 'consumer must not be null');
     END IF;
     SELECT c.* INTO found_one FROM pawl.consumer c WHERE c.consumer = name FOR UPDATE;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('PW008', format('unknown consumer "%s"', name), NULL, format('select pawl.create_consumer(%L)', name));
+        PERFORM pawl.raise('PW008', format('unknown consumer "%s"', name), NULL, format('select pawl.create_consumer(%L)', name));
     END IF;
     IF NOT EXISTS (SELECT FROM pg_roles r
                     WHERE (r.rolname = found_one.owner OR for_operators AND r.rolname = 'pawl_operator') AND pg_has_role(reader, r.oid, 'MEMBER')) THEN
-        PERFORM pawl._raise('42501', format('consumer "%s" belongs to another role', name), format('It is %s''s.', found_one.owner),
+        PERFORM pawl.raise('42501', format('consumer "%s" belongs to another role', name), format('It is %s''s.', found_one.owner),
             format('grant %I to %I', found_one.owner, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
     END IF;
     RETURN found_one;
@@ -55,9 +55,9 @@ DECLARE
     closed regclass;
 BEGIN
     SELECT c.oid INTO closed FROM pg_class c
-     WHERE c.oid = ANY (relations) AND NOT pawl._shows_events(c.oid, reader) ORDER BY c.oid LIMIT 1;
+     WHERE c.oid = ANY (relations) AND NOT pawl.may_read_events(c.oid, reader) ORDER BY c.oid LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('42501', format('permission denied for the events of table %s', closed),
+        PERFORM pawl.raise('42501', format('permission denied for the events of table %s', closed),
             'Events are for who may select from the table, and is not subject to its row-level security.',
             format('grant select on %s to %I', closed, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
     END IF;
@@ -65,9 +65,12 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._check_readable(regclass[], oid) IS 'internal: refuses tables whose events a role may not see (42501)';
 
-CREATE FUNCTION pawl._shows_events(relation oid, reader oid) RETURNS boolean
+CREATE FUNCTION pawl.may_read_events(relation oid, reader oid) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_shows_events';
-COMMENT ON FUNCTION pawl._shows_events(oid, oid) IS 'internal: whether a role may see the events of a table';
+COMMENT ON FUNCTION pawl.may_read_events(oid, oid) IS
+'Whether a role may read the events of a table: it has SELECT on the table or its log, and no policy hides rows.
+relation, reader: OIDs of the table and the role. Errors: none. Privileges: all roles. Example: SELECT
+pawl.may_read_events(orders::regclass, ada::regrole)';
 
 CREATE FUNCTION pawl._create_consumer(name text, start text, relations regclass[], reader oid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -79,26 +82,26 @@ DECLARE
     root regclass;
 BEGIN
     IF name IS NULL OR start IS NULL THEN
-        PERFORM pawl._raise('22004', format('%s must not be null', CASE WHEN name IS NULL THEN 'consumer' ELSE 'start' END));
+        PERFORM pawl.raise('22004', format('%s must not be null', CASE WHEN name IS NULL THEN 'consumer' ELSE 'start' END));
     END IF;
     IF name = '' THEN
-        PERFORM pawl._raise('22023', 'consumer must not be empty');
+        PERFORM pawl.raise('22023', 'consumer must not be empty');
     END IF;
     IF start NOT IN ('now', 'beginning') THEN
-        PERFORM pawl._raise('22023', format('unknown value "%s" for start', start), NULL, 'now or beginning');
+        PERFORM pawl.raise('22023', format('unknown value "%s" for start', start), NULL, 'now or beginning');
     END IF;
     IF array_ndims(relations) > 1 OR array_position(relations, NULL) IS NOT NULL OR relations = '{}' THEN
-        PERFORM pawl._raise('22023', 'relations must be a list of tables', NULL, 'array[''orders'']::regclass[]');
+        PERFORM pawl.raise('22023', 'relations must be a list of tables', NULL, 'array[''orders'']::regclass[]');
     END IF;
     FOREACH wanted IN ARRAY coalesce(relations, '{}') LOOP
         SELECT b.relation INTO root FROM pawl.binding b
          WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a) AND b.events LIMIT 1;
         IF NOT FOUND THEN
             IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a)) THEN
-                PERFORM pawl._raise('42704', format('no lifecycle is enforced on table %s', wanted), NULL,
+                PERFORM pawl.raise('42704', format('no lifecycle is enforced on table %s', wanted), NULL,
                     format('select pawl.enforce(%L, state_column, machine); select pawl.enable_events(%L)', wanted, wanted));
             END IF;
-            PERFORM pawl._raise('55000', format('the lifecycles of table %s have no events', wanted), NULL,
+            PERFORM pawl.raise('55000', format('the lifecycles of table %s have no events', wanted), NULL,
                 format('select pawl.enable_events(%L)', wanted));
         END IF;
         roots := roots || root;
@@ -108,7 +111,7 @@ BEGIN
     VALUES (name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader), roots,
             CASE start WHEN 'now' THEN pawl._snapshot() ELSE '1:1:' END);
 EXCEPTION WHEN unique_violation THEN
-    PERFORM pawl._raise('42710', format('there is a consumer "%s" already', name), NULL, format('select pawl.drop_consumer(%L)', name));
+    PERFORM pawl.raise('42710', format('there is a consumer "%s" already', name), NULL, format('select pawl.drop_consumer(%L)', name));
 END
 $function$;
 COMMENT ON FUNCTION pawl._create_consumer(text, text, regclass[], oid) IS 'internal: pawl.create_consumer with the rights of the extension''s owner';
@@ -118,7 +121,7 @@ CREATE FUNCTION pawl._unread(seen pg_snapshot, slot integer) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT EXISTS (SELECT FROM pawl._commits c
+    SELECT EXISTS (SELECT FROM pawl.outbox_transactions c
                     WHERE c.slot = _unread.slot
                       AND (c.txid >= pg_snapshot_xmax(_unread.seen) OR c.txid = ANY (ARRAY(SELECT pg_snapshot_xip(_unread.seen)))))
 $function$;
@@ -164,7 +167,7 @@ DECLARE
     newest timestamptz;
 BEGIN
     IF wanted THEN
-        SELECT c.at INTO newest FROM pawl._commits c WHERE c.slot = _truncate_slot.slot ORDER BY c.place DESC LIMIT 1;
+        SELECT c.at INTO newest FROM pawl.outbox_transactions c WHERE c.slot = _truncate_slot.slot ORDER BY c.place DESC LIMIT 1;
         IF before IS NULL OR newest >= before THEN
             RETURN 0;
         END IF;
@@ -202,7 +205,7 @@ BEGIN
     ELSE
         before := NULL;
     END IF;
-    SELECT coalesce(array_agg(t.txid), '{}') INTO gone FROM pawl._commits t
+    SELECT coalesce(array_agg(t.txid), '{}') INTO gone FROM pawl.outbox_transactions t
      WHERE t.slot = _trim_slot.slot
        AND (t.at < before OR NOT EXISTS (SELECT FROM pawl.consumer c WHERE NOT pg_visible_in_snapshot(t.txid, c.seen)));
     IF before IS NOT NULL THEN
@@ -239,7 +242,7 @@ DECLARE
     removed bigint := 0;
 BEGIN
     IF older_than < interval '0' THEN
-        PERFORM pawl._raise('22023', 'older_than must not be negative');
+        PERFORM pawl.raise('22023', 'older_than must not be negative');
     END IF;
     PERFORM pawl._check_isolation('pawl.prune_events');
     SELECT s.current INTO writing FROM pawl.outbox_slot s FOR UPDATE SKIP LOCKED;

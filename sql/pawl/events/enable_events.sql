@@ -15,7 +15,7 @@ BEGIN
     after.events := coalesce(enable_events.events, before.events);
     after.wake := coalesce(enable_events.wake, before.wake);
     IF after.events AND after.key_columns = '{}' THEN
-        PERFORM pawl._raise('55000', format('table %s has no key for its events', after.relation), NULL,
+        PERFORM pawl.raise('55000', format('table %s has no key for its events', after.relation), NULL,
             format('add a primary key, or name columns that identify a row: '
                    'select pawl.enforce(%L, %L, %L, key => array[...])',
                    after.relation, after.state_column, after.machine));

@@ -93,11 +93,11 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_commit_3', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.outbox_epoch', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl.consumer', '');
 
-CREATE VIEW pawl._commits AS
+CREATE VIEW pawl.outbox_transactions AS
     SELECT 1 AS slot, c.txid, c.place, c.at, c.events FROM pawl.outbox_commit_1 c
     UNION ALL SELECT 2, c.txid, c.place, c.at, c.events FROM pawl.outbox_commit_2 c
     UNION ALL SELECT 3, c.txid, c.place, c.at, c.events FROM pawl.outbox_commit_3 c;
-COMMENT ON VIEW pawl._commits IS 'internal: the transactions of the outbox';
+COMMENT ON VIEW pawl.outbox_transactions IS 'internal: the transactions of the outbox';
 
 -- Who lags. It looks at the transactions behind only, and at no more than so many of them.
 CREATE VIEW pawl.consumers WITH (security_barrier = true) AS
@@ -107,7 +107,7 @@ CREATE VIEW pawl.consumers WITH (security_barrier = true) AS
       CROSS JOIN LATERAL (
            SELECT pg_catalog.sum(u.events)::bigint AS events, pg_catalog.count(*) AS transactions, pg_catalog.min(u.at) AS oldest
              FROM (SELECT CASE WHEN t.txid OPERATOR(pg_catalog.=) c.place_txid THEN greatest(t.events - c.place_n, 0) ELSE t.events END AS events, t.at
-                     FROM pawl._commits t
+                     FROM pawl.outbox_transactions t
                     WHERE (t.txid OPERATOR(pg_catalog.>=) pg_catalog.pg_snapshot_xmax(c.seen)
                            OR t.txid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT pg_catalog.pg_snapshot_xip(c.seen))))
                       AND (c.reading IS NULL OR NOT pg_catalog.pg_visible_in_snapshot(t.txid, c.reading)

@@ -13,7 +13,7 @@ DECLARE
 BEGIN
     IF log_name IS NOT NULL THEN
         IF log_name = '' OR octet_length(log_name) > 59 THEN
-            PERFORM pawl._raise('42622', 'log_name must have 1 to 59 bytes', 'A derived log adds _log to it.');
+            PERFORM pawl.raise('42622', 'log_name must have 1 to 59 bytes', 'A derived log adds _log to it.');
         END IF;
         RETURN log_name;
     END IF;
@@ -43,7 +43,7 @@ DECLARE
     after pawl.binding;
 BEGIN
     IF most_recent NOT IN ('stored', 'derived') THEN
-        PERFORM pawl._raise('22023', format('unknown value "%s" for most_recent', most_recent), NULL,
+        PERFORM pawl.raise('22023', format('unknown value "%s" for most_recent', most_recent), NULL,
             'stored or derived');
     END IF;
     before := pawl._lock_binding(before, before, 'pawl.enable_log');
@@ -67,7 +67,7 @@ BEGIN
         RETURN;
     END IF;
     IF after.key_columns = '{}' THEN
-        PERFORM pawl._raise('55000', format('table %s has no key for its log', after.relation),
+        PERFORM pawl.raise('55000', format('table %s has no key for its log', after.relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = after.relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
             format('add one, or name columns that identify a row: select pawl.enforce(%L, %L, %L, key => array[...])',
@@ -138,7 +138,7 @@ DECLARE
                                    ELSE format('It is partitioned by %s.', pawl._log_partition(before)) END END;
 BEGIN
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('the log %s cannot become another', before.history), problem,
+        PERFORM pawl.raise('55000', format('the log %s cannot become another', before.history), problem,
             format('begin another one: select pawl.enable_log(%L, %L, ..., log_name => ...)', before.relation,
                 before.state_column));
     END IF;
@@ -157,11 +157,11 @@ BEGIN
         RETURN;
     END IF;
     IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = bound.history) THEN
-        PERFORM pawl._raise('55000', format('the log %s is audited', bound.history), NULL,
+        PERFORM pawl.raise('55000', format('the log %s is audited', bound.history), NULL,
             format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
     END IF;
     IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.history));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history));
     END IF;
     PERFORM pawl._retire_log(bound.history, bound.history_view);
 END
@@ -226,7 +226,7 @@ BEGIN
                     ELSE pawl._log_problem(log, bound.relation, bound.key_columns, bound.most_recent,
                         bound.hash_chain, false) END;
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name,
+        PERFORM pawl.raise('42P07', format('relation "%s" exists and cannot be the log of table %s', table_name,
             bound.relation),
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => ...');
     END IF;
@@ -237,7 +237,7 @@ BEGIN
                    pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_hop('l')) INTO problem
                        USING bound.machine;
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,
+        PERFORM pawl.raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,
             'choose another name: log_name => ...');
     END IF;
 END

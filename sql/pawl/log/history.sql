@@ -8,7 +8,7 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF bound.history IS NULL THEN
-        PERFORM pawl._raise('55000', format('table %s keeps no history of column "%s"', bound.relation, bound.state_column), NULL,
+        PERFORM pawl.raise('55000', format('table %s keeps no history of column "%s"', bound.relation, bound.state_column), NULL,
             format('select pawl.enable_log(%L, %L)', bound.relation, bound.state_column));
     END IF;
     RETURN bound;
@@ -16,7 +16,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._logged(regclass, name) IS 'internal: a binding that keeps a log, or an error';
 
-CREATE FUNCTION pawl._base_type(type oid) RETURNS oid
+CREATE FUNCTION pawl.base_type(type oid) RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -26,7 +26,9 @@ AS $function$
         SELECT t.typbasetype, d.steps + 1 FROM down d JOIN pg_type t ON t.oid = d.base AND t.typtype = 'd')
     SELECT d.base FROM down d ORDER BY d.steps DESC LIMIT 1
 $function$;
-COMMENT ON FUNCTION pawl._base_type(oid) IS 'internal: the type below a domain';
+COMMENT ON FUNCTION pawl.base_type(oid) IS
+'Returns the type that a domain is over, or the type itself. type: its OID. Errors: none. Privileges: all roles.
+Example: SELECT pawl.base_type(information_schema.sql_identifier::regtype)';
 
 -- A condition that a log row belongs to a key, given as text[] in $1. Every value is read as its column's own type, or the type
 -- below a domain, whose CHECK is the code of whoever owns the table and has no business in a look-up.
@@ -34,7 +36,7 @@ CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('pawl._same(l.%I, %s)', k.name, pawl._read_value(format('($1)[%s]', k.n), a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('pawl.same_value(l.%I, %s)', k.name, pawl.value_expression(format('($1)[%s]', k.n), a.atttypid, a.atttypmod)), ' AND ' ORDER BY k.n)
       FROM unnest(bound.log_key_columns) WITH ORDINALITY k(name, n)
       JOIN pg_attribute a ON a.attrelid = bound.history AND a.attname = k.name
 $function$;
@@ -72,7 +74,7 @@ DECLARE
     entries integer;
 BEGIN
     IF at IS NULL THEN
-        PERFORM pawl._raise('22004', 'at must not be null');
+        PERFORM pawl.raise('22004', 'at must not be null');
     END IF;
     EXECUTE format('SELECT l.to_state FROM %s l WHERE %s AND l.created_at <= $2 ORDER BY l.sort_key DESC LIMIT 1',
                    bound.history, pawl._of_subject(bound)) INTO answer USING key_text, at;
@@ -129,10 +131,13 @@ LANGUAGE sql VOLATILE PARALLEL RESTRICTED STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT format('00-%s-%s-%s', p.context[2], substr(replace(gen_random_uuid()::text, '-', ''), 1, 16), p.context[4])
-      FROM (SELECT string_to_array(traceparent, '-')) p(context) WHERE pawl._trace_of(traceparent) IS NOT NULL
+      FROM (SELECT string_to_array(traceparent, '-')) p(context) WHERE pawl.trace_of(traceparent) IS NOT NULL
 $function$;
 COMMENT ON FUNCTION pawl.child_span(text) IS 'a traceparent of the same trace with a new span; null: that was no traceparent';
 
-CREATE FUNCTION pawl._trace_of(headers text) RETURNS text[]
+CREATE FUNCTION pawl.trace_of(headers text) RETURNS text[]
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_trace_of';
-COMMENT ON FUNCTION pawl._trace_of(text) IS 'internal: traceparent and tracestate, which is empty where it is none, from both with a blank between; null: that is no traceparent';
+COMMENT ON FUNCTION pawl.trace_of(text) IS
+'Splits the headers of a W3C trace context into traceparent and tracestate; null if the traceparent is not valid, an
+empty tracestate if that is not. headers: both with a blank between. Errors: none. Privileges: all roles. Example:
+SELECT pawl.trace_of(00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01)';

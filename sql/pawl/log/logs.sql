@@ -233,7 +233,7 @@ CREATE FUNCTION pawl._same_key(one text, names name[], other text, other_names n
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT string_agg(format('pawl._same(%s.%I, %s.%I)', one, k.name, other, o.name), ' AND ' ORDER BY k.n)
+    SELECT string_agg(format('pawl.same_value(%s.%I, %s.%I)', one, k.name, other, o.name), ' AND ' ORDER BY k.n)
       FROM unnest(names) WITH ORDINALITY k(name, n) JOIN unnest(other_names) WITH ORDINALITY o(name, n) ON o.n = k.n
 $function$;
 COMMENT ON FUNCTION pawl._same_key(text, name[], text, name[], regclass) IS
@@ -350,13 +350,13 @@ DECLARE
     function_name text;
 BEGIN
     FOR trigger_name, moment, function_name IN
-        VALUES ('!pawl_guard', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT', 'pawl.log_guard'),
+        VALUES ('!pawl_protect', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT', 'pawl.protect_log'),
                -- a statement aimed at a parent of the log fires row triggers here only
-               ('!pawl_guard_row', 'BEFORE UPDATE OR DELETE ON %s FOR EACH ROW', 'pawl.log_guard'),
-               ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.log_guard'),
-               ('~pawl_door', 'BEFORE INSERT ON %s FOR EACH ROW', 'pawl.log_door')
+               ('!pawl_protect_row', 'BEFORE UPDATE OR DELETE ON %s FOR EACH ROW', 'pawl.protect_log'),
+               ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.protect_log'),
+               ('~pawl_log_insert', 'BEFORE INSERT ON %s FOR EACH ROW', 'pawl.log_insert')
     LOOP
-        IF function_name = 'pawl.log_door' AND NOT door THEN
+        IF function_name = 'pawl.log_insert' AND NOT door THEN
             CONTINUE;
         END IF;
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgname = trigger_name
@@ -381,7 +381,7 @@ BEGIN
     FOR trigger_name IN
         SELECT t.tgname FROM pg_trigger t
          WHERE t.tgrelid = log AND NOT t.tgisinternal AND t.tgenabled <> 'D'
-           AND t.tgfoid IN ('pawl.log_guard()'::regprocedure, 'pawl.log_door()'::regprocedure)
+           AND t.tgfoid IN ('pawl.protect_log()'::regprocedure, 'pawl.log_insert()'::regprocedure)
     LOOP
         EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', log, trigger_name);
     END LOOP;
@@ -464,7 +464,7 @@ DECLARE
                           CASE WHEN bound.hash_chain THEN ', l.hash' END, bound.history, same);
     anchors regclass := pawl._anchors(bound.history);
     row_text record := pawl._log_row(bound, pawl._columns('r.', bound.key_columns), pawl._key_array('r', bound.key_columns),
-                                     'NULL', format('pawl._text(r.%I)', bound.state_column), 'pawl.attach');
+                                     'NULL', format('pawl.value_text(r.%I)', bound.state_column), 'pawl.attach');
     used boolean;
     wrong bigint;
     example text;
@@ -478,11 +478,11 @@ BEGIN
     used := used OR anchors IS NOT NULL;
     IF used THEN
         EXECUTE format('SELECT count(*), min(format($$row %%s is in "%%s", its log ends with "%%s"$$, %s, r.%I, o.to_state)) '
-                       'FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> pawl._text(r.%I)',
+                       'FROM %s r CROSS JOIN LATERAL (%s) o WHERE o.to_state COLLATE "C" <> pawl.value_text(r.%I)',
                        pawl._key_label('r', bound.key_columns), bound.state_column, source, newest, bound.state_column)
            INTO wrong, example;
         IF wrong > 0 THEN
-            PERFORM pawl._raise('55000', format('the log %s does not agree with the rows of table %s', bound.history, bound.relation),
+            PERFORM pawl.raise('55000', format('the log %s does not agree with the rows of table %s', bound.history, bound.relation),
                 format('%s: %s.', CASE wrong WHEN 1 THEN '1 row differs' ELSE wrong || ' rows differ' END, example),
                 'bring these rows to where their log ends' || CASE WHEN source ^@ 'ONLY ' THEN '' ELSE ', or begin a new log: log_name => ...' END);
         END IF;
@@ -496,7 +496,7 @@ BEGIN
                    'WHERE o.to_state IS NULL', bound.history, row_text.columns, row_text.expressions, source, newest)
       USING bound.version, clock_timestamp();
 EXCEPTION WHEN unique_violation THEN
-    PERFORM pawl._raise('23505', format('the key (%s) does not identify one row of table %s',
+    PERFORM pawl.raise('23505', format('the key (%s) does not identify one row of table %s',
                                         array_to_string(bound.key_columns, ', '), bound.relation),
         SQLERRM, 'name columns that do: key => array[...]');
 END

@@ -15,18 +15,18 @@ BEGIN
     END IF;
     parts := regexp_match(log_partition, E'^\\s*(range|list|hash)\\s*\\((.+)\\)\\s*(?:partitions\\s+(\\d{1,4}))?\\s*$', 'i');
     IF parts IS NULL OR (lower(parts[1]) = 'hash') <> (parts[3] IS NOT NULL) THEN
-        PERFORM pawl._raise('22023', format('log_partition "%s" cannot be read', log_partition), NULL,
+        PERFORM pawl.raise('22023', format('log_partition "%s" cannot be read', log_partition), NULL,
             'range (column, ...), list (column), or hash (column, ...) partitions 8');
     END IF;
     strategy := lower(parts[1]);
     buckets := parts[3];
     IF buckets NOT BETWEEN 1 AND 1024 THEN
-        PERFORM pawl._raise('22023', 'a log has from 1 to 1024 hash partitions');
+        PERFORM pawl.raise('22023', 'a log has from 1 to 1024 hash partitions');
     END IF;
     SELECT array_agg((parse_ident(c.name))[1]::name ORDER BY c.n) INTO given FROM string_to_table(parts[2], ',') WITH ORDINALITY c(name, n);
     SELECT g INTO wrong FROM unnest(given) g WHERE g <> ALL (key_columns) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('log_partition names column "%s", which is not part of the key', wrong),
+        PERFORM pawl.raise('22023', format('log_partition names column "%s", which is not part of the key', wrong),
             format('The key is (%s): a row stays in the partition that its log is in.', array_to_string(key_columns, ', ')));
     END IF;
     SELECT format('PARTITION BY %s (%s)', strategy, string_agg(quote_ident(l.name), ', ' ORDER BY g.n)) INTO clause
@@ -71,13 +71,13 @@ DECLARE
     guard record;
 BEGIN
     FOR leaf IN SELECT m FROM pawl._members(log) m WHERE m <> log ORDER BY m LOOP
-        FOR guard IN SELECT * FROM (VALUES ('!pawl_guard', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
-                                           ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment) LOOP
+        FOR guard IN SELECT * FROM (VALUES ('!pawl_protect', 'BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
+                                           ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment) LOOP
             IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = leaf AND t.tgname = guard.name
-                          AND pawl._trigger_fits(t.oid, 'pawl.log_guard()', guard.moment)) THEN
+                          AND pawl._trigger_fits(t.oid, 'pawl.protect_log()', guard.moment)) THEN
                 EXECUTE format('ALTER TABLE ONLY %s ENABLE TRIGGER %I', leaf, guard.name);
             ELSE
-                EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.log_guard()', guard.name, leaf);
+                EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.protect_log()', guard.name, leaf);
             END IF;
         END LOOP;
         IF EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = _close_partitions.log) THEN
@@ -100,10 +100,10 @@ BEGIN
     FOR newcomer IN
         SELECT c.oid FROM unnest(touched) t CROSS JOIN LATERAL pawl._members(t) m JOIN pg_class c ON c.oid = m
          WHERE c.relkind <> 'p' AND c.oid <> log AND log IN (SELECT a FROM pawl._ancestors(m) a)
-           AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgname = '!pawl_guard_truncate')
+           AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgname = '!pawl_protect_truncate')
     LOOP
         IF pawl._has_rows(newcomer) THEN
-            PERFORM pawl._raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log), 'A log holds what pawl has written.',
+            PERFORM pawl.raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log), 'A log holds what pawl has written.',
                 (SELECT format('select pawl.enable_log(%L, %L, log_name => ...) begins another log', b.relation, b.state_column)
                    FROM pawl.binding b WHERE b.history = log));
         END IF;
@@ -125,17 +125,17 @@ DECLARE
 BEGIN
     FOR left_behind IN
         SELECT DISTINCT t.tgrelid FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
-         WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'pawl.log_guard()'::regprocedure AND t.tgname = '!pawl_guard_truncate'
-           AND NOT EXISTS (SELECT FROM pg_trigger r WHERE r.tgrelid = t.tgrelid AND r.tgname = '!pawl_guard_row')
+         WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'pawl.protect_log()'::regprocedure AND t.tgname = '!pawl_protect_truncate'
+           AND NOT EXISTS (SELECT FROM pg_trigger r WHERE r.tgrelid = t.tgrelid AND r.tgname = '!pawl_protect_row')
            AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.history IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
     LOOP
         IF pg_relation_size(left_behind) > 0 THEN
-            PERFORM pawl._raise('PW006', format('%s cannot leave the log %s: it has entries', left_behind, log),
+            PERFORM pawl.raise('PW006', format('%s cannot leave the log %s: it has entries', left_behind, log),
                 'What happened stays on the record; old partitions are emptied by pawl.prune_log.',
                 (SELECT format('select pawl.prune_log(%L, ...)', b.relation) FROM pawl.binding b WHERE b.history = log));
         END IF;
         FOR trigger_name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = left_behind
-                               AND t.tgfoid IN ('pawl.log_guard()'::regprocedure, 'pawl.audit_results()'::regprocedure) LOOP
+                               AND t.tgfoid IN ('pawl.protect_log()'::regprocedure, 'pawl.audit_results()'::regprocedure) LOOP
             EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, left_behind);
         END LOOP;
     END LOOP;
@@ -194,19 +194,19 @@ DECLARE
     made integer := 0;
 BEGIN
     IF period IS NULL OR ahead IS NULL THEN
-        PERFORM pawl._raise('22004', format('%s must not be null', CASE WHEN period IS NULL THEN 'period' ELSE 'ahead' END));
+        PERFORM pawl.raise('22004', format('%s must not be null', CASE WHEN period IS NULL THEN 'period' ELSE 'ahead' END));
     END IF;
     IF period NOT IN ('hour', 'day', 'week', 'month', 'quarter', 'year') OR ahead NOT BETWEEN 0 AND 1000 THEN
-        PERFORM pawl._raise('22023', CASE WHEN ahead BETWEEN 0 AND 1000 THEN format('unknown period "%s"', period) ELSE 'ahead must be from 0 to 1000' END, NULL,
+        PERFORM pawl.raise('22023', CASE WHEN ahead BETWEEN 0 AND 1000 THEN format('unknown period "%s"', period) ELSE 'ahead must be from 0 to 1000' END, NULL,
             'hour, day, week, month, quarter or year');
     END IF;
     IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.history));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history));
     END IF;
     SELECT a.atttypid, p.partnatts INTO type, columns FROM pg_partitioned_table p
       JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = bound.history AND p.partstrat = 'r';
-    IF type IS NULL OR pawl._time_bound(pawl._base_type(type), now()) IS NULL THEN
-        PERFORM pawl._raise('55000', format('the log %s is not partitioned by ranges of time', bound.history),
+    IF type IS NULL OR pawl._time_bound(pawl.base_type(type), now()) IS NULL THEN
+        PERFORM pawl.raise('55000', format('the log %s is not partitioned by ranges of time', bound.history),
             'The first column of its partition key is to be a UUID of version 7, a timestamp or a date.',
             format('select pawl.enable_log(%L, %L, log_name => ..., log_partition => ''range (id)'')', bound.relation, bound.state_column));
     END IF;
@@ -218,8 +218,8 @@ BEGIN
         leaf := pawl._log_name(base, '_' || to_char(starts, CASE period WHEN 'hour' THEN 'YYYYMMDD"t"HH24' ELSE 'YYYYMMDD' END));
         IF NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = schema_name AND c.relname = leaf)
            AND pawl._add_log_partition(bound.history, format('%I.%I', schema_name, leaf),
-                   pawl._time_bound(pawl._base_type(type), starts) || repeat(', MINVALUE', columns - 1),
-                   pawl._time_bound(pawl._base_type(type), starts + width) || repeat(', MINVALUE', columns - 1)) THEN
+                   pawl._time_bound(pawl.base_type(type), starts) || repeat(', MINVALUE', columns - 1),
+                   pawl._time_bound(pawl.base_type(type), starts + width) || repeat(', MINVALUE', columns - 1)) THEN
             made := made + 1;
         END IF;
     END LOOP;

@@ -161,7 +161,7 @@ DECLARE
 BEGIN
     SELECT b.* INTO bound FROM pawl.binding b WHERE b.history = log;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('55000', format('%s is not the log of a table', log::regclass));
+        PERFORM pawl.raise('55000', format('%s is not the log of a table', log::regclass));
     END IF;
     PERFORM pg_advisory_xact_lock('pawl.pruned_log'::regclass::oid::integer, log::integer);
     IF NOT EXISTS (SELECT FROM pawl.pruned_log p WHERE p.log = _prune_plan.log) THEN
@@ -171,7 +171,7 @@ BEGIN
      WHERE p.log = _prune_plan.log RETURNING p.* INTO cut;
     anchors := cut.anchors;
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = cut.anchors AND c.relkind = 'r') THEN
-        PERFORM pawl._raise('XX001', format('what is known of the pruned log %s is damaged', log::regclass),
+        PERFORM pawl.raise('XX001', format('what is known of the pruned log %s is damaged', log::regclass),
             'pawl.pruned_log names no table that remembers where it was cut.', 'select * from pawl.health()');
     END IF;
     part := bound;
@@ -207,7 +207,7 @@ DECLARE
 BEGIN
     PERFORM pawl._check_retention(older_than, batch);
     IF only_terminal IS NULL THEN
-        PERFORM pawl._raise('22004', 'only_terminal must not be null');
+        PERFORM pawl.raise('22004', 'only_terminal must not be null');
     END IF;
     PERFORM pawl._check_isolation('pawl.prune_log');
     SELECT p.removed, p.more INTO removed, more FROM pawl._prune(bound.history, clock_timestamp() - older_than, only_terminal, batch) p;
@@ -222,13 +222,13 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF older_than IS NULL OR batch IS NULL THEN
-        PERFORM pawl._raise('22004', format('%s must not be null', CASE WHEN older_than IS NULL THEN 'older_than' ELSE 'batch' END));
+        PERFORM pawl.raise('22004', format('%s must not be null', CASE WHEN older_than IS NULL THEN 'older_than' ELSE 'batch' END));
     END IF;
     IF older_than < interval '0' THEN
-        PERFORM pawl._raise('22023', 'older_than must not be negative');
+        PERFORM pawl.raise('22023', 'older_than must not be negative');
     END IF;
     IF batch < 1 OR batch > 1000000 THEN
-        PERFORM pawl._raise('22023', 'batch must be from 1 to 1000000');
+        PERFORM pawl.raise('22023', 'batch must be from 1 to 1000000');
     END IF;
 END
 $function$;

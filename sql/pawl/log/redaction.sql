@@ -19,8 +19,8 @@ SELECT pg_catalog.pg_extension_config_dump('pawl.redaction', '');
 COMMENT ON TABLE pawl.redaction IS 'what pawl.redact has replaced, and why; nothing in it can be changed';
 COMMENT ON COLUMN pawl.redaction.log IS 'the log whose entries were changed; null: the table kept none';
 COMMENT ON COLUMN pawl.redaction.entries IS 'entries of the log with a value that was replaced; results: of the audit; events: of the outbox';
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.record_guard();
-CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.record_guard();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.protect_record();
+CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON pawl.redaction FOR EACH STATEMENT EXECUTE FUNCTION pawl.protect_record();
 
 -- For pawl.verify, which reads a table as its owner.
 CREATE VIEW pawl._redactions WITH (security_barrier = true) AS
@@ -249,28 +249,28 @@ DECLARE
     named text[];
 BEGIN
     IF fields IS NULL OR array_position(fields, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22004', 'fields must not be null');
+        PERFORM pawl.raise('22004', 'fields must not be null');
     ELSIF reason IS NULL THEN
-        PERFORM pawl._raise('22004', 'reason must not be null');
+        PERFORM pawl.raise('22004', 'reason must not be null');
     ELSIF btrim(reason) = '' THEN
-        PERFORM pawl._raise('22023', 'reason must not be empty');
+        PERFORM pawl.raise('22023', 'reason must not be empty');
     ELSIF cardinality(fields) = 0 THEN
-        PERFORM pawl._raise('22023', 'fields must not be empty');
+        PERFORM pawl.raise('22023', 'fields must not be empty');
     END IF;
     SELECT array_agg(pawl._redact_field(f.field) ORDER BY f.n), min(f.field) FILTER (WHERE pawl._redact_field(f.field) IS NULL
                OR f.field ^@ 'audit.' AND NOT EXISTS (SELECT FROM pawl.audit_binding a WHERE a.log = bound.history
                                                          AND substr(f.field, 7) = ANY (a.audit_parent_columns) AND substr(f.field, 7) <> ALL (a.key_columns)))
       INTO named, unknown FROM unnest(fields) WITH ORDINALITY f(field, n);
     IF unknown IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('"%s" is no field that can be redacted', unknown),
+        PERFORM pawl.raise('22023', format('"%s" is no field that can be redacted', unknown),
             'These can: processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level), metadata/<key>/<key> (one below it, as a JSON Pointer), '
             'audit.<column> (a column that the audit copies from the row, and that is not of the key).');
     END IF;
     PERFORM pawl._check_isolation('pawl.redact');
     IF bound.history IS NULL AND NOT bound.events THEN
-        PERFORM pawl._raise('55000', format('table %s keeps no record of column "%s"', bound.relation, bound.state_column));
+        PERFORM pawl.raise('55000', format('table %s keeps no record of column "%s"', bound.relation, bound.state_column));
     ELSIF bound.hash_chain AND NOT pawl._is_salted(bound.history) THEN
-        PERFORM pawl._raise('55000', format('the hash chain of %s has no salts', bound.history),
+        PERFORM pawl.raise('55000', format('the hash chain of %s has no salts', bound.history),
             'It was begun in version 0.0.1, and covers the values themselves.',
             format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column));
     END IF;

@@ -24,7 +24,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.log_upkeep');
     detail constant text := 'What is removed from the record is gone.';
     refusal constant text := 'must be owner of table %s, or a member of pawl_admin';
@@ -53,7 +53,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.log_upkeep');
 BEGIN
     PERFORM pawl._wait_turn(TG_RELID, NEW.log);
@@ -74,13 +74,13 @@ DECLARE
     bound pawl.binding := pawl._logged(relation, state_column);
 BEGIN
     IF only_terminal IS NULL OR ahead IS NULL THEN
-        PERFORM pawl._raise('22004', format('%s must not be null', CASE WHEN ahead IS NULL THEN 'ahead' ELSE 'only_terminal' END));
+        PERFORM pawl.raise('22004', format('%s must not be null', CASE WHEN ahead IS NULL THEN 'ahead' ELSE 'only_terminal' END));
     END IF;
     IF keep < interval '0' THEN
-        PERFORM pawl._raise('22023', 'keep must not be negative');
+        PERFORM pawl.raise('22023', 'keep must not be negative');
     END IF;
     IF ahead NOT BETWEEN 0 AND 1000 THEN
-        PERFORM pawl._raise('22023', 'ahead must be from 0 to 1000');
+        PERFORM pawl.raise('22023', 'ahead must be from 0 to 1000');
     END IF;
     IF period IS NOT NULL THEN
         PERFORM pawl.extend_log(relation, period, ahead, state_column);
@@ -100,7 +100,7 @@ DECLARE
     a pawl.audit_binding := pawl._audited(pawl._logged(relation, state_column));
 BEGIN
     IF keep < interval '0' THEN
-        PERFORM pawl._raise('22023', 'keep must not be negative');
+        PERFORM pawl.raise('22023', 'keep must not be negative');
     END IF;
     INSERT INTO pawl.log_upkeep (log, keep) VALUES (a.audit, keep) ON CONFLICT DO NOTHING;
 END
@@ -109,7 +109,7 @@ COMMENT ON FUNCTION pawl.keep_audit(regclass, interval, name) IS
 'declares how long the results in an audit are kept (null: for ever), apart from the log; it takes the place of what was declared before. pawl.tend_logs, a duty of pawld, does what is declared. 42501: neither owner of the audit nor pawl_admin; 22023: a negative age; 42704: the results are not audited; 55000: the table keeps no log';
 
 -- What is declared and the caller may do, of one table or all: the logs first.
-CREATE FUNCTION pawl._upkeep_of(only_relation regclass, only_column name)
+CREATE FUNCTION pawl.upkeep_of(only_relation regclass, only_column name)
 RETURNS TABLE (relation regclass, state_column name, record regclass, is_audit boolean, keep interval, only_terminal boolean, period text, ahead integer)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -122,7 +122,7 @@ AS $function$
        AND (pawl._owns(u.log) OR pawl._has_role('pawl_admin'))
      ORDER BY a.log IS NOT NULL, b.relation::oid, b.state_column
 $function$;
-COMMENT ON FUNCTION pawl._upkeep_of(regclass, name) IS
+COMMENT ON FUNCTION pawl.upkeep_of(regclass, name) IS
 'internal: what pawl.tend_logs is to do for the caller; period is null where he does not own the log, for then he makes no partitions';
 
 CREATE FUNCTION pawl._tend(relation regclass, state_column name, is_audit boolean, keep interval, only_terminal boolean, period text, ahead integer,
@@ -165,7 +165,7 @@ BEGIN
     PERFORM pawl._check_retention(interval '0', batch);
     PERFORM pawl._check_isolation('pawl.tend_logs');
     done := 0;
-    FOR u IN SELECT * FROM pawl._upkeep_of(tend_logs.relation, tend_logs.state_column) LOOP
+    FOR u IN SELECT * FROM pawl.upkeep_of(tend_logs.relation, tend_logs.state_column) LOOP
         BEGIN
             SELECT t.done, t.more INTO one
               FROM pawl._tend(u.relation, u.state_column, u.is_audit, u.keep, u.only_terminal, u.period, u.ahead, batch) t;
@@ -181,7 +181,7 @@ BEGIN
         END;
     END LOOP;
     IF well = 0 AND failed <> '{}' THEN
-        PERFORM pawl._raise(failed[1][2], failed[1][3], nullif(failed[1][4], ''), nullif(failed[1][5], ''));
+        PERFORM pawl.raise(failed[1][2], failed[1][3], nullif(failed[1][4], ''), nullif(failed[1][5], ''));
     END IF;
     FOR n IN 1..coalesce(array_length(failed, 1), 0) LOOP
         RAISE WARNING USING ERRCODE = failed[n][2], MESSAGE = format('%s was not tended: %s', failed[n][1], failed[n][3]),

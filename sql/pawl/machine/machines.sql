@@ -86,7 +86,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE UPDATE OR DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine', 'pawl.machine_state', 'pawl.machine_transition');
     bound regclass;
     log regclass;
@@ -136,7 +136,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine');
+    fired constant boolean := pawl.fired_by('AFTER DELETE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine');
 BEGIN
     DELETE FROM pawl.machine_state s WHERE s.machine = OLD.machine AND s.version = OLD.version;
     DELETE FROM pawl.machine_transition t WHERE t.machine = OLD.machine AND t.version = OLD.version;
@@ -154,7 +154,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER INSERT STATEMENT',
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.machine_state', 'pawl.machine_transition');
     bound record;
 BEGIN

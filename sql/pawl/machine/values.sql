@@ -3,9 +3,12 @@
 -- made of these functions. They go by the type: its input and output functions, and its default btree operators. The planner puts the
 -- operator itself in place of a call, so indexes and joins work as ever. They are PUBLIC, because they do nothing else.
 
-CREATE FUNCTION pawl._text(value "any") RETURNS text
+CREATE FUNCTION pawl.value_text(value "any") RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_text';
-COMMENT ON FUNCTION pawl._text("any") IS 'internal: a value as its type''s output function writes it';
+COMMENT ON FUNCTION pawl.value_text("any") IS
+'Returns a value as its types output function writes it; a cast to text can be replaced by the owner of a type.
+value: of any type, null for null. Errors: those of the output function. Privileges: all roles. Example: SELECT
+pawl.value_text(state) FROM orders';
 
 CREATE FUNCTION pawl._value(value text, type anyelement) RETURNS anyelement
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_value';
@@ -14,10 +17,13 @@ COMMENT ON FUNCTION pawl._value(text, anyelement) IS
 
 CREATE FUNCTION pawl._same_support(internal) RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_same_support';
-COMMENT ON FUNCTION pawl._same_support(internal) IS 'internal: planner support of pawl._same';
-CREATE FUNCTION pawl._same(one "any", other "any") RETURNS boolean
+COMMENT ON FUNCTION pawl._same_support(internal) IS 'internal: planner support of pawl.same_value';
+CREATE FUNCTION pawl.same_value(one "any", other "any") RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SUPPORT pawl._same_support AS 'MODULE_PATHNAME', 'pawl_same';
-COMMENT ON FUNCTION pawl._same("any", "any") IS 'internal: whether two values of one type are equal, by the type''s default operator class';
+COMMENT ON FUNCTION pawl.same_value("any", "any") IS
+'Whether two values of one type are equal, by the types default operator class and not by an operator looked up by
+name. one, other: of the same type; null if one of them is null. Errors: 42804 different types; 42883 a type without
+equality. Privileges: all roles. Example: SELECT pawl.same_value(state, open::text) FROM orders';
 
 CREATE FUNCTION pawl._above_support(internal) RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_above_support';
@@ -35,7 +41,7 @@ COMMENT ON FUNCTION pawl._among("any", text[]) IS 'internal: whether an enum is 
 
 -- Text as a value of a type. What PostgreSQL brings has casts that no user can replace; any other type is read by its input function,
 -- a domain as what it is over.
-CREATE FUNCTION pawl._read_value(expression text, type oid, typmod integer) RETURNS text
+CREATE FUNCTION pawl.value_expression(expression text, type oid, typmod integer) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -47,11 +53,17 @@ AS $function$
                 ELSE format('pawl._value(%s, NULL::%s)', expression, format_type(d.base, NULL)) END
       FROM down d ORDER BY d.steps DESC LIMIT 1
 $function$;
-COMMENT ON FUNCTION pawl._read_value(text, oid, integer) IS 'internal: an expression that reads a text as a value of a type';
+COMMENT ON FUNCTION pawl.value_expression(text, oid, integer) IS
+'Returns an expression that reads a text as a value of a type, for format() and EXECUTE. expression: one of type
+text; type, typmod: of the value, as in pg_attribute. Errors: none. Privileges: all roles. Example: SELECT
+pawl.value_expression($1, integer::regtype, -1)';
 
 -- What a table's owner has attached to it runs as that owner. The statements, and whether the caller may have them run, are those of
 -- pawl._owner_statements: nothing that a caller writes is run.
-CREATE FUNCTION pawl._as_owner(relation regclass, state_column name, what text) RETURNS SETOF record
+CREATE FUNCTION pawl.read_as_owner(relation regclass, state_column name, what text) RETURNS SETOF record
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_as_owner';
-COMMENT ON FUNCTION pawl._as_owner(regclass, name, text) IS
-'internal: reads a table with a lifecycle as its owner, in a security-restricted operation; what: see pawl._owner_statements. 42501: the caller may not read it';
+COMMENT ON FUNCTION pawl.read_as_owner(regclass, name, text) IS
+'Reads a bound table as its owner, in a security-restricted operation, after it has checked that the caller may read
+it. relation, state_column: the binding; what: stays and the other readings that pawl.verify and the API use.
+Errors: 42501 the caller may not read the table. Privileges: all roles. Example: SELECT * FROM
+pawl.read_as_owner(orders, state, stays) r(state text, n bigint)';

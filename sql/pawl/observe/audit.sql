@@ -10,18 +10,18 @@ DECLARE
     pair record;
 BEGIN
     IF on_states IS NULL THEN
-        PERFORM pawl._raise('22004', 'on_states must not be null');
+        PERFORM pawl.raise('22004', 'on_states must not be null');
     END IF;
     IF jsonb_typeof(on_states) <> 'object' OR on_states = '{}' THEN
-        PERFORM pawl._raise('22023', 'on_states must be a JSON object of states', NULL, '{"done": true, "failed": false}');
+        PERFORM pawl.raise('22023', 'on_states must be a JSON object of states', NULL, '{"done": true, "failed": false}');
     END IF;
     FOR pair IN SELECT e.key AS state, e.value FROM jsonb_each(on_states) e ORDER BY e.key COLLATE "C" LOOP
         IF pair.state <> ALL (states) THEN
-            PERFORM pawl._raise('PW008', format('unknown state "%s" in on_states', pair.state),
+            PERFORM pawl.raise('PW008', format('unknown state "%s" in on_states', pair.state),
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(states)));
         END IF;
         IF jsonb_typeof(pair.value) <> 'boolean' THEN
-            PERFORM pawl._raise('22023', format('on_states must say of state "%s" whether it is a success', pair.state), NULL,
+            PERFORM pawl.raise('22023', format('on_states must say of state "%s" whether it is a success', pair.state), NULL,
                 '{"done": true, "failed": false}');
         END IF;
     END LOOP;
@@ -43,15 +43,15 @@ BEGIN
         RETURN;
     END IF;
     IF array_ndims(parent) <> 1 OR array_position(parent, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', 'parent must be a list of column names');
+        PERFORM pawl.raise('22023', 'parent must be a list of column names');
     END IF;
     SELECT p INTO missing FROM unnest(parent) p
      WHERE NOT EXISTS (SELECT FROM pg_attribute x WHERE x.attrelid = relation AND x.attname = p AND x.attnum > 0 AND NOT x.attisdropped) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('42703', format('parent column "%s" of table %s does not exist', missing, relation));
+        PERFORM pawl.raise('42703', format('parent column "%s" of table %s does not exist', missing, relation));
     END IF;
     IF (SELECT count(DISTINCT p) FROM unnest(parent) p) < cardinality(parent) THEN
-        PERFORM pawl._raise('42701', 'a parent column is named twice');
+        PERFORM pawl.raise('42701', 'a parent column is named twice');
     END IF;
 END
 $function$;
@@ -96,15 +96,15 @@ AS $function$
 DECLARE
     guard record;
 BEGIN
-    FOR guard IN SELECT * FROM (VALUES ('!pawl_guard', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
-                                       ('!pawl_guard_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
-                                       ('!pawl_guard_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment)
+    FOR guard IN SELECT * FROM (VALUES ('!pawl_protect', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'),
+                                       ('!pawl_protect_row', 'BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW'),
+                                       ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT')) g(name, moment)
     LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = record AND t.tgname = guard.name
-                      AND pawl._trigger_fits(t.oid, 'pawl.record_guard()', guard.moment)) THEN
+                      AND pawl._trigger_fits(t.oid, 'pawl.protect_record()', guard.moment)) THEN
             EXECUTE format('ALTER TABLE %s ENABLE TRIGGER %I', record, guard.name);
         ELSE
-            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.record_guard()', guard.name, record);
+            EXECUTE format('CREATE OR REPLACE TRIGGER %I ' || guard.moment || ' EXECUTE FUNCTION pawl.protect_record()', guard.name, record);
         END IF;
     END LOOP;
 END
@@ -118,7 +118,7 @@ AS $function$
 DECLARE
     trigger_name name;
 BEGIN
-    FOR trigger_name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = record AND t.tgfoid = 'pawl.record_guard()'::regprocedure LOOP
+    FOR trigger_name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = record AND t.tgfoid = 'pawl.protect_record()'::regprocedure LOOP
         EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', record, trigger_name);
     END LOOP;
 END
@@ -166,7 +166,7 @@ DECLARE
     problem text;
 BEGIN
     IF NOT (pawl._owns(bound.relation) AND pawl._owns(bound.history)) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s and its log', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s and its log', bound.relation));
     END IF;
     PERFORM pawl._check_isolation('pawl.audit');
     a.log := bound.history;
@@ -182,14 +182,14 @@ BEGIN
     name := coalesce(into_table, CASE WHEN present.log IS NOT NULL THEN (SELECT c.relname FROM pg_class c WHERE c.oid = present.audit) END,
                      pawl._choose_audit(bound));
     IF name = '' THEN
-        PERFORM pawl._raise('42622', 'into_table must not be empty');
+        PERFORM pawl.raise('42622', 'into_table must not be empty');
     END IF;
     SELECT c.oid INTO a.audit FROM pg_class c
      WHERE c.relname = name AND c.relnamespace = (SELECT r.relnamespace FROM pg_class r WHERE r.oid = bound.relation);
     IF present.log IS NOT NULL
        AND (a.audit IS DISTINCT FROM present.audit
             OR (present.success_states, present.failure_states, present.parent_columns) IS DISTINCT FROM (a.success_states, a.failure_states, a.parent_columns)) THEN
-        PERFORM pawl._raise('42710', format('the results of table %s are audited already', bound.relation),
+        PERFORM pawl.raise('42710', format('the results of table %s are audited already', bound.relation),
             format('In %s, success being %s, failure %s.', present.audit, present.success_states, present.failure_states),
             format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
     END IF;
@@ -202,7 +202,7 @@ BEGIN
                     WHEN NOT pawl._owns(a.audit) THEN 'it belongs to another role'
                     ELSE pawl._audit_problem(a, bound.log_key_columns, false) END;
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('42P07', format('relation "%s" exists and cannot be the audit of table %s', name, bound.relation),
+        PERFORM pawl.raise('42P07', format('relation "%s" exists and cannot be the audit of table %s', name, bound.relation),
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: into_table => ...');
     END IF;
     IF present.log IS NULL THEN
@@ -251,7 +251,7 @@ BEGIN
     a.relation := bound.relation;
     problem := pawl._audit_problem(a, bound.log_key_columns, false);
     IF problem IS NOT NULL THEN
-        PERFORM pawl._raise('55000', format('the audit %s of the log %s does not fit table %s', a.audit, a.log, bound.relation),
+        PERFORM pawl.raise('55000', format('the audit %s of the log %s does not fit table %s', a.audit, a.log, bound.relation),
             format('Of the audit: %s.', problem), format('drop trigger "!pawl_audit" on %s; select pawl._drop_audit(%L)', a.log, a.log));
     END IF;
     PERFORM pawl._move_audit(bound.history, bound.relation);
@@ -272,7 +272,7 @@ DECLARE
 BEGIN
     SELECT b.* INTO a FROM pawl.audit_binding b WHERE b.log = bound.history;
     IF NOT FOUND THEN
-        PERFORM pawl._raise('42704', format('the results of table %s are not audited', bound.relation), NULL,
+        PERFORM pawl.raise('42704', format('the results of table %s are not audited', bound.relation), NULL,
             format('select pawl.audit(%L, ''{"...": true}'')', bound.relation));
     END IF;
     RETURN a;
@@ -289,7 +289,7 @@ DECLARE
     a pawl.audit_binding;
 BEGIN
     IF NOT pawl._owns(bound.history) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.history));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.history));
     END IF;
     a := pawl._audited(bound);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', a.log);

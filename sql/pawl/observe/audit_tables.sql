@@ -44,7 +44,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.audit_binding');
     foreign_table regclass;
 BEGIN
@@ -82,9 +82,9 @@ ALTER TABLE pawl.audit_binding ENABLE ALWAYS TRIGGER invalidate_truncate;
 CREATE FUNCTION pawl.audit_results() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_audit_results';
 COMMENT ON FUNCTION pawl.audit_results() IS 'trigger of a log: writes the audit of the results that enter it';
-CREATE FUNCTION pawl.record_guard() RETURNS trigger
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_record_guard';
-COMMENT ON FUNCTION pawl.record_guard() IS 'trigger of an audit, and of what is known of a pruned log: only pawl writes it';
+CREATE FUNCTION pawl.protect_record() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pawl_protect_record';
+COMMENT ON FUNCTION pawl.protect_record() IS 'trigger of an audit, and of what is known of a pruned log: only pawl writes it';
 
 -- What the key and parent columns are called in the audit: as in the log and the table, unless the audit has such a column itself.
 CREATE FUNCTION pawl._audit_names(bound pawl.binding, parent name[], OUT keys name[], OUT parents name[])

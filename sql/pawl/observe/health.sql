@@ -87,10 +87,10 @@ BEGIN
 
     SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
       FROM pawl._members(bound.relation) m JOIN pg_trigger t ON t.tgrelid = m
-      JOIN pg_trigger j ON j.tgrelid = m AND j.tgfoid = 'pawl.judge()'::regprocedure AND t.tgname COLLATE "C" > j.tgname
+      JOIN pg_trigger j ON j.tgrelid = m AND j.tgfoid = 'pawl.validate()'::regprocedure AND t.tgname COLLATE "C" > j.tgname
      WHERE t.tgtype & 19 = 19 AND t.tgfoid <> j.tgfoid;
     RETURN QUERY SELECT 'later_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
-        'fire after pawl.judge(), so that rows are judged at the end of their statement: ' || pawl._short_list(wrong),
+        'fire after pawl.validate(), so that rows are judged at the end of their statement: ' || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN 'give these triggers shorter names' END;
 
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = bound.machine;

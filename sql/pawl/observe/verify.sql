@@ -65,7 +65,7 @@ BEGIN
                 CONTINUE;
             END IF;
         END IF;
-        RETURN QUERY SELECT v.* FROM pawl._as_owner(bound.relation, bound.state_column, 'verify')
+        RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify')
                          v(relation regclass, state_column name, key text, problem text, detail text);
         IF bound.history IS NOT NULL THEN
             -- an audit that the caller may not read
@@ -75,7 +75,7 @@ BEGIN
             RETURN QUERY SELECT v.* FROM pawl._verify_events(bound) v;
         END IF;
         IF bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL THEN
-            RETURN QUERY SELECT v.* FROM pawl._as_owner(bound.relation, bound.state_column, 'verify_work')
+            RETURN QUERY SELECT v.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'verify_work')
                              v(relation regclass, state_column name, key text, problem text, detail text);
         END IF;
     END LOOP;
@@ -86,7 +86,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify(regclass) IS 'internal: see pawl.verify';
 
--- The statements by which pawl._as_owner verifies a table. verify: rows and log; verify_work: managed columns; log: all entries, for
+-- The statements by which pawl.read_as_owner verifies a table. verify: rows and log; verify_work: managed columns; log: all entries, for
 -- pawl._verify_events.
 CREATE FUNCTION pawl._verify_statements(bound pawl.binding, what text)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
@@ -96,8 +96,8 @@ AS $function$
 BEGIN
     IF what = 'verify' THEN
         RETURN QUERY SELECT format(
-            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || pawl._text(r.%2$I) || ''"'', ''the state is null'') '
-            'FROM %3$s r WHERE r.%2$I IS NULL OR pawl._text(r.%2$I) COLLATE "C" <> ALL ($3) ORDER BY 3',
+            'SELECT $1, $2, %1$s, ''unknown_state'', coalesce(''the row is in "'' || pawl.value_text(r.%2$I) || ''"'', ''the state is null'') '
+            'FROM %3$s r WHERE r.%2$I IS NULL OR pawl.value_text(r.%2$I) COLLATE "C" <> ALL ($3) ORDER BY 3',
             pawl._key_label('r', bound.key_columns), bound.state_column, bound.relation),
             '{regclass,name,text[]}'::regtype[],
             ARRAY[bound.relation::oid::text, bound.state_column, pawl._atoms(bound.machine, bound.version)::text];
@@ -126,8 +126,8 @@ AS $function$
 BEGIN
     RETURN QUERY SELECT format($query$
         WITH newest AS %1$s,
-             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present, pawl._text(r.%4$I) AS state,
-                             coalesce('"' || pawl._text(r.%4$I) || '"', 'no state') AS state_shown,
+             ends AS (SELECT CASE WHEN r.present THEN %2$s ELSE %3$s END AS key, r.present, pawl.value_text(r.%4$I) AS state,
+                             coalesce('"' || pawl.value_text(r.%4$I) || '"', 'no state') AS state_shown,
                              n.sort_key, n.to_state
                         FROM (SELECT t.*, true AS present FROM %5$s t) r FULL JOIN newest n ON %6$s)
         SELECT $1, $2, e.key, p.problem, p.detail

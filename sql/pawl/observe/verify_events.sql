@@ -8,7 +8,7 @@ CREATE VIEW pawl._events WITH (security_barrier = true) AS
             UNION ALL SELECT e.relation, e.state_column, e.txid, e.n, e.log_id, e.sort_key, e.key, e.from_state, e.to_state, e.at FROM pawl.outbox_3 e) o
      WHERE o.relation OPERATOR(pg_catalog.=) ANY (ARRAY(
            SELECT b.relation FROM pawl.binding b
-            WHERE b.events AND pawl._shows_events(b.relation, (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user))));
+            WHERE b.events AND pawl.may_read_events(b.relation, (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user))));
 COMMENT ON VIEW pawl._events IS 'internal: the events in the outbox of tables that you may read';
 
 -- Events come with their entries of the log and are never written later, so both agree: for entries younger than the last pruning, which
@@ -25,13 +25,13 @@ DECLARE
     reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user);
     truncated boolean;
 BEGIN
-    IF bound.history IS NULL OR NOT pawl._shows_events(bound.relation, reader) THEN
+    IF bound.history IS NULL OR NOT pawl.may_read_events(bound.relation, reader) THEN
         RETURN;
     END IF;
     FOR relation, state_column, key, problem, detail IN EXECUTE $query$
         SELECT $1, $2, k.key, p.problem, format('sort_key %s: ', coalesce(l.sort_key, e.sort_key)) || p.detail
           FROM (SELECT x.* FROM pawl._events x WHERE x.relation = $1 AND x.state_column = $2 AND x.at > $3) e
-          FULL JOIN pawl._as_owner($1, $2, 'log') l(id uuid, key text, sort_key integer, from_state text, to_state text, event text, created_at timestamptz)
+          FULL JOIN pawl.read_as_owner($1, $2, 'log') l(id uuid, key text, sort_key integer, from_state text, to_state text, event text, created_at timestamptz)
                  ON l.id = e.log_id
           CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN array_to_string(e.key, ', ') ELSE l.key END AS key) k
           CROSS JOIN LATERAL (VALUES

@@ -193,7 +193,7 @@ BEGIN
                   FROM pawl._audit_columns(a, bound.log_key_columns) c WHERE c.name = ANY (rewritten) LIMIT 1;
             END IF;
             IF problem IS NOT NULL THEN
-                PERFORM pawl._raise('55000', format('table %s and its audit %s would no longer fit together', a.relation, a.audit),
+                PERFORM pawl.raise('55000', format('table %s and its audit %s would no longer fit together', a.relation, a.audit),
                     format('Of the audit: %s.', problem), format('select pawl.unaudit(%L, %L)', a.relation, bound.state_column));
             END IF;
         END IF;
@@ -220,7 +220,7 @@ BEGIN
     FOR a IN SELECT b.* FROM pawl.audit_binding b WHERE b.audit::oid = ANY (gone) LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgfoid = 'pawl.audit_results()'::regprocedure)
            AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = a.log) THEN
-            PERFORM pawl._raise('2BP01', format('the audit of table %s cannot be dropped while it is kept', a.relation), NULL,
+            PERFORM pawl.raise('2BP01', format('the audit of table %s cannot be dropped while it is kept', a.relation), NULL,
                 (SELECT format('select pawl.unaudit(%L, %L)', b.relation, b.state_column) FROM pawl.binding b WHERE b.history = a.log));
         END IF;
         DELETE FROM pawl.audit_binding b WHERE b.log = a.log;
@@ -231,7 +231,7 @@ BEGIN
            AND CASE WHEN d.objid = b.relation::oid THEN d.address_names[3] = ANY (b.parent_columns)
                     ELSE EXISTS (SELECT FROM pawl.binding x WHERE x.history = b.log AND pawl._audit_problem(b, x.log_key_columns, true) IS NOT NULL) END
     LOOP
-        PERFORM pawl._raise('2BP01', format('column "%s" cannot be dropped: the audit %s depends on it', dropped.column_name, dropped.audit), NULL,
+        PERFORM pawl.raise('2BP01', format('column "%s" cannot be dropped: the audit %s depends on it', dropped.column_name, dropped.audit), NULL,
             (SELECT format('select pawl.unaudit(%L, %L)', b.relation, b.state_column) FROM pawl.binding b WHERE b.history = dropped.log));
     END LOOP;
     FOR cut IN DELETE FROM pawl.pruned_log p WHERE p.log::oid = ANY (gone) RETURNING p.* LOOP
@@ -240,9 +240,9 @@ BEGIN
         END IF;
     END LOOP;
     FOR cut IN SELECT p.* FROM pawl.pruned_log p WHERE p.anchors::oid = ANY (gone) LOOP
-        IF EXISTS (SELECT FROM pawl.binding b JOIN pg_trigger t ON t.tgrelid = b.relation AND t.tgfoid = 'pawl.judge()'::regprocedure
+        IF EXISTS (SELECT FROM pawl.binding b JOIN pg_trigger t ON t.tgrelid = b.relation AND t.tgfoid = 'pawl.validate()'::regprocedure
                     WHERE b.history = cut.log) THEN
-            PERFORM pawl._raise('2BP01', format('what is known of the pruned log %s cannot be dropped while that is kept', cut.log));
+            PERFORM pawl.raise('2BP01', format('what is known of the pruned log %s cannot be dropped while that is kept', cut.log));
         END IF;
         DELETE FROM pawl.pruned_log p WHERE p.log = cut.log;
     END LOOP;

@@ -6,7 +6,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    owner_value text := coalesce('pawl._text(r.' || quote_ident(bound.owner_column) || ')', 'NULL::text');
+    owner_value text := coalesce('pawl.value_text(r.' || quote_ident(bound.owner_column) || ')', 'NULL::text');
     lease_value text := coalesce('r.' || quote_ident(bound.lease_column), 'NULL::timestamptz');
     due_value text := coalesce('r.' || quote_ident(bound.due_column), 'NULL::timestamptz');
     owned text[];
@@ -19,7 +19,7 @@ BEGIN
     RETURN QUERY SELECT format($query$
         SELECT $1, $2, %1$s, p.problem, p.detail
           FROM %2$s r
-          CROSS JOIN LATERAL (SELECT pawl._text(r.%3$I) COLLATE "C" = ANY ($3) AS is_owned, pawl._text(r.%3$I) COLLATE "C" = ANY ($4) AS is_timed,
+          CROSS JOIN LATERAL (SELECT pawl.value_text(r.%3$I) COLLATE "C" = ANY ($3) AS is_owned, pawl.value_text(r.%3$I) COLLATE "C" = ANY ($4) AS is_timed,
                                      %4$s AS owner, %5$s AS lease, %6$s AS due) w
           CROSS JOIN LATERAL (VALUES
                ('stray_owner', NOT w.is_owned AND (w.owner IS NOT NULL OR w.lease IS NOT NULL),

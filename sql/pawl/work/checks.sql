@@ -25,13 +25,13 @@ BEGIN
         ('wake', bound.wake, 'claim', bound.claim_events = '{}')) a(argument, is_given, needs, is_lacking)
      WHERE a.is_given AND a.is_lacking LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL,
+        PERFORM pawl.raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL,
             format('select pawl.%s(%L, %L, %s => ...)',
                    CASE WHEN lacking.needs = 'due' THEN 'enable_timers' WHEN lacking.needs IN ('owner', 'lease', 'attempts') THEN 'enable_queue'
                         ELSE 'set_claiming' END, bound.relation, bound.state_column, lacking.needs));
     END IF;
     IF bound.lease_time <= interval '0' THEN
-        PERFORM pawl._raise('22023', 'lease_time must be longer than nothing', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
+        PERFORM pawl.raise('22023', 'lease_time must be longer than nothing', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
     END IF;
     IF bound.backoff IS NOT NULL THEN
         PERFORM pawl._check_backoff(bound.backoff);
@@ -50,7 +50,7 @@ DECLARE
 BEGIN
     SELECT * INTO problem FROM pawl._work_column_problem(bound);
     IF problem.message IS NOT NULL THEN
-        PERFORM pawl._raise(problem.code, problem.message, problem.detail, problem.hint);
+        PERFORM pawl.raise(problem.code, problem.message, problem.detail, problem.hint);
     END IF;
     SELECT w.argument, w.name, o.role INTO problem
       FROM pawl._work_columns(bound) w
@@ -60,18 +60,18 @@ BEGIN
         ON o.name = w.name AND o.n < w.n AND NOT (o.may_share AND w.argument = 'queue')
      ORDER BY w.n LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('column "%s" cannot be %s: it is %s', problem.name, problem.argument, problem.role), NULL,
+        PERFORM pawl.raise('22023', format('column "%s" cannot be %s: it is %s', problem.name, problem.argument, problem.role), NULL,
             format('name another column: %s => ...', problem.argument));
     END IF;
     SELECT c AS name INTO problem FROM unnest(bound.claim_columns) c
      WHERE c IN (bound.state_column, bound.owner_column, bound.lease_column, bound.due_column) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('claim_order cannot name column "%s"', problem.name),
+        PERFORM pawl.raise('22023', format('claim_order cannot name column "%s"', problem.name),
             'Claims go over rows that have neither owner, lease nor due time, whatever state they are in.');
     END IF;
     PERFORM pawl._check_shared_columns(bound);
     IF bound.key_columns = '{}' AND (bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL) THEN
-        PERFORM pawl._raise('55000', format('table %s has no key by which its rows can be owned or timed', bound.relation),
+        PERFORM pawl.raise('55000', format('table %s has no key by which its rows can be owned or timed', bound.relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = bound.relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
             format('add one, or name columns that identify a row: select pawl.enforce(%L, %L, %L, key => array[...])',
@@ -98,7 +98,7 @@ BEGIN
       FROM used mine JOIN used other ON other.name = mine.name AND (other.is_written OR mine.is_written)
      WHERE mine.state_column = bound.state_column AND other.state_column <> bound.state_column LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('column "%s" of table %s is kept by two lifecycles', shared.name, bound.relation),
+        PERFORM pawl.raise('22023', format('column "%s" of table %s is kept by two lifecycles', shared.name, bound.relation),
             format('The lifecycle on column "%s" uses it too.', shared.state_column),
             format('alter table %s add column ... and name that', bound.relation));
     END IF;
@@ -112,7 +112,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF jsonb_typeof(policy) <> 'object' THEN
-        PERFORM pawl._raise('22023', 'backoff must be a JSON object', NULL, '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}');
+        PERFORM pawl.raise('22023', 'backoff must be a JSON object', NULL, '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}');
     END IF;
     PERFORM pawl.backoff(1, policy);
 END
@@ -130,11 +130,11 @@ DECLARE
     unknown text;
 BEGIN
     IF array_ndims(events) > 1 OR array_position(events, NULL) IS NOT NULL THEN
-        PERFORM pawl._raise('22023', format('%s must be a list of events', argument), NULL, format('%s => array[''...'']', argument));
+        PERFORM pawl.raise('22023', format('%s must be a list of events', argument), NULL, format('%s => array[''...'']', argument));
     END IF;
     SELECT e INTO unknown FROM unnest(events) e WHERE e <> ALL (known) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('PW008', format('machine "%s" has no event "%s", named in %s', machine, unknown, argument),
+        PERFORM pawl.raise('PW008', format('machine "%s" has no event "%s", named in %s', machine, unknown, argument),
             CASE WHEN known = '{}' THEN format('Version %s has no events.', version)
                  ELSE format('Version %s has %s.', version, pawl._quoted_list(known)) END);
     END IF;
@@ -157,7 +157,7 @@ BEGIN
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'retry', bound.retry_events);
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'operator_events', bound.operator_events);
     IF bound.owner_column IS NOT NULL AND owned = '{}' THEN
-        PERFORM pawl._raise('22023', format('machine "%s" has no state in which rows are owned', bound.machine),
+        PERFORM pawl.raise('22023', format('machine "%s" has no state in which rows are owned', bound.machine),
             format('No state of version %s is tagged "owned".', bound.version),
             format('class %s owned', coalesce((SELECT t.to_state FROM pawl.machine_transition t
                                                 WHERE t.machine = bound.machine AND t.version = bound.version
@@ -166,14 +166,14 @@ BEGIN
     SELECT e INTO useless FROM unnest(bound.claim_events) e
      WHERE pawl._claimable_states(bound.machine, bound.version, ARRAY[e]) = '{}' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
+        PERFORM pawl.raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
             format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class ... owned');
     END IF;
     SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.on_expiry, bound.on_expiry_else], NULL)) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event = e AND t.from_state = ANY (owned));
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('event "%s" leaves no owned state, so no lease can expire by it', useless),
+        PERFORM pawl.raise('22023', format('event "%s" leaves no owned state, so no lease can expire by it', useless),
             format('Owned are %s.', pawl._quoted_list(owned)), format('%s --> ... : %s', owned[1], useless));
     END IF;
     SELECT e INTO useless FROM unnest(bound.retry_events) e
@@ -182,7 +182,7 @@ BEGIN
                         WHERE t.machine = bound.machine AND t.version = bound.version AND t.event = e
                           AND t.from_state IS NOT NULL AND NOT s.terminal) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl._raise('22023', format('event "%s" retries nothing: all its arrows end in terminal states', useless));
+        PERFORM pawl.raise('22023', format('event "%s" retries nothing: all its arrows end in terminal states', useless));
     END IF;
 END
 $function$;
@@ -265,8 +265,8 @@ BEGIN
     END IF;
     EXECUTE format($query$
         SELECT string_agg(CASE WHEN g.n = 1 THEN '1 row ' ELSE g.n || ' rows ' END || format('in "%%s"', g.state), ', ' ORDER BY g.state COLLATE "C")
-          FROM (SELECT pawl._text(t.%1$I) AS state, count(*) AS n FROM %2$s t
-                 WHERE (%3$s) AND pawl._text(t.%1$I) COLLATE "C" <> ALL ($1)
+          FROM (SELECT pawl.value_text(t.%1$I) AS state, count(*) AS n FROM %2$s t
+                 WHERE (%3$s) AND pawl.value_text(t.%1$I) COLLATE "C" <> ALL ($1)
                  GROUP BY 1 ORDER BY 2 DESC LIMIT 20) g$query$, bound.state_column, source,
             array_to_string(ARRAY(SELECT format('t.%I IS NOT NULL', w.name) FROM pawl._work_columns(bound) w WHERE w.argument IN ('owner', 'lease')), ' OR '))
        INTO counts USING pawl._owned_states(bound.machine, bound.version);

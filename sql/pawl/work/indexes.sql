@@ -125,7 +125,7 @@ BEGIN
             RETURN candidate;
         END IF;
     END LOOP;
-    PERFORM pawl._raise('42P07', format('relation "%s" exists and is no index of pawl on table %s', candidate, member),
+    PERFORM pawl.raise('42P07', format('relation "%s" exists and is no index of pawl on table %s', candidate, member),
         'Claims, leases and timers need an index of that name.', 'rename that relation');
 END
 $function$;

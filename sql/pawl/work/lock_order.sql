@@ -9,13 +9,13 @@ DECLARE
     problem text;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     IF after IS NOT NULL AND NOT coalesce(pawl._owns(after), false) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', after));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', after));
     END IF;
     IF after = bound.relation THEN
-        PERFORM pawl._raise('22023', format('rows of table %s cannot be locked after themselves', bound.relation));
+        PERFORM pawl.raise('22023', format('rows of table %s cannot be locked after themselves', bound.relation));
     END IF;
     IF after IS NOT NULL THEN
         SELECT format('Column %s of its primary key is "%s"; column %s of the key is %s.', k.n, p.attname, k.n,
@@ -29,7 +29,7 @@ BEGIN
             problem := format('%s is no table with a primary key.', after);
         END IF;
         IF problem IS NOT NULL THEN
-            PERFORM pawl._raise('22023', format('the key of table %s does not begin with that of %s', bound.relation, after), problem);
+            PERFORM pawl.raise('22023', format('the key of table %s does not begin with that of %s', bound.relation, after), problem);
         END IF;
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
@@ -51,10 +51,10 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     IF fence IS NULL THEN
-        PERFORM pawl._raise('22004', 'fence must not be null');
+        PERFORM pawl.raise('22004', 'fence must not be null');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);
@@ -76,18 +76,18 @@ DECLARE
     problem record;
 BEGIN
     IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl._raise('42501', format('must be owner of table %s', bound.relation));
+        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
     END IF;
     IF columns IS NULL OR array_position(columns, NULL) IS NOT NULL OR array_ndims(columns) > 1 THEN
-        PERFORM pawl._raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');
+        PERFORM pawl.raise('22004', 'columns must be a list of column names', NULL, 'columns => ''{result,error}''');
     END IF;
     SELECT c.name, a.attnum, format_type(a.atttypid, a.atttypmod) AS type_name INTO problem
       FROM unnest(columns) c(name) LEFT JOIN pg_attribute a ON a.attrelid = bound.relation AND a.attname = c.name AND a.attnum > 0 AND NOT a.attisdropped
      WHERE a.atttypid IS DISTINCT FROM 'jsonb'::regtype LIMIT 1;
     IF FOUND AND problem.attnum IS NULL THEN
-        PERFORM pawl._raise('42703', format('column "%s" of table %s does not exist', problem.name, bound.relation));
+        PERFORM pawl.raise('42703', format('column "%s" of table %s does not exist', problem.name, bound.relation));
     ELSIF FOUND THEN
-        PERFORM pawl._raise('42804', format('column "%s" of table %s is of type %s', problem.name, bound.relation, problem.type_name), NULL, 'a result column is of type jsonb');
+        PERFORM pawl.raise('42804', format('column "%s" of table %s is of type %s', problem.name, bound.relation, problem.type_name), NULL, 'a result column is of type jsonb');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
     bound := pawl._binding(bound.relation, bound.state_column);

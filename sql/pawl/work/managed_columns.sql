@@ -18,11 +18,11 @@ BEGIN
     WHILE rest IS NOT NULL LOOP
         found_one := regexp_match(rest, item, 'i');
         IF found_one IS NULL THEN
-            PERFORM pawl._raise('42601', 'claim_order is not a list of columns',
+            PERFORM pawl.raise('42601', 'claim_order is not a list of columns',
                 format('It cannot be read from here: "%s".', left(ltrim(rest), 40)), 'claim_order => ''priority desc, created_at''');
         END IF;
         IF found_one[3] IS NOT NULL THEN
-            PERFORM pawl._raise('0A000', 'claim_order cannot say where nulls come',
+            PERFORM pawl.raise('0A000', 'claim_order cannot say where nulls come',
                 'Ascending they come last, descending first, as in an index.', 'make the column not null, or leave NULLS out');
         END IF;
         names := names || (parse_ident(found_one[1]))[1]::name;
@@ -30,7 +30,7 @@ BEGIN
         rest := CASE WHEN found_one[4] = ',' THEN regexp_replace(rest, item, '', 'i') END;
     END LOOP;
     IF (SELECT count(DISTINCT n) FROM unnest(names) n) < cardinality(names) THEN
-        PERFORM pawl._raise('42701', 'claim_order names a column twice');
+        PERFORM pawl.raise('42701', 'claim_order names a column twice');
     END IF;
 END
 $function$;

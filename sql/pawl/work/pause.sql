@@ -8,7 +8,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.paused');
     detail constant text := 'That is for its owner, pawl_operator and pawl_admin.';
     refusal constant text := 'permission denied to pause or resume table %s';
@@ -21,7 +21,7 @@ BEGIN
         RETURN NEW;
     END IF;
     IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = NEW.relation AND b.state_column = NEW.state_column) THEN
-        PERFORM pawl._raise('42704', format('no lifecycle is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));
+        PERFORM pawl.raise('42704', format('no lifecycle is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));
     END IF;
     NEW.paused_at := clock_timestamp();
     NEW.paused_by := current_user;
@@ -40,7 +40,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.paused');
+    fired constant boolean := pawl.fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.paused');
 BEGIN
     PERFORM pawl._wait_turn(TG_RELID, NEW.relation);
     DELETE FROM pawl.paused p
@@ -62,7 +62,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    fired constant boolean := pawl._fired_by('AFTER UPDATE OR DELETE ROW',
+    fired constant boolean := pawl.fired_by('AFTER UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.binding');
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -88,17 +88,17 @@ DECLARE
     answer text;
 BEGIN
     IF bound.claim_events = '{}' THEN
-        PERFORM pawl._raise('55000', format('nothing is claimed from table %s', bound.relation), 'Its lifecycle names no claim events.',
+        PERFORM pawl.raise('55000', format('nothing is claimed from table %s', bound.relation), 'Its lifecycle names no claim events.',
             format('select pawl.set_claiming(%L, %L, claim => array[...])', bound.relation, bound.state_column));
     END IF;
     IF queue IS NULL THEN
         RETURN NULL;
     END IF;
     IF bound.queue_column IS NULL THEN
-        PERFORM pawl._raise('22023', format('table %s has no queues', bound.relation), 'Its lifecycle names no queue column.',
+        PERFORM pawl.raise('22023', format('table %s has no queues', bound.relation), 'Its lifecycle names no queue column.',
             'leave the queue out to mean the whole table');
     END IF;
-    EXECUTE (SELECT format('SELECT pawl._text(%s)', pawl._read_value('$1', a.atttypid, a.atttypmod)) FROM pg_attribute a
+    EXECUTE (SELECT format('SELECT pawl.value_text(%s)', pawl.value_expression('$1', a.atttypid, a.atttypmod)) FROM pg_attribute a
               WHERE a.attrelid = bound.relation AND a.attname = bound.queue_column)
        INTO answer USING queue;
     RETURN answer;
@@ -115,7 +115,7 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF until <= clock_timestamp() THEN
-        PERFORM pawl._raise('22023', 'a pause cannot end in the past', format('It would end at %s.', until));
+        PERFORM pawl.raise('22023', 'a pause cannot end in the past', format('It would end at %s.', until));
     END IF;
     INSERT INTO pawl.paused (relation, state_column, queue, until, reason)
     VALUES (bound.relation, bound.state_column, pawl._queue_text(bound, pause.queue), pause.until, pause.reason)

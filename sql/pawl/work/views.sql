@@ -24,14 +24,16 @@ COMMENT ON FUNCTION pawl._may_count(pawl.binding) IS 'internal: whether the curr
 
 -- Policies are code of a table's owner, and they run as the role that reads. Lists that name no table leave out a table whose owner
 -- would gain rights by that.
-CREATE FUNCTION pawl._policies_are_safe(relation regclass) RETURNS boolean
+CREATE FUNCTION pawl.policies_are_safe(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT NOT row_security_active(c.oid) OR pg_has_role(c.relowner, current_user, 'USAGE') FROM pg_class c WHERE c.oid = relation
 $function$;
-COMMENT ON FUNCTION pawl._policies_are_safe(regclass) IS
-'internal: whether no policy of the table applies to the current user, or the table''s owner has the rights of the current user anyway';
+COMMENT ON FUNCTION pawl.policies_are_safe(regclass) IS
+'Whether reading a table runs no row-level security policy with rights that its owner lacks: no policy applies to the
+current user, or the owner has the rights of the current user. relation: the table. Errors: none. Privileges: all
+roles. Example: SELECT pawl.policies_are_safe(orders)';
 
 CREATE FUNCTION pawl._readable_bindings() RETURNS SETOF pawl.binding
 LANGUAGE sql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
@@ -41,7 +43,7 @@ AS $function$
      WHERE c.relkind IN ('r', 'p')
        AND (SELECT p.message IS NULL FROM pawl._work_column_problem(b) p)
        AND pawl._may_count(b)
-       AND pawl._policies_are_safe(b.relation)
+       AND pawl.policies_are_safe(b.relation)
        AND pawl._binding_problem(b.relation, b.state_column) IS NULL  -- pawl.health tells
      ORDER BY b.relation::text COLLATE "C", b.state_column
 $function$;
@@ -98,10 +100,10 @@ BEGIN
     IF bound.queue_column IS NULL THEN
         RETURN 'SELECT NULL::text, c.* FROM (' || pawl._claimable_query(bound, '') || ') c(n, since)';
     END IF;
-    RETURN format('SELECT pawl._text(q.value), c.* FROM (%s) q CROSS JOIN LATERAL (%s) c(n, since) WHERE q.value IS NOT NULL UNION ALL '
+    RETURN format('SELECT pawl.value_text(q.value), c.* FROM (%s) q CROSS JOIN LATERAL (%s) c(n, since) WHERE q.value IS NOT NULL UNION ALL '
                   'SELECT NULL, c.* FROM (%s) c(n, since)',
         pawl._distinct_query(bound.relation, bound.queue_column, (SELECT w.condition FROM pawl._work_indexes(bound) w WHERE w.kind = 'claim')),
-        pawl._claimable_query(bound, format(' AND pawl._same(t.%I, q.value)', bound.queue_column)),
+        pawl._claimable_query(bound, format(' AND pawl.same_value(t.%I, q.value)', bound.queue_column)),
         pawl._claimable_query(bound, format(' AND t.%I IS NULL', bound.queue_column)));
 END
 $function$;
@@ -114,7 +116,7 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    queue_text text := CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl._text(t.%I)', bound.queue_column) END;
+    queue_text text := CASE WHEN bound.queue_column IS NULL THEN 'NULL::text' ELSE format('pawl.value_text(t.%I)', bound.queue_column) END;
     claimable text := pawl._state_among(bound.relation, bound.state_column, pawl._claimable_states(bound.machine, bound.version, bound.claim_events));
     owned_order text := concat_ws(', ', quote_ident(bound.owner_column), quote_ident(bound.lease_column));
     parts text[] := ARRAY[format('(SELECT %s, 0, 1 FROM %s t WHERE %I IS NOT NULL ORDER BY %s LIMIT %s)',
@@ -149,7 +151,7 @@ BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.claim_events <> '{}' LOOP
         RETURN QUERY
             WITH other AS MATERIALIZED (
-                SELECT * FROM pawl._as_owner(bound.relation, bound.state_column, 'other') o(queue text, due_later bigint, owned bigint, is_capped boolean)),
+                SELECT * FROM pawl.read_as_owner(bound.relation, bound.state_column, 'other') o(queue text, due_later bigint, owned bigint, is_capped boolean)),
             resting AS MATERIALIZED (
                 SELECT p.queue FROM pawl.paused p WHERE p.relation = bound.relation AND p.state_column = bound.state_column
                    AND (p.until IS NULL OR p.until > clock_timestamp())),
@@ -157,7 +159,7 @@ BEGIN
                 SELECT q.queue, coalesce(max(q.n), 0) AS n, coalesce(max(q.due_later), 0) AS due_later, coalesce(max(q.owned), 0) AS owned,
                        max(q.since) AS since, bool_or(q.rests) AS rests
                   FROM (SELECT c.queue, c.n, NULL::bigint AS due_later, NULL::bigint AS owned, c.since, false AS rests
-                          FROM pawl._as_owner(bound.relation, bound.state_column, 'claimable') c(queue text, n bigint, since timestamptz)
+                          FROM pawl.read_as_owner(bound.relation, bound.state_column, 'claimable') c(queue text, n bigint, since timestamptz)
                         UNION ALL SELECT o.queue, NULL, o.due_later, o.owned, NULL, false FROM other o
                         UNION ALL SELECT r.queue, NULL, NULL, NULL, NULL, true FROM resting r WHERE r.queue IS NOT NULL) q
                  GROUP BY q.queue)
@@ -181,8 +183,8 @@ AS $function$
 BEGIN
     IF bound.lease_column IS NULL THEN
         RETURN format(
-            'SELECT $1, $2, pawl._text(o.value), c.n, c.n >= %1$s, NULL::timestamptz, NULL::timestamptz, 0::bigint FROM (%2$s) o '
-            'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%4$I IS NOT NULL AND pawl._same(t.%4$I, o.value) LIMIT %1$s) t) c '
+            'SELECT $1, $2, pawl.value_text(o.value), c.n, c.n >= %1$s, NULL::timestamptz, NULL::timestamptz, 0::bigint FROM (%2$s) o '
+            'CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %3$s t WHERE t.%4$I IS NOT NULL AND pawl.same_value(t.%4$I, o.value) LIMIT %1$s) t) c '
             'WHERE o.value IS NOT NULL',
             pawl._count_cap(), pawl._distinct_query(bound.relation, bound.owner_column, format('t.%I IS NOT NULL', bound.owner_column)),
             bound.relation, bound.owner_column);
@@ -193,13 +195,13 @@ BEGIN
                 UNION ALL
                 SELECT n.* FROM o CROSS JOIN LATERAL (
                     SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._above(t.%2$I, o.owner) ORDER BY t.%2$I, t.%3$I LIMIT 1) n)
-            SELECT $1, $2, pawl._text(o.owner), least(c.n + e.n, %4$s), c.n + e.n >= %4$s, o.first,
-                   (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._same(t.%2$I, o.owner) AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.lapsed
+            SELECT $1, $2, pawl.value_text(o.owner), least(c.n + e.n, %4$s), c.n + e.n >= %4$s, o.first,
+                   (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.lapsed
               FROM o
              CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE l.ends <= $3) AS lapsed
-                                   FROM (SELECT t.%3$I AS ends FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._same(t.%2$I, o.owner) AND t.%3$I >= o.first
+                                   FROM (SELECT t.%3$I AS ends FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first
                                           ORDER BY t.%2$I, t.%3$I LIMIT %4$s) l) c
-             CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._same(t.%2$I, o.owner) AND t.%3$I IS NULL LIMIT %4$s) l) e$query$,
+             CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I IS NULL LIMIT %4$s) l) e$query$,
             bound.relation, bound.owner_column, bound.lease_column, pawl._count_cap());
     END IF;
 END
@@ -220,7 +222,7 @@ DECLARE
     bound pawl.binding;
 BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.owner_column IS NOT NULL LOOP
-        RETURN QUERY SELECT o.* FROM pawl._as_owner(bound.relation, bound.state_column, 'owners')
+        RETURN QUERY SELECT o.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'owners')
                          o(relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
                            last_lease_end timestamptz, lapsed bigint);
     END LOOP;
@@ -255,7 +257,7 @@ DECLARE
     bound pawl.binding;
 BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.due_column IS NOT NULL LOOP
-        RETURN QUERY SELECT t.* FROM pawl._as_owner(bound.relation, bound.state_column, 'timers')
+        RETURN QUERY SELECT t.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'timers')
                          t(relation regclass, state_column name, due bigint, at_least boolean, next_due timestamptz, lag interval);
     END LOOP;
 END
@@ -272,18 +274,18 @@ DECLARE
     rows_about double precision;
 BEGIN
     IF NOT sampled THEN
-        RETURN format('SELECT pawl._text(s.state), count(*), sum(count(*)) OVER () >= %1$s FROM (SELECT t.%2$I AS state FROM %3$s t LIMIT %1$s) s GROUP BY 1',
+        RETURN format('SELECT pawl.value_text(s.state), count(*), sum(count(*)) OVER () >= %1$s FROM (SELECT t.%2$I AS state FROM %3$s t LIMIT %1$s) s GROUP BY 1',
                       counted, bound.state_column, bound.relation);
     END IF;
     SELECT greatest(sum(c.reltuples), counted) INTO rows_about FROM pg_class c
      WHERE c.oid IN (SELECT p.relid FROM pg_partition_tree(bound.relation) p UNION SELECT bound.relation) AND c.relkind = 'r';
-    RETURN format('SELECT pawl._text(t.%I), round(count(*) * %s::double precision / sum(count(*)) OVER ())::bigint, true FROM %s t TABLESAMPLE SYSTEM (%s) GROUP BY 1',
+    RETURN format('SELECT pawl.value_text(t.%I), round(count(*) * %s::double precision / sum(count(*)) OVER ())::bigint, true FROM %s t TABLESAMPLE SYSTEM (%s) GROUP BY 1',
                   bound.state_column, rows_about, bound.relation, least(100, 20000 * 100 / rows_about));
 END
 $function$;
 COMMENT ON FUNCTION pawl._states_statement(pawl.binding, boolean) IS 'internal: a query of the rows by state';
 
-CREATE FUNCTION pawl._state_counts(bound pawl.binding) RETURNS TABLE (state text, n bigint, estimated boolean)
+CREATE FUNCTION pawl.state_counts(bound pawl.binding) RETURNS TABLE (state text, n bigint, estimated boolean)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -291,15 +293,18 @@ DECLARE
     counts jsonb;
 BEGIN
     SELECT jsonb_agg(c) INTO counts
-      FROM pawl._as_owner(bound.relation, bound.state_column, 'states') c(state text, n bigint, estimated boolean);
+      FROM pawl.read_as_owner(bound.relation, bound.state_column, 'states') c(state text, n bigint, estimated boolean);
     IF counts #>> '{0,estimated}' = 'true' THEN
-        RETURN QUERY SELECT c.* FROM pawl._as_owner(bound.relation, bound.state_column, 'states_sampled') c(state text, n bigint, estimated boolean);
+        RETURN QUERY SELECT c.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'states_sampled') c(state text, n bigint, estimated boolean);
     ELSE
         RETURN QUERY SELECT c.* FROM jsonb_to_recordset(counts) c(state text, n bigint, estimated boolean);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._state_counts(pawl.binding) IS 'internal: the rows of a table by state; exact up to 100,000 rows, beyond that estimated from a sample';
+COMMENT ON FUNCTION pawl.state_counts(pawl.binding) IS
+'Counts the rows of a bound table by state: exactly up to 100,000 rows, from a sample beyond (estimated). bound: a
+row of pawl.binding; result: state, n, estimated. Errors: 42501 no SELECT on the table. Privileges: pawl_reader and
+above. Example: SELECT c.* FROM pawl.binding b, pawl.state_counts(b) c';
 
 -- The entries at the end of a log (of each of its partitions, at most 16): a log is in the order of its writing, near enough.
 CREATE FUNCTION pawl._log_end(bound pawl.binding) RETURNS text
@@ -375,7 +380,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._of_another(regclass, regclass[]) IS 'internal: the first of these that is no table of the owner of the relation; null: there is none';
 
--- What pawl._as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the caller, where row-level
+-- What pawl.read_as_owner runs, built and checked with the caller's rights. The role is the table's owner; null, the caller, where row-level
 -- security applies to the caller: it sees the rows that the policies show it. A log of another owner is not read as this one.
 CREATE FUNCTION pawl._owner_statements(relation regclass, state_column name, what text)
 RETURNS TABLE (role oid, statement text, types regtype[], parameters text[])
@@ -392,23 +397,23 @@ BEGIN
     SELECT b.* INTO bound FROM pawl.binding b WHERE b.relation = _owner_statements.relation AND b.state_column = _owner_statements.state_column;
     SELECT c.relowner INTO owner FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p');
     IF NOT FOUND THEN
-        PERFORM pawl._raise('42809', format('%s is not a table with a lifecycle on column "%s"', relation, state_column));
+        PERFORM pawl.raise('42809', format('%s is not a table with a lifecycle on column "%s"', relation, state_column));
     END IF;
     IF is_count THEN
         IF NOT (CASE WHEN what ^@ 'states' THEN has_column_privilege(bound.relation, bound.state_column, 'SELECT') ELSE pawl._may_count(bound) END) THEN
-            PERFORM pawl._raise('42501', format('permission denied for table %s', relation));
+            PERFORM pawl.raise('42501', format('permission denied for table %s', relation));
         END IF;
         IF row_security_active(bound.relation) THEN
-            IF NOT pawl._policies_are_safe(bound.relation) THEN
-                PERFORM pawl._raise('42501', format('policies of table %s would run with the rights of role "%s"', relation, current_user));
+            IF NOT pawl.policies_are_safe(bound.relation) THEN
+                PERFORM pawl.raise('42501', format('policies of table %s would run with the rights of role "%s"', relation, current_user));
             END IF;
             owner := NULL;
         END IF;
     ELSIF what = 'stays' THEN
         IF NOT coalesce(has_table_privilege(bound.history, 'SELECT'), false) THEN
-            PERFORM pawl._raise('42501', format('permission denied for the log of table %s', relation));
-        ELSIF NOT pawl._policies_are_safe(bound.history) THEN
-            PERFORM pawl._raise('42501', format('policies of table %s would run with the rights of role "%s"', bound.history, current_user));
+            PERFORM pawl.raise('42501', format('permission denied for the log of table %s', relation));
+        ELSIF NOT pawl.policies_are_safe(bound.history) THEN
+            PERFORM pawl.raise('42501', format('policies of table %s would run with the rights of role "%s"', bound.history, current_user));
         END IF;
         owner := CASE WHEN NOT row_security_active(bound.history) THEN (SELECT c.relowner FROM pg_class c WHERE c.oid = bound.history) END;
     ELSE
@@ -416,13 +421,13 @@ BEGIN
         SELECT r INTO blocked FROM unnest(read) WITH ORDINALITY u(r, n)
          WHERE NOT has_table_privilege(r, 'SELECT') OR row_security_active(r) ORDER BY n LIMIT 1;
         IF FOUND AND has_table_privilege(blocked, 'SELECT') THEN
-            PERFORM pawl._raise('42501', format('query would be affected by row-level security policy for table %s', blocked));
+            PERFORM pawl.raise('42501', format('query would be affected by row-level security policy for table %s', blocked));
         ELSIF FOUND THEN
-            PERFORM pawl._raise('42501', format('permission denied for table %s', blocked));
+            PERFORM pawl.raise('42501', format('permission denied for table %s', blocked));
         END IF;
         blocked := pawl._of_another(bound.relation, read);
         IF blocked IS NOT NULL THEN
-            PERFORM pawl._raise('42501', format('tables %s and %s do not belong to one role', relation, blocked),
+            PERFORM pawl.raise('42501', format('tables %s and %s do not belong to one role', relation, blocked),
                 'Both are read with the rights of the owner of the first.', format('alter table %s owner to %s', blocked, owner::regrole));
         END IF;
     END IF;
@@ -446,7 +451,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl._owner_statements(regclass, name, text) IS
-'internal: the statements that pawl._as_owner runs, and the role. claimable, other, owners, timers, states, states_sampled: counts; stays: times in the states, of the log; verify, verify_work, log: what pawl.verify reads';
+'internal: the statements that pawl.read_as_owner runs, and the role. claimable, other, owners, timers, states, states_sampled: counts; stays: times in the states, of the log; verify, verify_work, log: what pawl.verify reads';
 
 CREATE VIEW pawl.queue_depth WITH (security_invoker = true) AS SELECT * FROM pawl._queue_depth();
 COMMENT ON VIEW pawl.queue_depth IS

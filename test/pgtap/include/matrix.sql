@@ -266,7 +266,7 @@ DECLARE
     member regclass;
 BEGIN
     FOR member IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'w'::regnamespace AND c.relkind IN ('r', 'p')
-                     AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgfoid = 'pawl.judge()'::regprocedure) LOOP
+                     AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgfoid = 'pawl.validate()'::regprocedure) LOOP
         EXECUTE format('ALTER TABLE %s %s TRIGGER USER', member, CASE WHEN off THEN 'DISABLE' ELSE 'ENABLE' END);
     END LOOP;
 END
