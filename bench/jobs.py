@@ -22,8 +22,10 @@ DIAGRAM = """stateDiagram-v2
 COLUMNS = ("id bigint primary key, state text not null default 'queued', priority integer not null default 0, created_at timestamptz not null default now(), "
            "owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts integer not null default 0, payload text not null")
 
-MANAGED = ("owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts', claim => array['start'], "
-           "claim_order => 'priority desc, created_at', lapse => 'crashed', retry => array['fail', 'crashed'], operator_events => array['cancel']")
+WORK = ("pawl.enable_queue('{table}', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'), "
+        "pawl.enable_timers('{table}', due => 'due'), "
+        "pawl.set_claiming('{table}', claim => array['start'], claim_order => 'priority desc, created_at', on_expiry => 'crashed', "
+        "retry => array['fail', 'crashed'], operator_events => array['cancel'])")
 
 
 def define():
@@ -32,8 +34,8 @@ def define():
 
 def enforce(table, most_recent):
     """Attaches the lifecycle; most_recent None: without a log."""
-    history = "" if most_recent is None else f"history => true, most_recent => '{most_recent}', "
-    query(f"set client_min_messages = warning; select pawl.enforce('{table}', 'state', 'bench_job', {history}{MANAGED})")
+    log = "" if most_recent is None else f"pawl.enable_log('{table}', most_recent => '{most_recent}'), "
+    query(f"set client_min_messages = error; select pawl.enforce('{table}', 'state', 'bench_job'), {log}{WORK.format(table=table)}")
 
 
 def make(table, most_recent):

@@ -24,7 +24,7 @@ def make_table(name):
     """Rows that were entered one after the other, an hour and more ago."""
     query(f"create table {name} (id bigint primary key, state text not null, due timestamptz, payload text not null);"
           f"insert into {name} select g, 'waiting', now() - interval '1 day' + g * interval '1 ms', repeat('x', 100) from generate_series(1, {ROWS}) g;"
-          f"select pawl.enforce('{name}', 'state', 'bench_timer', history => true, most_recent => 'derived', due => 'due')")
+          f"select pawl.enforce('{name}', 'state', 'bench_timer'), pawl.enable_log('{name}', 'state'), pawl.enable_timers('{name}', 'state', due => 'due')")
     query(f"vacuum {name}")
     query("checkpoint")
 

@@ -126,8 +126,8 @@ insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at
 commit;"""
 
 
-def enforced(options="", machine="bench_ring"):
-    return f"select pawl.enforce('{{t}}', 'state', '{machine}'{options});"
+def enforced(calls="", machine="bench_ring"):
+    return f"select pawl.enforce('{{t}}', 'state', '{machine}'){calls};"
 
 
 # The rows that a log gets, copied into a table of its shape. What a log costs cannot be less, as long as it is a table with its indexes.
@@ -168,14 +168,14 @@ VARIANTS = [
     Variant("statesman_row", "Statesman, row by row", STATESMAN, all_rows=STATESMAN_ROW, one_row=STATESMAN_ONE, tables=LOGGED),
     Variant("guard", "pawl, guard only", enforced(), memory=True),
     Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 arrows", enforced(machine="bench_big"), single=False),
-    Variant("derived", "pawl, log, most_recent derived", enforced(", history => true, most_recent => 'derived'"), tables=DERIVED, memory=True),
+    Variant("derived", "pawl, log, most_recent derived", enforced(", pawl.enable_log('{t}')"), tables=DERIVED, memory=True),
     Variant("derived_events", "pawl, log, most_recent derived, and outbox",
-            enforced(", history => true, most_recent => 'derived', events => true"), tables=DERIVED),
-    Variant("stored", "pawl, log, most_recent stored", enforced(", history => true, most_recent => 'stored'"), tables=LOGGED, memory=True),
+            enforced(", pawl.enable_log('{t}'), pawl.enable_events('{t}')"), tables=DERIVED),
+    Variant("stored", "pawl, log, most_recent stored", enforced(", pawl.enable_log('{t}', most_recent => 'stored')"), tables=LOGGED, memory=True),
     Variant("derived_hash", "pawl, log, derived, hash chain",
-            enforced(", history => true, most_recent => 'derived', hash_chain => true"), tables=DERIVED),
+            enforced(", pawl.enable_log('{t}', hash_chain => true)"), tables=DERIVED),
     Variant("stored_hash", "pawl, log, stored, hash chain",
-            enforced(", history => true, most_recent => 'stored', hash_chain => true"), tables=LOGGED),
+            enforced(", pawl.enable_log('{t}', most_recent => 'stored', hash_chain => true)"), tables=LOGGED),
     Variant("floor", "no guard and no UPDATE: COPY of the rows of a derived log into a table of its shape", log_shape(), "copy {t}_log from '{file}'",
             tables=("{t}_log",), single=False, before=log_file(), floor=True),
     Variant("floor_stored", "no guard and no UPDATE: the same of a stored log, after an UPDATE of its flags",

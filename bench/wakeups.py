@@ -25,8 +25,10 @@ JOBS = """stateDiagram-v2
 
 def make_table(table, wake):
     query(f"create table {table} (id bigint generated always as identity primary key, state text not null default 'pending', worker text, "
-          f"lease timestamptz, token bigint); select pawl.enforce('{table}', 'state', 'wake_jobs', owner => 'worker', lease => 'lease', token => 'token', "
-          f"claim => array['start'], lapse => 'lapse', wake => {'true' if wake else 'false'})")
+          f"lease timestamptz, token bigint); select pawl.enforce('{table}', 'state', 'wake_jobs'), "
+          f"pawl.enable_queue('{table}', owner => 'worker', lease => 'lease', token => 'token'), "
+          f"pawl.set_claiming('{table}', claim => array['start'], on_expiry => 'lapse'), "
+          f"pawl.enable_events('{table}', events => false, wake => {'true' if wake else 'false'})")
 
 
 def look(table):

@@ -150,7 +150,7 @@ def compile_listeners():
 def measure_stream(daemon):
     """Listeners while rows move at a steady pace: how late each heard of it, and whether all heard all."""
     query("select pawl.define('ball', E'stateDiagram-v2\\n[*] --> left\\nleft --> right : there\\nright --> left : back');"
-          "create table balls (id integer primary key, state text not null default 'left'); select pawl.enforce('balls', 'state', 'ball', history => true, events => true);"
+          "create table balls (id integer primary key, state text not null default 'left'); select pawl.enforce('balls', 'state', 'ball'), pawl.enable_log('balls', 'state'), pawl.enable_events('balls', 'state');"
           "insert into balls select g from generate_series(1, 100000) g; grant select on balls to pawl_operator", DATABASE)
     listeners = subprocess.Popen([compile_listeners(), "127.0.0.1", str(daemon.port), daemon.token, str(LISTENERS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     if listeners.stdout.readline() != "ready\n":

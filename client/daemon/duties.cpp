@@ -21,7 +21,7 @@ const std::string named = "b.relation::text || CASE WHEN (SELECT count(*) FROM p
 const std::string of_lifecycles =
     "SELECT d.duty, " + named + ", b.relation::oid, b.state_column"
     "  FROM pawl.binding b"
-    "  CROSS JOIN LATERAL (VALUES ('reap', b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL), ('fire_due', b.due_column IS NOT NULL))"
+    "  CROSS JOIN LATERAL (VALUES ('reap', b.on_expiry IS NOT NULL AND b.lease_column IS NOT NULL), ('fire_due', b.due_column IS NOT NULL))"
     "       d(duty, wanted)"
     " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
     " ORDER BY d.duty DESC, b.relation, b.state_column";

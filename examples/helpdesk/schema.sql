@@ -13,7 +13,8 @@ create role clerk login;
 grant select, insert, update on ticket to clerk;
 
 select pawl.define('ticket', :'lifecycle') as version \gset
-select pawl.enforce('ticket', 'state', 'ticket', history => true);
+select pawl.enforce('ticket', 'state', 'ticket');
+select pawl.enable_log('ticket');
 
 -- The clerk's notebook: what is to be replayed, and what came of it.
 create schema replay authorization clerk;

@@ -16,11 +16,12 @@ create table job (
 );
 
 select pawl.define('job', :'lifecycle') as version \gset
-select pawl.enforce('job', 'state', 'job', history => true,
-    owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', due => 'due',
-    claim => array['start'], claim_order => 'priority desc', lease_time => '2 s',
-    lapse => 'lapse', retry => array['fail', 'lapse'],
-    backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
+select pawl.enforce('job', 'state', 'job');
+select pawl.enable_log('job');
+select pawl.enable_queue('job', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts');
+select pawl.enable_timers('job', due => 'due');
+select pawl.set_claiming('job', claim => array['start'], claim_order => 'priority desc', lease_time => '2 s', on_expiry => 'lapse',
+    retry => array['fail', 'lapse'], backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
 
 -- Beside the log, a row for every result: worker, time, success, duration.
 select pawl.audit('job', '{"done": true, "dead": false}');

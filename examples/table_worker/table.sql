@@ -19,6 +19,10 @@ select pawl.define('job', 'stateDiagram-v2
     done --> [*]
     failed --> [*]
     class running owned');
-select pawl.enforce('jobs', 'state', 'job', history => true, owner => 'worker', lease => 'lease_until', token => 'token', due => 'due',
-    attempts => 'attempts', max_attempts => 'max_attempts', claim => array['start'], claim_order => 'id', lapse => 'fail',
-    lapse_else => 'give_up', retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}', wake => true);
+select pawl.enforce('jobs', 'state', 'job');
+select pawl.enable_log('jobs');
+select pawl.enable_queue('jobs', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts');
+select pawl.enable_timers('jobs', due => 'due');
+select pawl.set_claiming('jobs', claim => array['start'], claim_order => 'id', on_expiry => 'fail', on_expiry_else => 'give_up',
+    retry => array['fail'], backoff => '{"base": "10 ms", "cap": "100 ms"}');
+select pawl.enable_events('jobs', events => false, wake => true);

@@ -3,16 +3,23 @@
 -- @diagram pawl_dag.task task.mmd
 -- @diagram pawl_dag.step step.mmd
 
-SELECT pawl.enforce('pawl_dag.tasks', 'state', 'pawl_dag.task', history => true, most_recent => 'derived', log_name => 'task_transitions',
-    owner => 'processor_uuid', lease => 'lease_until', token => 'fence', lease_time => '30 s', lapse => 'ProcessorCrashed',
-    operator_events => ARRAY['Cancel', 'ResolveManually', 'ManualResolution', 'GiveUp', 'Reset', 'Timeout'], events => true);
+SELECT pawl.enforce('pawl_dag.tasks', 'state', 'pawl_dag.task');
+SELECT pawl.enable_log('pawl_dag.tasks', log_name => 'task_transitions');
+SELECT pawl.enable_queue('pawl_dag.tasks', owner => 'processor_uuid', lease => 'lease_until', token => 'fence');
+SELECT pawl.set_claiming('pawl_dag.tasks', lease_time => '30 s', on_expiry => 'ProcessorCrashed',
+    operator_events => ARRAY['Cancel', 'ResolveManually', 'ManualResolution', 'GiveUp', 'Reset', 'Timeout']);
+SELECT pawl.enable_events('pawl_dag.tasks');
 
-SELECT pawl.enforce('pawl_dag.steps', 'state', 'pawl_dag.step', history => true, most_recent => 'derived', log_name => 'step_transitions',
-    owner => 'worker_uuid', lease => 'lease_until', token => 'fence', due => 'next_retry_at', attempts => 'attempts', max_attempts => 'max_attempts',
-    queue => 'namespace', claim => ARRAY['Start'], claim_order => 'rank desc, task_uuid', lease_time => '60 s',
-    lapse => 'WaitForRetry', lapse_else => 'Fail', retry => ARRAY['WaitForRetry'],
+SELECT pawl.enforce('pawl_dag.steps', 'state', 'pawl_dag.step');
+SELECT pawl.enable_log('pawl_dag.steps', log_name => 'step_transitions');
+SELECT pawl.enable_queue('pawl_dag.steps', owner => 'worker_uuid', lease => 'lease_until', token => 'fence',
+    attempts => 'attempts', max_attempts => 'max_attempts', queue => 'namespace');
+SELECT pawl.enable_timers('pawl_dag.steps', due => 'next_retry_at');
+SELECT pawl.set_claiming('pawl_dag.steps', claim => ARRAY['Start'], claim_order => 'rank desc, task_uuid',
+    lease_time => '60 s', on_expiry => 'WaitForRetry', on_expiry_else => 'Fail', retry => ARRAY['WaitForRetry'],
     backoff => '{"strategy": "exponential", "base": "1 s", "multiplier": 2, "cap": "60 s", "jitter": 0.1}', backoff_column => 'backoff',
-    operator_events => ARRAY['Cancel', 'ResolveManually', 'CompleteManually', 'ResetForRetry'], wake => true);
+    operator_events => ARRAY['Cancel', 'ResolveManually', 'CompleteManually', 'ResetForRetry']);
+SELECT pawl.enable_events('pawl_dag.steps', events => false, wake => true);
 
 SELECT pawl.set_trace('pawl_dag.tasks', 'traceparent', 'tracestate');
 SELECT pawl.set_trace('pawl_dag.steps', 'traceparent', 'tracestate');

@@ -33,9 +33,14 @@ CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NO
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.jobs', '');
 
 -- @diagram pawl_saga.job job.mmd
-SELECT pawl.enforce('pawl_saga.jobs', 'state', 'pawl_saga.job', history => true, most_recent => 'derived', log_name => 'job_transitions',
-    owner => 'owner', lease => 'lease_until', token => 'fence', due => 'due_at', attempts => 'attempts', queue => 'board', claim => ARRAY['claim'],
-    claim_order => 'priority desc, created_at', lease_time => '60 s', lapse => 'lost', events => true, wake => true);
+SELECT pawl.enforce('pawl_saga.jobs', 'state', 'pawl_saga.job');
+SELECT pawl.enable_log('pawl_saga.jobs', log_name => 'job_transitions');
+SELECT pawl.enable_queue('pawl_saga.jobs', owner => 'owner', lease => 'lease_until', token => 'fence',
+    attempts => 'attempts', queue => 'board');
+SELECT pawl.enable_timers('pawl_saga.jobs', due => 'due_at');
+SELECT pawl.set_claiming('pawl_saga.jobs', claim => ARRAY['claim'], claim_order => 'priority desc, created_at',
+    lease_time => '60 s', on_expiry => 'lost');
+SELECT pawl.enable_events('pawl_saga.jobs', wake => true);
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.job_transitions_log', '');
 
 CREATE FUNCTION pawl_saga._job_entered() RETURNS trigger

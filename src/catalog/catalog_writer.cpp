@@ -175,7 +175,8 @@ PAWL_FUNCTION(pawl_store_binding) {
     return static_cast<Datum>(0);
 }
 
-// pawl._change_binding(pawl.binding): changes a binding, for pawl.upgrade and the functions pawl.set_...
+// pawl._change_binding(pawl.binding): what pawl.upgrade and the functions pawl.enable_... and pawl.set_... change of a
+// binding.
 PAWL_FUNCTION(pawl_change_binding) {
     struct Key {
         Oid relation;
@@ -185,9 +186,30 @@ PAWL_FUNCTION(pawl_change_binding) {
         Row row = row_argument(fcinfo, 0);
         require_owner(oid_of(row, "relation"));
         if (OidIsValid(oid_of(row, "locked_after"))) require_owner(oid_of(row, "locked_after"));
+        // A log that the binding has already may belong to another role by now; another one must be the caller's.
+        sign(row, "enforced_by", "enforced_at");
+        const uint64 changes_log = run_with_row(
+            "SELECT FROM pawl.binding b, (SELECT ($1).*) n "
+            "WHERE b.relation = n.relation AND b.state_column = n.state_column "
+            "AND (b.history IS DISTINCT FROM n.history OR b.history_view IS DISTINCT FROM n.history_view)",
+            row);
+        for (const char* other : {"history", "history_view"})
+            if (changes_log > 0 && OidIsValid(oid_of(row, other))) require_owner(oid_of(row, other));
         run_with_row(
-            "UPDATE pawl.binding b SET version = n.version, calls = n.calls, events = n.events, events_since = "
-            "n.events_since, "
+            "UPDATE pawl.binding b SET version = n.version, key_columns = n.key_columns, log_key_columns = "
+            "n.log_key_columns, "
+            "on_delete = n.on_delete, always = n.always, calls = n.calls, enforced_at = CASE WHEN b.history IS "
+            "DISTINCT FROM n.history "
+            "THEN n.enforced_at ELSE b.enforced_at END, "
+            "history = n.history, history_view = n.history_view, most_recent = n.most_recent, hash_chain = "
+            "n.hash_chain, "
+            "owner_column = n.owner_column, lease_column = n.lease_column, token_column = n.token_column, "
+            "attempts_column = n.attempts_column, max_attempts_column = n.max_attempts_column, "
+            "queue_column = n.queue_column, due_column = n.due_column, claim_events = n.claim_events, "
+            "claim_columns = n.claim_columns, claim_descending = n.claim_descending, lease_time = n.lease_time, "
+            "on_expiry = n.on_expiry, on_expiry_else = n.on_expiry_else, retry_events = n.retry_events, "
+            "backoff = n.backoff, backoff_column = n.backoff_column, operator_events = n.operator_events, "
+            "events = n.events, events_since = n.events_since, wake = n.wake, "
             "trace_columns = n.trace_columns, locked_after = n.locked_after, log_fence = n.log_fence, "
             "result_columns = n.result_columns "
             "FROM (SELECT ($1).*) n WHERE b.relation = n.relation AND b.state_column = n.state_column",

@@ -108,8 +108,8 @@ Managed* read_managed(const CatalogRow& row) {
     managed->claim_events = names_in(row, "claim_events");
     managed->retry_events = names_in(row, "retry_events");
     managed->operator_events = names_in(row, "operator_events");
-    if (const char* event = row.string("lapse_event")) managed->expiry_event = cstring_to_text(event);
-    if (const char* otherwise = row.string("lapse_else")) managed->expiry_else = cstring_to_text(otherwise);
+    if (const char* event = row.string("on_expiry")) managed->expiry_event = cstring_to_text(event);
+    if (const char* otherwise = row.string("on_expiry_else")) managed->expiry_else = cstring_to_text(otherwise);
     const Interval* lease_time = row.interval_value("lease_time");
     if (lease_time == nullptr) report_damage("a row of pawl.binding", "Its column \"lease_time\" is null.");
     managed->lease_time = *lease_time;
@@ -137,9 +137,9 @@ const char* managed_problem(const Managed& managed) {
         {"max_attempts_column", is_named(managed.max_attempts), "attempts_column", is_named(managed.attempts)},
         {"claim_events", managed.claim_events.n > 0, "owner_column", is_named(managed.owner)},
         {"claim_columns", managed.claim_columns.n > 0, "claim_events", managed.claim_events.n > 0},
-        {"queue_column", is_named(managed.queue), "claim_events", managed.claim_events.n > 0},
-        {"lapse_event", managed.expiry_event != nullptr, "lease_column", is_named(managed.lease)},
-        {"lapse_else", managed.expiry_else != nullptr, "lapse_event", managed.expiry_event != nullptr},
+        {"queue_column", is_named(managed.queue), "owner_column", is_named(managed.owner)},
+        {"on_expiry", managed.expiry_event != nullptr, "lease_column", is_named(managed.lease)},
+        {"on_expiry_else", managed.expiry_else != nullptr, "on_expiry", managed.expiry_event != nullptr},
         {"retry_events", managed.retry_events.n > 0, "due_column", is_named(managed.due)},
         {"retry_events", managed.retry_events.n > 0, "attempts_column", is_named(managed.attempts)},
         {"backoff_column", is_named(managed.backoff_policy), "retry_events", managed.retry_events.n > 0},

@@ -266,7 +266,7 @@ void Linter::check_events(const Machine& machine) {
                                       quote(machine.states()[static_cast<std::size_t>(transition.to)].name);
             if (retry)
                 add(Severity::info, "retry_event", transition.where,
-                    leads + ": the attempts decide, where pawl.enforce names it in retry");
+                    leads + ": the attempts decide, where pawl.set_claiming names it in retry");
             else
                 add(Severity::warning, "duplicate_event", transition.where, leads + ", and no guard decides");
         }

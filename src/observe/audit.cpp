@@ -107,7 +107,7 @@ States states_column(const char* name, MemoryContext memory) {
 struct Load {
     Oid table;  // of the trigger
     Audit* audit;
-    bool unbound;  // pawl.enforce is binding the log again, and restores the audit when it is done
+    bool unbound;  // pawl.enable_log is taking the log up again, and restores the audit when it is done
 };
 
 // Reads with a new snapshot: the transaction's own may be older than the audit.

@@ -45,7 +45,7 @@ std::string quoted_list(const Names& names) {
 // The event given, or the only event that claims rows.
 text* claim_event(FunctionCallInfo fcinfo, int argument, const Target& target) {
     const Names& claims = target.binding->managed->claim_events;
-    if (claims.n == 0) no_such_work(target, "no claims", "claim");
+    if (claims.n == 0) no_such_work(target, "no claims", "pawl.set_claiming", "claim");
     if (!PG_ARGISNULL(argument)) {
         text* event = pg::text_argument(fcinfo, argument);
         if (claims.contain(view(event))) return event;
@@ -68,7 +68,7 @@ text* queue_argument(FunctionCallInfo fcinfo, int argument, const Target& target
         throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "queue must be named",
                           "The work of " + std::string(target.table) + " lies in queues.",
                           "queue => ...; SELECT * FROM pawl.queue_depth; lists them.");
-    no_such_work(target, "no queues", "queue");
+    no_such_work(target, "no queues", "pawl.enable_queue", "queue");
 }
 
 void append_order(StringInfo out, const Binding& binding) {

@@ -6,12 +6,10 @@
 
 namespace pawl {
 
-void no_such_work(const Target& target, const char* what, const char* argument) {
+void no_such_work(const Target& target, const char* what, const char* function, const char* argument) {
     const std::string table = target.table;
-    throw pg::Failure(
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the lifecycle of table " + table + " has " + what,
-        "It was attached without " + std::string(argument) + ".",
-        "Attach it again: SELECT pawl.release(...); SELECT pawl.enforce(..., " + std::string(argument) + " => ...);");
+    throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the lifecycle of table " + table + " has " + what, {},
+                      "SELECT " + std::string(function) + "(..., " + argument + " => ...);");
 }
 
 namespace {
@@ -86,7 +84,7 @@ Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition) {
 Target open_work(Oid relation, const char* column) {
     const Target target = open_target(relation, column);
     if (target.binding->managed == nullptr || !target.binding->managed->owner.kept())
-        no_such_work(target, "no owners", "owner");
+        no_such_work(target, "no owners", "pawl.enable_queue", "owner");
     return target;
 }
 

@@ -37,6 +37,6 @@ using Duty = DutyResult (*)(Oid relation, const char* column, int most);
 // order of their names.
 Datum run_duty(FunctionCallInfo fcinfo, Duty duty, const char* condition);
 
-[[noreturn]] void no_such_work(const Target& target, const char* what, const char* argument);
+[[noreturn]] void no_such_work(const Target& target, const char* what, const char* function, const char* argument);
 
 }  // namespace pawl

@@ -11,7 +11,7 @@ namespace pawl {
 namespace {
 
 void require_leases(const Target& target) {
-    if (!target.binding->managed->lease.kept()) no_such_work(target, "no leases", "lease");
+    if (!target.binding->managed->lease.kept()) no_such_work(target, "no leases", "pawl.enable_queue", "lease");
 }
 
 void add_owner(const Managed& managed, Parameters& parameters, Datum owner) {
@@ -66,7 +66,7 @@ text* expiry_event(FunctionCallInfo fcinfo, int n, const Target& target) {
                                                         "\" has no event \"" + std::string(view(event)) + "\"");
     }
     text* event = target.binding->managed->expiry_event;
-    if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
+    if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
     return event;
 }
 
@@ -222,7 +222,7 @@ DutyResult reap(Oid relation, const char* column, int most) {
     const Target target = open_work(relation, column);
     require_leases(target);
     const text* event = target.binding->managed->expiry_event;
-    if (event == nullptr) no_such_work(target, "no event for lost leases", "lapse");
+    if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {
@@ -257,7 +257,7 @@ DutyResult reap(Oid relation, const char* column, int most) {
 
 PAWL_FUNCTION(pawl_reap) {
     return run_duty(fcinfo, reap,
-                    "b.lapse_event IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
+                    "b.on_expiry IS NOT NULL AND b.lease_column IS NOT NULL AND b.owner_column IS NOT NULL");
 }
 
 }  // namespace pawl

@@ -160,7 +160,7 @@ int64 fire_apart(Firing& firing, int64 most, Raising& raising) {
 DutyResult fire_due(Oid relation, const char* column, int most) {
     const Target target = open_target(relation, column);
     if (target.binding->managed == nullptr || !target.binding->managed->due.kept())
-        no_such_work(target, "no timers", "due");
+        no_such_work(target, "no timers", "pawl.enable_timers", "due");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {

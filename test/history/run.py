@@ -44,9 +44,8 @@ def setup(arguments):
             create table items (id integer primary key, state text not null);
             create table jobs (id integer primary key, state text not null default 'ready', owner text, lease timestamptz,
                 token bigint not null default 0);
-            select pawl.enforce('items', 'state', 'item', history => true, most_recent => %s, hash_chain => true);
-            select pawl.enforce('jobs', 'state', 'job', history => true, most_recent => %s, owner => 'owner', lease => 'lease',
-                token => 'token', claim => '{start}', lapse => 'expire');
+            select pawl.enforce('items', 'state', 'item'), pawl.enable_log('items', 'state', most_recent => %s, hash_chain => true);
+            select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state', most_recent => %s), pawl.enable_queue('jobs', 'state', owner => 'owner', lease => 'lease', token => 'token'), pawl.set_claiming('jobs', 'state', claim => '{start}', on_expiry => 'expire');
             select pawl.set_context(correlation_id => 'setup');
             """, (arguments.log, arguments.log))
         cursor.execute("""begin; select pawl.set_context(correlation_id => 'setup');

@@ -54,8 +54,11 @@ alter type evil.state add value 'a2';
 create table evil.t (key evil.key primary key, state evil.state not null default 'a', queue evil.queue, owner text, lease timestamptz, token bigint not null default 0,
                      due timestamptz, pair evil.pair, label evil.label, note text);
 alter table evil.t add constraint note_check check (note <> 'no');
-select pawl.enforce('evil.t', 'state', 'hostile', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', queue => 'queue', claim => array['start'],
-                    lapse => 'expire', events => true) \g /dev/null
+select pawl.enforce('evil.t', 'state', 'hostile'), pawl.enable_log('evil.t', 'state', most_recent => 'stored'),
+    pawl.enable_queue('evil.t', 'state', owner => 'owner', lease => 'lease', token => 'token', queue => 'queue'),
+    pawl.enable_timers('evil.t', 'state', due => 'due'),
+    pawl.set_claiming('evil.t', 'state', claim => array['start'], on_expiry => 'expire'),
+    pawl.enable_events('evil.t', 'state') \g /dev/null
 select pawl.audit('evil.t', '{"b2": true}', 't_results') \g /dev/null
 insert into evil.t (key, queue, pair) values ('k1', 'q1', (1, 'x')), ('k2', 'q2', null), ('k3', null, null);
 update evil.t set due = null;
@@ -143,7 +146,7 @@ select is((select string_agg(format('%s %s %s', queue, claimable, at_least), ', 
 set role pawl_test_evil;
 create table evil.p (id int primary key, state text not null default 'a') partition by range (id);
 create table evil.p1 partition of evil.p for values from (0) to (1000);
-select pawl.enforce('evil.p', 'state', 'hostile', history => true) \g /dev/null
+select pawl.enforce('evil.p', 'state', 'hostile'), pawl.enable_log('evil.p', 'state', most_recent => 'stored') \g /dev/null
 insert into evil.p select generate_series(1, 5);
 create index on evil.p1 (evil.constant(id)) where evil.constant(1);
 create index on evil.p_transitions ((evil.constant(1)));

@@ -17,7 +17,7 @@ select pawl.define('..', 'stateDiagram-v2
     there --> [*]');
 create schema shop;
 create table shop.orders (id text primary key, state text not null default 'here');
-select pawl.enforce('shop.orders', 'state', '..', history => true);
+select pawl.enforce('shop.orders', 'state', '..'), pawl.enable_log('shop.orders', 'state');
 insert into shop.orders (id) values ('of-miss-private');
 grant usage on schema shop to pawl_reader;
 grant select on all tables in schema shop to pawl_reader;

@@ -15,8 +15,10 @@ select pawl.define('job', 'stateDiagram-v2
 create table app.a (id int primary key, state text not null default 'ready', owner text, lease timestamptz, due timestamptz);
 create table app.b (like app.a including all);
 create table app.c (id uuid primary key, state text not null default 'ready');
-select pawl.enforce(t, 'state', 'job', history => true, owner => 'owner', lease => 'lease', due => 'due', claim => '{start}', lapse => 'lapse') from unnest('{app.a,app.b}'::regclass[]) t \g /dev/null
-select pawl.enforce('app.c', 'state', 'job', history => true) \g /dev/null
+select pawl.enforce(t, 'state', 'job'), pawl.enable_log(t, 'state', most_recent => 'stored'),
+    pawl.enable_queue(t, 'state', owner => 'owner', lease => 'lease'), pawl.enable_timers(t, 'state', due => 'due'),
+    pawl.set_claiming(t, 'state', claim => '{start}', on_expiry => 'lapse') from unnest('{app.a,app.b}'::regclass[]) t \g /dev/null
+select pawl.enforce('app.c', 'state', 'job'), pawl.enable_log('app.c', 'state', most_recent => 'stored') \g /dev/null
 insert into app.a (id) select generate_series(1, 9);
 insert into app.b (id) select generate_series(1, 9);
 insert into app.c values ('00000000-0000-0000-0000-000000000001');

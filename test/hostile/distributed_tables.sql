@@ -11,7 +11,7 @@ create table spread (id int primary key, state text not null default 'a');
 create table later (id int primary key, state text not null default 'a');
 create table parts (id int primary key, state text not null default 'a') partition by range (id);
 create table parts_1 partition of parts for values from (0) to (100);
-select lives_ok($$select pawl.enforce('later', 'state', 'm', history => true)$$, 'without Citus every table is taken');
+select lives_ok($$select pawl.enforce('later', 'state', 'm'), pawl.enable_log('later', 'state')$$, 'without Citus every table is taken');
 set allow_system_table_mods = on;
 create table pg_catalog.pg_dist_partition (logicalrelid regclass not null, partmethod "char" not null);
 insert into pg_catalog.pg_dist_partition values ('spread', 'h'), ('parts_1', 'h');
@@ -22,7 +22,7 @@ select lives_ok($$select pawl.enforce('plain', 'state', 'm')$$, 'a local table i
 create function rejection(relation regclass) returns text language plpgsql as $$
 declare detail text; hint text;
 begin
-    perform pawl.enforce(relation, 'state', 'm', history => true);
+    perform pawl.enforce(relation, 'state', 'm'), pawl.enable_log(relation, 'state');
     return 'ok';
 exception when others then
     get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
@@ -36,7 +36,7 @@ select is_empty($$select * from pawl.health() where status <> 'ok'$$, 'health ha
 insert into pg_catalog.pg_dist_partition values ('later', 'h');
 select results_eq($$select relation::text, check_name, status, hint from pawl.health() where status <> 'ok'$$,
                   $$values ('later', 'distributed', 'error', 'select undistribute_table(''public.later'')')$$, 'but of one that became distributed');
-update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions' where logicalrelid = 'later'::regclass;
+update pg_catalog.pg_dist_partition set logicalrelid = 'later_transitions_log' where logicalrelid = 'later'::regclass;
 select is((select count(*) from pawl.health() where check_name = 'distributed'), 1::bigint, 'or whose log did');
 create role pawl_distributed_reader in role pawl_reader;
 set role pawl_distributed_reader;

@@ -8,7 +8,8 @@ select pawl.define('parcel', 'stateDiagram-v2
     packed --> sent : send
     sent --> delivered : deliver') \g /dev/null
 create table parcels (id int primary key, state text not null default 'packed');
-select pawl.enforce('parcels', 'state', 'parcel', history => true, hash_chain => true) \g /dev/null
+select pawl.enforce('parcels', 'state', 'parcel'),
+    pawl.enable_log('parcels', 'state', most_recent => 'stored', hash_chain => true) \g /dev/null
 insert into parcels select generate_series(1, 4);
 update parcels set state = 'sent';
 update parcels set state = 'delivered' where id < 4;
@@ -45,12 +46,12 @@ select lives_ok($$update boxes set id = 3 - id$$, 'two rows exchange their keys'
 select results_eq('select * from boxes order by id', $$values (1, 'sent', 'there'), (2, 'packed', 'here')$$, 'and with them what they are: no transition was taken');
 select is_empty($$select * from pawl.verify('boxes')$$, 'which is no fault');
 create table crates (id int primary key, state text not null default 'packed');
-select pawl.enforce('crates', 'state', 'parcel', history => true) \g /dev/null
+select pawl.enforce('crates', 'state', 'parcel'), pawl.enable_log('crates', 'state', most_recent => 'stored') \g /dev/null
 insert into crates values (1), (2);
 update crates set state = 'sent' where id = 2;
 select throws_ok($$update crates set id = 3 where id = 1$$, '0A000', null, 'with a log the key stays');
 create table events_only (id int primary key, state text not null default 'packed');
-select pawl.enforce('events_only', 'state', 'parcel', events => true) \g /dev/null
+select pawl.enforce('events_only', 'state', 'parcel'), pawl.enable_events('events_only', 'state') \g /dev/null
 insert into events_only values (1);
 select throws_ok($$update events_only set id = 3$$, '0A000', null, 'and with events');
 select * from finish();

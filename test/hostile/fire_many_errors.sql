@@ -18,7 +18,8 @@ select pawl.define('job', $$stateDiagram-v2
     running:::owned
     done --> [*]
     tested --> [*]$$) \g /dev/null
-select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token') \g /dev/null
+select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token') \g /dev/null
 insert into job (id, state, mood) values (1, 'ready', null), (2, 'ready', 'slow'), (3, 'ready', 'broken'), (4, 'ready', 'no'), (5, 'ready', null);
 update job set state = 'running', owner = 'ben' where id = 5;
 

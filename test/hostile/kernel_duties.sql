@@ -65,7 +65,9 @@ create function all_but(first int) returns text language sql as $$ select string
 -- More rows that raise errors than a call tells of.
 create table many_duties (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, check (id > 200 or state = 'ready'));
 select pawl.define('plain', E'stateDiagram-v2\n[*] --> ready\nready --> running : start\nrunning --> ready : lose\nrunning:::owned') \g /dev/null
-select pawl.enforce('many_duties', 'state', 'plain', history => true, owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lose') \g /dev/null
+select pawl.enforce('many_duties', 'state', 'plain'), pawl.enable_log('many_duties', 'state'),
+    pawl.enable_queue('many_duties', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.set_claiming('many_duties', 'state', claim => '{start}', on_expiry => 'lose') \g /dev/null
 insert into many_duties (id) select generate_series(1, 210);
 \set warnings `psql -XAtqc "select count(*) from pawl.claim(null::many_duties, processor => 'w', batch => 5)" 2>&1`
 select is((select count(*) from regexp_matches(:'warnings'::text, 'WARNING:  row \d+ of public.many_duties stays as it is: new row for relation', 'g')), 5::bigint, 'the warnings of a call are few');

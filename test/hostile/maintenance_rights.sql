@@ -14,7 +14,9 @@ select pawl.define('maintained', $$stateDiagram-v2
     running --> done : finish
     done --> [*]
     class running owned$$) \g /dev/null
-select pawl.enforce('victim.jobs', 'state', 'maintained', history => true, owner => 'owner', claim => '{start}', queue => 'lane') \g /dev/null
+select pawl.enforce('victim.jobs', 'state', 'maintained'), pawl.enable_log('victim.jobs', 'state'),
+    pawl.enable_queue('victim.jobs', 'state', owner => 'owner', queue => 'lane'),
+    pawl.set_claiming('victim.jobs', 'state', claim => '{start}') \g /dev/null
 insert into victim.jobs values (1, 'waiting', null, 'mail');
 grant select on victim.jobs to maintenance_villain;
 

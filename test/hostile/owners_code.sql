@@ -41,7 +41,8 @@ end $$;
 
 -- Partitions to come: what is constant in a CHECK is computed when they are attached.
 create table villain.timed (id uuid primary key default pawl.uuid_v7(), state text not null);
-select pawl.enforce('villain.timed', 'state', 'owners_code', history => true, log_partition => 'range (id)') \g /dev/null
+select pawl.enforce('villain.timed', 'state', 'owners_code'),
+    pawl.enable_log('villain.timed', 'state', most_recent => 'stored', log_partition => 'range (id)') \g /dev/null
 alter table villain.timed_transitions add check (villain.constant('a constant check'));
 insert into pawl.log_upkeep (log, period, ahead) values ('villain.timed_transitions', 'day', 3);
 reset role;
@@ -58,7 +59,8 @@ reset role;
 -- Pruning deletes entries: their triggers are the owner's.
 set role code_villain;
 create table villain.pruned (id int primary key, state text not null);
-select pawl.enforce('villain.pruned', 'state', 'owners_code', history => true) \g /dev/null
+select pawl.enforce('villain.pruned', 'state', 'owners_code'),
+    pawl.enable_log('villain.pruned', 'state', most_recent => 'stored') \g /dev/null
 insert into villain.pruned values (1, 'a');
 update villain.pruned set state = 'b';
 update villain.pruned set state = 'c';
@@ -127,7 +129,10 @@ select is(current_setting('search_path'), 'public', 'settings that it makes end 
 set role code_villain;
 create function villain.shows() returns boolean language plpgsql as $$ begin insert into public.ran values ('policy'); return true; end $$;
 create table villain.hidden (id int primary key, state text not null, owner text, due timestamptz);
-select pawl.enforce('villain.hidden', 'state', 'owners_code', owner => 'owner', due => 'due', claim => '{on}', claim_order => 'id') \g /dev/null
+select pawl.enforce('villain.hidden', 'state', 'owners_code'),
+    pawl.enable_queue('villain.hidden', 'state', owner => 'owner'),
+    pawl.enable_timers('villain.hidden', 'state', due => 'due'),
+    pawl.set_claiming('villain.hidden', 'state', claim => '{on}', claim_order => 'id') \g /dev/null
 insert into villain.hidden values (1, 'a');
 alter table villain.hidden enable row level security;
 create policy shows on villain.hidden using (villain.shows());

@@ -12,8 +12,10 @@ select pawl.define('labelled', $$stateDiagram-v2
     a --> b : go
     b --> [*]
     class b owned$$) \g /dev/null
-select pawl.enforce('labelled', 'state', 'labelled', history => true, owner => 'owner', claim => '{go}', claim_order => 'id',
-    events => true, wake => true) \g /dev/null
+select pawl.enforce('labelled', 'state', 'labelled'), pawl.enable_log('labelled', 'state'),
+    pawl.enable_queue('labelled', 'state', owner => 'owner'),
+    pawl.set_claiming('labelled', 'state', claim => '{go}', claim_order => 'id'),
+    pawl.enable_events('labelled', 'state', wake => true) \g /dev/null
 insert into labelled values (1, 'a');
 alter table labelled set (parallel_workers = 1);
 create table is_parallel (what text, plan text);

@@ -122,7 +122,8 @@ select pawl.define('owned_by_none', $$stateDiagram-v2
     [*] --> a
     a --> b : go$$) \g /dev/null
 create table of_owner (id int primary key, state text not null) partition by range (id);
-select lives_ok($$select pawl.enforce('of_owner', 'state', 'owned_by_none', history => true)$$, 'an owner enforces');
+select lives_ok($$select pawl.enforce('of_owner', 'state', 'owned_by_none'),
+    pawl.enable_log('of_owner', 'state', most_recent => 'stored')$$, 'an owner enforces');
 select lives_ok('create table of_owner_1 partition of of_owner for values from (0) to (10)', 'and adds a partition');
 reset role;
 alter table of_owner owner to privileges_heir;

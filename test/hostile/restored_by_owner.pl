@@ -36,8 +36,8 @@ select pawl.define('order', $$stateDiagram-v2
 create table app.orders (id int primary key, state text not null default 'new', note text, owner text, lease timestamptz);
 create table app.parts (region text, no int, state text not null default 'new', primary key (region, no)) partition by list (region);
 create table app.parts_a partition of app.parts for values in ('a');
-select pawl.enforce('app.orders', 'state', 'order', history => true, hash_chain => true, events => true, on_delete => 'terminal');
-select pawl.enforce('app.parts', 'state', 'order', version => 1, history => true, most_recent => 'derived', always => true);
+select pawl.enforce('app.orders', 'state', 'order', on_delete => 'terminal'), pawl.enable_log('app.orders', 'state', hash_chain => true), pawl.enable_events('app.orders', 'state');
+select pawl.enforce('app.parts', 'state', 'order', version => 1, always => true), pawl.enable_log('app.parts', 'state');
 select pawl.audit('app.orders', '{"sent": true, "void": false}', parent => '{note}');
 select pawl.keep_log('app.orders', '90 days'), pawl.create_consumer('feed');
 insert into app.orders (id, note) select g, 'n' from generate_series(1, 30) g;

@@ -19,10 +19,13 @@ select pawl.define('ordered', $$stateDiagram-v2
     a --> b : go
     b --> [*]
     class b owned$$) \g /dev/null
-select lives_ok($$select pawl.enforce('ordered', 'state', 'ordered', history => true, owner => 'owner', claim => '{go}', claim_order => 'rank desc, id')$$, 'a claim order is read');
+select lives_ok($$select pawl.enforce('ordered', 'state', 'ordered'), pawl.enable_log('ordered', 'state'),
+    pawl.enable_queue('ordered', 'state', owner => 'owner'),
+    pawl.set_claiming('ordered', 'state', claim => '{go}', claim_order => 'rank desc, id')$$, 'a claim order is read');
 select is((select claim_columns::text from pawl.binding where relation = 'ordered'::regclass), '{rank,id}', 'as it is written');
 create table parted (id uuid primary key default pawl.uuid_v7(), state text not null);
-select lives_ok($$select pawl.enforce('parted', 'state', 'ordered', history => true, log_partition => 'hash (id) partitions 4')$$, 'so is a partition of a log');
+select lives_ok($$select pawl.enforce('parted', 'state', 'ordered'),
+    pawl.enable_log('parted', 'state', log_partition => 'hash (id) partitions 4')$$, 'so is a partition of a log');
 select is_empty($$select check_name, detail from pawl.health() where status = 'error'$$, 'nothing is amiss');
 select is_empty($$select * from pawl.verify()$$, 'nor in the record');
 select * from finish();

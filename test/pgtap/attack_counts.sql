@@ -12,8 +12,9 @@ select pawl.define('w', $$stateDiagram-v2
     class running owned$$) \g /dev/null
 create table t (id int primary key, state text not null default 'waiting', owner text, lease timestamptz, token bigint not null default 0,
                 attempts int not null default 0);
-select pawl.enforce('t', 'state', 'w', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts',
-                    claim => '{start}', lapse => 'crashed') \g /dev/null
+select pawl.enforce('t', 'state', 'w'),
+    pawl.enable_queue('t', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.set_claiming('t', 'state', claim => '{start}', on_expiry => 'crashed') \g /dev/null
 insert into t (id, token) values (1, 9223372036854775807);
 insert into t (id, attempts) values (2, 2147483647);
 insert into t (id, token) values (3, 9223372036854775806);

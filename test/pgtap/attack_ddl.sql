@@ -11,14 +11,14 @@ select pawl.define('m', $$stateDiagram-v2
 
 -- CREATE SCHEMA makes tables of its own, and only it is heard of
 create table tree (id int primary key, state text not null default 'a');
-select pawl.enforce('tree', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('tree', 'state', 'm'), pawl.enable_log('tree', 'state') \g /dev/null
 create schema elsewhere create table child () inherits (public.tree);
 select throws_ok($$insert into elsewhere.child values (1, 'nowhere')$$, 'PW002', null, 'a child that a CREATE SCHEMA made is judged');
 insert into elsewhere.child values (1, 'a');
 select throws_ok($$update elsewhere.child set state = 'nowhere'$$, 'PW001', null, 'so are its moves');
 select is((select count(*) from pawl.history('tree', 1)), 1::bigint, 'and recorded');
 create table parts (id int primary key, state text not null default 'a') partition by range (id);
-select pawl.enforce('parts', 'state', 'm', history => true, on_delete => 'deny') \g /dev/null
+select pawl.enforce('parts', 'state', 'm', on_delete => 'deny'), pawl.enable_log('parts', 'state') \g /dev/null
 create schema further
     create table part partition of public.parts for values from (0) to (100)
     create table plain (id int);
@@ -33,12 +33,12 @@ alter materialized view parts rename column status to stand;
 select lives_ok($$update parts set stand = 'a'$$, 'or of a materialized view');
 alter foreign table parts rename column stand to state;
 select lives_ok($$update parts set state = 'b'$$, 'or of a foreign table');
-select throws_ok($$alter view parts_transitions rename column event to reason$$, '55000', null, 'a log keeps its columns');
+select throws_ok($$alter view parts_transitions_log rename column event to reason$$, '55000', null, 'a log keeps its columns');
 
 -- a composite type alters the tables of it
 create type form as (id int, state text);
 create table typed of form (primary key (id), state not null default 'a');
-select pawl.enforce('typed', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('typed', 'state', 'm'), pawl.enable_log('typed', 'state') \g /dev/null
 insert into typed values (1);
 alter type form rename attribute state to status cascade;
 select lives_ok($$update typed set status = 'b'$$, 'a column that was renamed with its type is followed');
@@ -48,7 +48,7 @@ select throws_ok($$alter type form drop attribute status cascade$$, '2BP01', nul
 -- a parent without a lifecycle alters its children
 create table parent (id int, state text not null default 'a');
 create table heir (primary key (id)) inherits (parent);
-select pawl.enforce('heir', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('heir', 'state', 'm'), pawl.enable_log('heir', 'state') \g /dev/null
 insert into heir values (1);
 select throws_ok($$alter table parent alter state type text using 'nowhere'$$, '2BP01', null, 'states cannot be computed anew through a parent');
 alter table parent rename column state to status;
@@ -70,7 +70,7 @@ select lives_ok($$alter table casts alter state type text$$, 'the server''s own 
 
 -- a key that is computed anew parts rows from their logs
 create table keyed (id int primary key, state text not null);
-select pawl.enforce('keyed', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('keyed', 'state', 'm'), pawl.enable_log('keyed', 'state') \g /dev/null
 insert into keyed values (1, 'a');
 select throws_ok($$alter table keyed alter id type int using id + 1$$, '2BP01', null, 'keys cannot be computed anew while there is a log');
 select is_empty($$select * from pawl.verify()$$, 'after all that, verify finds nothing');

@@ -8,7 +8,7 @@ select pawl.define('m', $$stateDiagram-v2
     a --> b : go
     b --> [*]$$) \g /dev/null
 create table t (id int primary key, state text not null);
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state', most_recent => 'stored') \g /dev/null
 select pawl.audit('t', '{"b": true}') \g /dev/null
 insert into t values (1, 'a');
 update t set state = 'b';
@@ -38,7 +38,7 @@ alter table t_transitions set logged;
 
 -- a key that is checked at commit lets two rows live under one key until then
 create table late (id int primary key deferrable initially deferred, state text not null, n int);
-select pawl.enforce('late', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('late', 'state', 'm'), pawl.enable_log('late', 'state', most_recent => 'stored') \g /dev/null
 insert into late values (1, 'a', 1);
 do $$ begin
     insert into late values (1, 'a', 2);
@@ -56,7 +56,7 @@ select is_empty($$select * from pawl.verify()$$, 'verify finds nothing');
 
 -- a log whose first entry is in a state where no row begins
 create table begun (id int primary key, state text not null);
-select pawl.enforce('begun', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('begun', 'state', 'm'), pawl.enable_log('begun', 'state', most_recent => 'stored') \g /dev/null
 insert into begun values (1, 'a');
 set session_replication_role = replica;
 alter table begun disable trigger all;

@@ -21,7 +21,7 @@ end $$;
 
 create table t (id int primary key, state text not null, secret text) partition by range (id);
 create table t0 partition of t for values from (0) to (100);
-select pawl.enforce('t', 'state', 'm', history => true, on_delete => 'deny') \g /dev/null
+select pawl.enforce('t', 'state', 'm', on_delete => 'deny'), pawl.enable_log('t', 'state') \g /dev/null
 insert into t values (41, 'a', 'x');
 grant update (state), delete, truncate on t, t0 to pawl_test_blind;
 grant update (state), select (id) on t to pawl_test_half;

@@ -9,7 +9,7 @@ select pawl.define('step', $$stateDiagram-v2
     ready --> done : finish
     done --> ready : again$$) \g /dev/null
 create table steps (id int primary key, state text not null default 'ready', nested int);
-select pawl.enforce('steps', 'state', 'step', history => true) \g /dev/null
+select pawl.enforce('steps', 'state', 'step'), pawl.enable_log('steps', 'state') \g /dev/null
 select pawl.audit('steps', '{"done": true}', parent => '{nested}') \g /dev/null
 insert into steps (id) select generate_series(1, 200);
 

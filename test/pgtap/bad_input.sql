@@ -51,7 +51,7 @@ select pawl.define('m', $$stateDiagram-v2
 select pawl.define('guarded', $$stateDiagram-v2
     [*] --> a
     a --> bb : go [pg_catalog.texteq]$$, unbound => 'note') \g /dev/null
-select pawl.enforce('good', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('good', 'state', 'm'), pawl.enable_log('good', 'state') \g /dev/null
 insert into good values (1, 'a');
 
 -- NULL in every argument of every function that clients call.
@@ -60,9 +60,10 @@ select is(says(format('select pawl.%s', call)), code || ' ' || message, call) fr
     ('check(null)', '22004', 'diagram must not be null'), ('diagram(null)', '22004', 'machine must not be null'), ('diagram(''m'', null, null)', '22004', 'format must not be null'),
     ('states(null)', '22004', 'machine must not be null'), ('transitions(null)', '22004', 'machine must not be null'),
     ('enforce(null, ''state'', ''m'')', '22004', 'relation must not be null'), ('enforce(''t'', null, ''m'')', '22004', 'state_column must not be null'),
-    ('enforce(''t'', ''state'', null)', '22004', 'machine must not be null'), ('enforce(''t'', ''state'', ''m'', history => null)', '22004', 'history must not be null'),
-    ('enforce(''t'', ''state'', ''m'', most_recent => null)', '22004', 'most_recent must not be null'), ('enforce(''t'', ''state'', ''m'', hash_chain => null)', '22004', 'hash_chain must not be null'),
-    ('enforce(''t'', ''state'', ''m'', on_delete => null)', '22004', 'on_delete must not be null'), ('enforce(''t'', ''state'', ''m'', always => null)', '22004', 'always must not be null'),
+    ('enforce(''t'', ''state'', null)', '22004', 'machine must not be null'),
+    ('enable_log(null)', '22004', 'relation must not be null'), ('enable_queue(null)', '22004', 'relation must not be null'),
+    ('set_claiming(null)', '22004', 'relation must not be null'), ('enable_timers(null)', '22004', 'relation must not be null'),
+    ('enable_events(null)', '22004', 'relation must not be null'), ('definition(null)', '22004', 'relation must not be null'),
     ('release(null)', '22004', 'relation must not be null'), ('upgrade(null)', '22004', 'relation must not be null'),
     ('fire(null, 1, ''go'')', '22004', 'relation must not be null'), ('fire(''good'', null, ''go'')', '22004', 'key must not be null'), ('fire(''good'', 1, null)', '22004', 'event must not be null'),
     ('fire_many(null, array[1], ''go'')', '22004', 'relation must not be null'), ('fire_many(''good'', array[1], null)', '22004', 'event must not be null'),
@@ -88,7 +89,7 @@ select is(attach(what), said, 'enforce of ' || what) from (values
     ('remote', '42809 remote is not a table'), ('tmp', '0A000 tmp is a temporary table'), ('pg_class', '42501 pg_class is a system catalog'), ('pg_largeobject', '42501 pg_largeobject is a system catalog'),
     ('information_schema.sql_features', '42501 information_schema.sql_features is a system catalog'), ('pawl.binding', '0A000 pawl.binding belongs to pawl itself'),
     ('part_1', '0A000 part_1 is a partition of table part'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
-    ('good', '42710 column "state" of table good has a lifecycle already')) c(what, said);
+    ('good', 'ok')) c(what, said);
 select is(says(format('select pawl.fire(%s::regclass, 1, ''go'')', quote_literal(what))), said, 'fire at ' || what) from (values
     ('v', '42809 "v" is not a table'), ('mv', '42809 "mv" is not a table'), ('seq', '42809 "seq" is not a table'), ('good_pkey', '42809 "good_pkey" is not a table'), ('remote', '42809 "remote" is not a table'),
     ('tmp', null), ('pg_class', '42704 no lifecycle is attached to table pg_catalog.pg_class'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
@@ -107,14 +108,13 @@ select is(says('select pawl.enforce(''' || rest || ')'), said, 'enforce(''' || r
     ('typed'', ''few'', ''m''', '42804 type few of column "few" cannot hold every state of machine "m"'), ('typed'', ''only_a'', ''m''', '42804 type only_a of column "only_a" cannot hold every state of machine "m"'),
     ('t'', '''', ''m''', '42703 column "" of table t does not exist'), ('t'', ''state'', ''nothing''', 'PW008 unknown machine "nothing"'), ('t'', ''state'', ''''', 'PW008 unknown machine ""'), ('t'', ''state'', ''M''', 'PW008 unknown machine "M"'),
     ('t'', ''state'', ''m'', 2', 'PW008 machine "m" has no version 2'), ('t'', ''state'', ''m'', 0', 'PW008 machine "m" has no version 0'), ('t'', ''state'', ''m'', -1', 'PW008 machine "m" has no version -1'),
-    ('t'', ''state'', ''m'', most_recent => ''x''', '22023 unknown value "x" for most_recent'), ('t'', ''state'', ''m'', on_delete => ''x''', '22023 unknown value "x" for on_delete'),
-    ('t'', ''state'', ''m'', hash_chain => true', '22023 hash_chain needs a log'), ('t'', ''state'', ''m'', log_name => ''x''', '22023 log_name needs a log'),
+    ('t'', ''state'', ''m''), pawl.enable_log(''t'', most_recent => ''x''', '22023 unknown value "x" for most_recent'), ('t'', ''state'', ''m'', on_delete => ''x''', '22023 unknown value "x" for on_delete'),
     ('t'', ''state'', ''m'', key => ''{nowhere}''', '42703 key column "nowhere" of table t does not exist'), ('t'', ''state'', ''m'', key => ''{state}''', '22023 the state column "state" cannot be part of the key'),
-    ('t'', ''state'', ''m'', key => ''{id,id}''', '42701 a key column is named twice'), ('t'', ''state'', ''m'', key => ''{}''', '22023 key must be a list of column names'), ('t'', ''state'', ''m'', key => ''{NULL}''', '22023 key must be a list of column names'),
-    ('t'', ''state'', ''m'', history => true, log_name => ''''', '42622 log_name must have 1 to 59 bytes'), ('t'', ''state'', ''m'', history => true, log_name => ''' || repeat('x', 60) || '''', '42622 log_name must have 1 to 59 bytes'),
-    ('t'', ''state'', ''m'', history => true, log_name => ''good''', null),
-    ('nokey'', ''state'', ''m'', history => true', '55000 table nokey has no key for its log'), ('onlystate'', ''state'', ''m'', history => true', '55000 table onlystate has no key for its log'),
-    ('strange'', ''state'', ''m''', 'PW008 table strange has rows that are in no state of machine "m"'), ('strange'', ''state'', ''m'', history => true', 'PW008 table strange has rows that are in no state of machine "m"')) c(rest, said) where said is not null;
+    ('t'', ''state'', ''m'', key => ''{id,id}''', '42701 a key column is named twice'), ('t'', ''state'', ''m'', key => ''{NULL}''', '22023 key must be a list of column names'),
+    ('t'', ''state'', ''m''), pawl.enable_log(''t'', log_name => ''' || repeat('x', 60) || '''', '42622 log_name must have 1 to 59 bytes'),
+    ('t'', ''state'', ''m''), pawl.enable_log(''t'', log_name => ''good''', null),
+    ('nokey'', ''state'', ''m''), pawl.enable_log(''nokey''', '55000 table nokey has no key for its log'), ('onlystate'', ''state'', ''m''), pawl.enable_log(''onlystate''', '55000 table onlystate has no key for its log'),
+    ('strange'', ''state'', ''m''', 'PW008 table strange has rows that are in no state of machine "m"'), ('strange'', ''state'', ''m''), pawl.enable_log(''strange''', 'PW008 table strange has rows that are in no state of machine "m"')) c(rest, said) where said is not null;
 select is(traces(r), '', r::regclass || ' has nothing of an attachment') from unnest(array['t', 'nokey', 'onlystate', 'strange', 'typed', 'v', 'mv', 'remote', 'tmp', 'part', 'part_1']::regclass[]) r;
 
 -- Names.
@@ -127,10 +127,11 @@ select is(says('select pawl.' || call), said, call) from (values
     ('define('''', ''x'')', '42602 the name of a machine has 1 to 63 bytes'), ('define(repeat(''x'', 64), ''x'')', '42602 the name of a machine has 1 to 63 bytes'), ('define(''x'', ''x'', ''perhaps'')', '22023 unbound must be ''refuse'' or ''note'', not ''perhaps''')) c(call, said);
 select lives_ok(format('select pawl.define(%L, %L)', name, 'stateDiagram-v2
     [*] --> a'), 'a machine called ' || name) from unnest(array['"quoted"', 'with spaces and ''quotes''', 'ünï 日本', repeat('x', 63), '.', 'a; drop table good']) name;
-select lives_ok(format('select pawl.enforce(''t'', %L, ''m'', history => true)', c), 'a column called ' || c) from unnest(array['Wird"s', 'ÄÖ 日本 €']) c;
+select lives_ok(format('select pawl.enforce(''t'', %1$L, ''m''), pawl.enable_log(''t'', %1$L)', c), 'a column called ' || c) from unnest(array['Wird"s', 'ÄÖ 日本 €']) c;
 create schema "Sch ""ema";
 create table "Sch ""ema"."Tab'le äöüäöüäöüäöüäöüäöüäöüäöü" ("K""ey '" int primary key, "St ate" text not null);
-select lives_ok($$select pawl.enforce('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 'St ate', 'm', history => true, most_recent => 'derived', hash_chain => true)$$, 'a table of strange names');
+select lives_ok($$select pawl.enforce('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 'St ate', 'm'),
+    pawl.enable_log('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 'St ate', hash_chain => true)$$, 'a table of strange names');
 insert into "Sch ""ema"."Tab'le äöüäöüäöüäöüäöüäöüäöüäöü" values (1, 'a');
 select is(pawl.fire('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 1, 'go'), 'bb', 'moves');
 select is((select count(*) from pawl.history('"Sch ""ema"."Tab''le äöüäöüäöüäöüäöüäöüäöüäöü"', 1)), 2::bigint, 'is logged');

@@ -92,11 +92,11 @@ select is(outcome(format('alter table other.duties drop column %I', name)), form
   from (values ('Worker', 'owner'), ('lease', 'lease'), ('fence', 'token'), ('at', 'due'), ('tries', 'attempts'), ('tries_left', 'max_attempts'), ('lane', 'queue'),
                ('rank', 'part of the claim order'), ('created_at', 'part of the claim order'), ('number', 'part of the key'), ('phase', 'the state')) v(name, role);
 select is(outcome(format('alter table other.duties %s', command)), answer, command) from (values
-    ('alter column "Worker" type uuid using null', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | select pawl.release(''other.duties'', ''phase''), alter it, and pawl.enforce again'),
+    ('alter column "Worker" type uuid using null', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | keep what pawl.definition(''other.duties'', ''phase'') returns, select pawl.release(''other.duties'', ''phase''), alter it, and run that'),
     ('alter column lease type timestamp', '42804 column "lease" of table other.duties is of type timestamp without time zone | select pawl.release(''other.duties'', ''phase'')'),
     ('alter column "Worker" set not null', '22023 column "Worker" of table other.duties must allow null | Null says that there is no owner. | select pawl.release(''other.duties'', ''phase'')'),
     ('alter column fence type numeric', '42804 column "fence" of table other.duties is of type numeric | select pawl.release(''other.duties'', ''phase'')'),
-    ('alter column "Worker" type varchar using ''me''', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | select pawl.release(''other.duties'', ''phase''), alter it, and pawl.enforce again'),
+    ('alter column "Worker" type varchar using ''me''', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | keep what pawl.definition(''other.duties'', ''phase'') returns, select pawl.release(''other.duties'', ''phase''), alter it, and run that'),
     ('alter column "Worker" type varchar(50)', 'ok'),
     ('alter column tries type smallint', 'ok'),
     ('alter column rank type bigint', 'ok')) v(command, answer);
@@ -141,16 +141,21 @@ select pawl.define('slow', $$stateDiagram-v2
     gone --> [*]
     class running,checking owned$$) as version \gset
 select make_jobs('slow_jobs');
-select pawl.enforce('slow_jobs', 'state', 'slow', owner => 'owner', lease => 'lease', lapse => 'lapse');
+select pawl.enforce('slow_jobs', 'state', 'slow'),
+    pawl.enable_queue('slow_jobs', 'state', owner => 'owner', lease => 'lease'),
+    pawl.set_claiming('slow_jobs', 'state', on_expiry => 'lapse');
 select results_eq($$select complaints('slow_jobs')$$, $$values
-    ('warning lapse | an expired lease does not lead out of "checking" | define a machine with checking --> ... : lapse'),
-    ('info timers | arrows leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz, then enforce it with due => ''due''')$$, 'states that nothing leads out of');
+    ('warning on_expiry | an expired lease does not lead out of "checking" | define a machine with checking --> ... : lapse'),
+    ('info timers | transitions leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'states that nothing leads out of');
 select pawl.release('slow_jobs');
-select pawl.enforce('slow_jobs', 'state', 'slow', owner => 'owner', lease => 'lease', due => 'due');
-select results_eq($$select complaints('slow_jobs')$$, $$values ('warning lapse | an expired lease does not lead out of "running", "checking" | enforce it with lapse => ...')$$, 'no lapse event at all');
+select pawl.enforce('slow_jobs', 'state', 'slow'),
+    pawl.enable_queue('slow_jobs', 'state', owner => 'owner', lease => 'lease'),
+    pawl.enable_timers('slow_jobs', 'state', due => 'due');
+select results_eq($$select complaints('slow_jobs')$$, $$values ('warning on_expiry | an expired lease does not lead out of "running", "checking" | select pawl.set_claiming(''public.slow_jobs'', ''state'', on_expiry => ...)')$$, 'no lapse event at all');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow');
-select results_eq($$select complaints('slow_jobs')$$, $$values ('info timers | arrows leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz, then enforce it with due => ''due''')$$, 'a lifecycle without owners is not asked about leases');
+select results_eq($$select complaints('slow_jobs')$$, $$values ('info queue | rows are owned in "running", "checking", and no column says by which processor | select pawl.enable_queue(''public.slow_jobs'', ''state'', owner => ...)'),
+    ('info timers | transitions leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'a lifecycle without owners is not asked about leases');
 
 -- A newer version of the machine is checked the same way, and the claim index follows the claimable states.
 select make_jobs('tasks');
@@ -162,7 +167,7 @@ select is((select w from work_indexes('tasks') w where w ~ 'claim'),
     'tasks_pawl_claim: (queue, priority DESC, created_at, id) WHERE ((state = ANY (ARRAY[''ready''::text, ''waiting''::text, ''parked''::text])) AND (due IS NULL))', 'is in the claim index');
 select is_empty($$select complaints('tasks')$$, 'health is content');
 select pawl.define('job', replace(pawl.diagram('job'), 'lapse', 'expire')) as version \gset
-select is(outcome($$select pawl.upgrade('tasks')$$), 'PW008 machine "job" has no event "lapse", named in lapse | Version 3 has "start", "finish", "park", "unpark", "fail", "expire", "cancel".', 'a version without the lapse event is refused');
+select is(outcome($$select pawl.upgrade('tasks')$$), 'PW008 machine "job" has no event "lapse", named in on_expiry | Version 3 has "start", "finish", "park", "unpark", "fail", "expire", "cancel".', 'a version without the lapse event is refused');
 select pawl.define('job', replace(replace(pawl.diagram('job'), 'expire', 'lapse'), 'class running owned', '')) as version \gset
 select matches(outcome($$select pawl.upgrade('tasks')$$), '^22023 machine "job" has no state in which rows are owned', 'one without owned states too');
 select is((select version from pawl.binding where relation = 'tasks'::regclass), 2, 'the table stays at its version');

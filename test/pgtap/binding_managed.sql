@@ -6,10 +6,11 @@ select no_plan();
 
 -- Everything is stored as it was given.
 select make_jobs('jobs');
-select lives_ok($$select enforce_jobs('jobs', ', lease_time => ''5 min'', backoff => ''{"strategy": "none"}'', operator_events => ''{cancel}'', events => true, wake => true')$$,
+select lives_ok($$select enforce_jobs('jobs'), pawl.set_claiming('jobs', lease_time => '5 min', backoff => '{"strategy": "none"}', operator_events => '{cancel}'),
+    pawl.enable_events('jobs', wake => true)$$,
     'a table with every managed column');
 select results_eq($$select owner_column, lease_column, token_column, due_column, attempts_column, max_attempts_column, queue_column, claim_events,
-        claim_columns, claim_descending, lease_time, lapse_event, retry_events, backoff, operator_events, events, wake, managed_attnums from pawl.binding$$,
+        claim_columns, claim_descending, lease_time, on_expiry, retry_events, backoff, operator_events, events, wake, managed_attnums from pawl.binding$$,
     $$values ('owner'::name, 'lease'::name, 'token'::name, 'due'::name, 'attempts'::name, 'max_attempts'::name, 'queue'::name, '{start}'::text[],
         '{priority,created_at}'::name[], '{t,f}'::boolean[], '5 min'::interval, 'lapse', '{fail}'::text[], '{"strategy": "none"}'::jsonb,
         '{cancel}'::text[], true, true, '{3,4,5,6,7,8,9,0,10,11}'::smallint[])$$, 'all of it is in the binding');
@@ -44,66 +45,63 @@ create table odd (id int primary key, state text not null default 'ready', owner
     day date, number numeric, spot point, made int generated always as (id + 1) stored, serial int generated always as identity, other text);
 create domain present as text not null;
 alter table odd add column here present default 'x';
-create function tried(more text) returns text language sql as $$ select outcome(format('select pawl.enforce(''odd'', ''state'', ''job'', %s)', more)) $$;
+create function tried(more text) returns text language sql as $$ 
+    select outcome('select pawl.enforce(''odd'', ''state'', ''job''), ' || regexp_replace(more, 'pawl\.(\w+)\(', 'pawl.\1(''odd'', ''state'', ', 'g')) $$;
 select is(tried(more), answer, answer) from (values
-    ('owner => ''worker''', '42703 column "worker" of table public.odd does not exist | alter table public.odd add column worker text'),
-    ('due => ''ctid''', '42703 column "ctid" of table public.odd does not exist | alter table public.odd add column ctid timestamptz'),
-    ('owner => ''owner'', lease => ''until''', '42703 column "until" of table public.odd does not exist | alter table public.odd add column until timestamptz'),
-    ('owner => ''priority''', '42804 column "priority" of table public.odd is of type integer | owner is a column of type text, varchar, uuid, or a domain over one of them'),
-    ('owner => ''owner'', lease => ''day''', '42804 column "day" of table public.odd is of type date | lease is a column of type timestamptz'),
-    ('owner => ''owner'', token => ''number''', '42804 column "number" of table public.odd is of type numeric | token is a column of type bigint or integer'),
-    ('due => ''day''', '42804 column "day" of table public.odd is of type date | due is a column of type timestamptz'),
-    ('owner => ''owner'', attempts => ''token''', '42804 column "token" of table public.odd is of type bigint | attempts is a column of type integer or smallint'),
-    ('owner => ''owner'', attempts => ''attempts'', max_attempts => ''token''', '42804 column "token" of table public.odd is of type bigint | max_attempts is a column of type integer or smallint'),
-    ('owner => ''owner'', claim => ''{start}'', queue => ''day''', '42804 column "day" of table public.odd is of type date | queue is a column of type text, varchar, an enum, uuid, integer or bigint'),
-    ('owner => ''owner'', claim => ''{start}'', queue => ''here''', '42804 column "here" of table public.odd is of type public.present | queue is a column of type text, varchar, an enum, uuid, integer or bigint'),
-    ('owner => ''busy''', '22023 column "busy" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column busy drop not null'),
-    ('owner => ''here''', '22023 column "here" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column here type text'),
-    ('owner => ''owner'', lease => ''ends''', '22023 column "ends" of table public.odd must allow null | Null says that there is no lease. | alter table public.odd alter column ends drop not null'),
-    ('due => ''ends''', '22023 column "ends" of table public.odd must allow null | Null says that there is no due. | alter table public.odd alter column ends drop not null'),
-    ('owner => ''owner'', token => ''made''', '0A000 column "made" of table public.odd cannot be written | It is a generated column. | name another column: token => ...'),
-    ('owner => ''owner'', attempts => ''serial''', '0A000 column "serial" of table public.odd cannot be written | It is an identity column. | name another column: attempts => ...'),
-    ('owner => ''state''', '22023 column "state" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column state drop not null'),
-    ('owner => ''owner'', token => ''id''', '22023 column "id" cannot be token: it is part of the key | name another column: token => ...'),
-    ('owner => ''owner'', lease => ''due'', due => ''due''', '22023 column "due" cannot be due: it is lease | name another column: due => ...'),
-    ('owner => ''owner'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" cannot be queue: it is owner | name another column: queue => ...'),
-    ('owner => ''owner'', claim => ''{start}'', queue => ''state''', '22023 column "state" cannot be queue: it is the state | name another column: queue => ...'),
+    ('pawl.enable_queue(owner => ''worker'')', '42703 column "worker" of table public.odd does not exist | alter table public.odd add column worker text'),
+    ('pawl.enable_timers(due => ''ctid'')', '42703 column "ctid" of table public.odd does not exist | alter table public.odd add column ctid timestamptz'),
+    ('pawl.enable_queue(owner => ''owner'', lease => ''until'')', '42703 column "until" of table public.odd does not exist | alter table public.odd add column until timestamptz'),
+    ('pawl.enable_queue(owner => ''priority'')', '42804 column "priority" of table public.odd is of type integer | owner is a column of type text, varchar, uuid, or a domain over one of them'),
+    ('pawl.enable_queue(owner => ''owner'', lease => ''day'')', '42804 column "day" of table public.odd is of type date | lease is a column of type timestamptz'),
+    ('pawl.enable_queue(owner => ''owner'', token => ''number'')', '42804 column "number" of table public.odd is of type numeric | token is a column of type bigint or integer'),
+    ('pawl.enable_timers(due => ''day'')', '42804 column "day" of table public.odd is of type date | due is a column of type timestamptz'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''token'')', '42804 column "token" of table public.odd is of type bigint | attempts is a column of type integer or smallint'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''attempts'', max_attempts => ''token'')', '42804 column "token" of table public.odd is of type bigint | max_attempts is a column of type integer or smallint'),
+    ('pawl.enable_queue(owner => ''owner'', queue => ''day''), pawl.set_claiming(claim => ''{start}'')', '42804 column "day" of table public.odd is of type date | queue is a column of type text, varchar, an enum, uuid, integer or bigint'),
+    ('pawl.enable_queue(owner => ''owner'', queue => ''here''), pawl.set_claiming(claim => ''{start}'')', '42804 column "here" of table public.odd is of type public.present | queue is a column of type text, varchar, an enum, uuid, integer or bigint'),
+    ('pawl.enable_queue(owner => ''busy'')', '22023 column "busy" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column busy drop not null'),
+    ('pawl.enable_queue(owner => ''here'')', '22023 column "here" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column here type text'),
+    ('pawl.enable_queue(owner => ''owner'', lease => ''ends'')', '22023 column "ends" of table public.odd must allow null | Null says that there is no lease. | alter table public.odd alter column ends drop not null'),
+    ('pawl.enable_timers(due => ''ends'')', '22023 column "ends" of table public.odd must allow null | Null says that there is no due. | alter table public.odd alter column ends drop not null'),
+    ('pawl.enable_queue(owner => ''owner'', token => ''made'')', '0A000 column "made" of table public.odd cannot be written | It is a generated column. | name another column: token => ...'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''serial'')', '0A000 column "serial" of table public.odd cannot be written | It is an identity column. | name another column: attempts => ...'),
+    ('pawl.enable_queue(owner => ''state'')', '22023 column "state" of table public.odd must allow null | Null says that there is no owner. | alter table public.odd alter column state drop not null'),
+    ('pawl.enable_queue(owner => ''owner'', token => ''id'')', '22023 column "id" cannot be token: it is part of the key | name another column: token => ...'),
+    ('pawl.enable_queue(owner => ''owner'', lease => ''due''), pawl.enable_timers(due => ''due'')', '22023 column "due" cannot be due: it is lease | name another column: due => ...'),
+    ('pawl.enable_queue(owner => ''owner'', queue => ''owner''), pawl.set_claiming(claim => ''{start}'')', '22023 column "owner" cannot be queue: it is owner | name another column: queue => ...'),
+    ('pawl.enable_queue(owner => ''owner'', queue => ''state''), pawl.set_claiming(claim => ''{start}'')', '22023 column "state" cannot be queue: it is the state | name another column: queue => ...'),
     -- one argument without another
-    ('lease => ''lease''', '22023 lease needs owner | owner => ...'),
-    ('token => ''token''', '22023 token needs owner | owner => ...'),
-    ('attempts => ''attempts''', '22023 attempts needs owner | owner => ...'),
-    ('owner => ''owner'', max_attempts => ''max_attempts''', '22023 max_attempts needs attempts | attempts => ...'),
-    ('claim => ''{start}''', '22023 claim needs owner | owner => ...'),
-    ('claim_order => ''priority''', '22023 claim_order needs claim | claim => ...'),
-    ('queue => ''queue''', '22023 queue needs claim | claim => ...'),
-    ('wake => true', '22023 wake needs claim | claim => ...'),
-    ('owner => ''owner'', lapse => ''lapse''', '22023 lapse needs lease | lease => ...'),
-    ('owner => ''owner'', attempts => ''attempts'', retry => ''{fail}''', '22023 retry needs due | due => ...'),
-    ('due => ''due'', retry => ''{fail}''', '22023 retry needs attempts | attempts => ...'),
-    ('backoff => ''{}''', '22023 backoff needs retry | retry => ...'),
-    ('lease_time => ''0''', '22023 lease_time must be longer than nothing | It is 00:00:00. | lease_time => ''60 s'''),
-    ('lease_time => ''-1 s''', '22023 lease_time must be longer than nothing | It is -00:00:01. | lease_time => ''60 s'''),
-    ('lease_time => null', '22004 lease_time must not be null'),
-    ('events => null', '22004 events must not be null'),
-    ('wake => null', '22004 wake must not be null'),
+    ('pawl.enable_queue(lease => ''lease'')', '22023 lease needs owner | select pawl.enable_queue(''public.odd'', ''state'', owner => ...)'),
+    ('pawl.enable_queue(token => ''token'')', '22023 token needs owner | select pawl.enable_queue(''public.odd'', ''state'', owner => ...)'),
+    ('pawl.enable_queue(attempts => ''attempts'')', '22023 attempts needs owner | select pawl.enable_queue(''public.odd'', ''state'', owner => ...)'),
+    ('pawl.enable_queue(owner => ''owner'', max_attempts => ''max_attempts'')', '22023 max_attempts needs attempts | select pawl.enable_queue(''public.odd'', ''state'', attempts => ...)'),
+    ('pawl.set_claiming(claim => ''{start}'')', '22023 claim needs owner | select pawl.enable_queue(''public.odd'', ''state'', owner => ...)'),
+    ('pawl.set_claiming(claim_order => ''priority'')', '22023 claim_order needs claim | select pawl.set_claiming(''public.odd'', ''state'', claim => ...)'),
+    ('pawl.enable_queue(queue => ''queue'')', '22023 queue needs owner | select pawl.enable_queue(''public.odd'', ''state'', owner => ...)'),
+    ('pawl.enable_events(events => false, wake => true)', '22023 wake needs claim | select pawl.set_claiming(''public.odd'', ''state'', claim => ...)'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(on_expiry => ''lapse'')', '22023 on_expiry needs lease | select pawl.enable_queue(''public.odd'', ''state'', lease => ...)'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''attempts''), pawl.set_claiming(retry => ''{fail}'')', '22023 retry needs due | select pawl.enable_timers(''public.odd'', ''state'', due => ...)'),
+    ('pawl.enable_timers(due => ''due''), pawl.set_claiming(retry => ''{fail}'')', '22023 retry needs attempts | select pawl.enable_queue(''public.odd'', ''state'', attempts => ...)'),
+    ('pawl.set_claiming(backoff => ''{"base": "1 s"}'')', '22023 backoff needs retry | select pawl.set_claiming(''public.odd'', ''state'', retry => ...)'),
+    ('pawl.set_claiming(lease_time => ''0'')', '22023 lease_time must be longer than nothing | It is 00:00:00. | lease_time => ''60 s'''),
+    ('pawl.set_claiming(lease_time => ''-1 s'')', '22023 lease_time must be longer than nothing | It is -00:00:01. | lease_time => ''60 s'''),
     -- events
-    ('owner => ''owner'', claim => ''{begin}''', 'PW008 machine "job" has no event "begin", named in claim | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
-    ('owner => ''owner'', lease => ''lease'', lapse => ''crash''', 'PW008 machine "job" has no event "crash", named in lapse | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
-    ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{fail,again}''', 'PW008 machine "job" has no event "again", named in retry | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
-    ('operator_events => ''{stop}''', 'PW008 machine "job" has no event "stop", named in operator_events | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
-    ('owner => ''owner'', claim => ''{start,null}''', '22023 claim must be a list of events | claim => array[''...'']'),
-    ('operator_events => ''{{cancel}}''', 'ok'),
-    ('owner => ''owner'', claim => ''{start,finish}''', '22023 event "finish" claims nothing: it leads from no unowned state into an owned one | Owned are "running". | name another event, or tag the state it enters: class ... owned'),
-    ('owner => ''owner'', lease => ''lease'', lapse => ''start''', '22023 event "start" leaves no owned state, so no lease can lapse by it | Owned are "running". | running --> ... : start'),
-    ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{finish}''', '22023 event "finish" retries nothing: all its arrows end in terminal states'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{begin}'')', 'PW008 machine "job" has no event "begin", named in claim | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('pawl.enable_queue(owner => ''owner'', lease => ''lease''), pawl.set_claiming(on_expiry => ''crash'')', 'PW008 machine "job" has no event "crash", named in on_expiry | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''attempts''), pawl.enable_timers(due => ''due''), pawl.set_claiming(retry => ''{fail,again}'')', 'PW008 machine "job" has no event "again", named in retry | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('pawl.set_claiming(operator_events => ''{stop}'')', 'PW008 machine "job" has no event "stop", named in operator_events | Version 1 has "start", "finish", "fail", "lapse", "cancel".'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start,null}'')', '22023 claim must be a list of events | claim => array[''...'']'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start,finish}'')', '22023 event "finish" claims nothing: it leads from no unowned state into an owned one | Owned are "running". | name another event, or tag the state it enters: class ... owned'),
+    ('pawl.enable_queue(owner => ''owner'', lease => ''lease''), pawl.set_claiming(on_expiry => ''start'')', '22023 event "start" leaves no owned state, so no lease can expire by it | Owned are "running". | running --> ... : start'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''attempts''), pawl.enable_timers(due => ''due''), pawl.set_claiming(retry => ''{finish}'')', '22023 event "finish" retries nothing: all its arrows end in terminal states'),
     -- the order of claims, the backoff
-    ('owner => ''owner'', claim => ''{start}'', claim_order => ''urgency''', '42703 column "urgency" of table public.odd, named in claim_order, does not exist'),
-    ('owner => ''owner'', claim => ''{start}'', claim_order => ''priority, spot''', '42804 column "spot" of table public.odd, named in claim_order, is of type point | This type has no order.'),
-    ('owner => ''owner'', claim => ''{start}'', claim_order => ''owner''', '22023 claim_order cannot name column "owner" | Claims go over rows that have neither owner, lease nor due time, whatever state they are in.'),
-    ('owner => ''owner'', claim => ''{start}'', claim_order => ''priority nulls first''', '0A000 claim_order cannot say where nulls come | Ascending they come last, descending first, as in an index. | make the column not null, or leave NULLS out'),
-    ('owner => ''owner'', attempts => ''attempts'', due => ''due'', retry => ''{fail}'', backoff => ''[1]''', '22023 backoff must be a JSON object | {"strategy": "exponential", "base": "1 s", "cap": "1 h"}')
-    ) v(more, answer) where more <> 'operator_events => ''{{cancel}}''';
-select is(tried('operator_events => ''{{cancel}}'''), '22023 operator_events must be a list of events | operator_events => array[''...'']', 'a list of lists is none');
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start}'', claim_order => ''urgency'')', '42703 column "urgency" of table public.odd, named in claim_order, does not exist'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start}'', claim_order => ''priority, spot'')', '42804 column "spot" of table public.odd, named in claim_order, is of type point | This type has no order.'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start}'', claim_order => ''owner'')', '22023 claim_order cannot name column "owner" | Claims go over rows that have neither owner, lease nor due time, whatever state they are in.'),
+    ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start}'', claim_order => ''priority nulls first'')', '0A000 claim_order cannot say where nulls come | Ascending they come last, descending first, as in an index. | make the column not null, or leave NULLS out'),
+    ('pawl.enable_queue(owner => ''owner'', attempts => ''attempts''), pawl.enable_timers(due => ''due''), pawl.set_claiming(retry => ''{fail}'', backoff => ''[1]'')', '22023 backoff must be a JSON object | {"strategy": "exponential", "base": "1 s", "cap": "1 h"}')
+    ) v(more, answer);
+select is(tried('pawl.set_claiming(operator_events => ''{{cancel}}'')'), '22023 operator_events must be a list of events | operator_events => array[''...'']', 'a list of lists is none');
 select is_empty($$select from pawl.binding$$, 'nothing of all this was attached');
 select is_empty($$select work_indexes('odd')$$, 'and no index made');
 
@@ -112,36 +110,41 @@ select pawl.define('free', $$stateDiagram-v2
     [*] --> ready
     ready --> busy : start
     busy --> [*]$$) as version \gset
-select is(outcome($$select pawl.enforce('odd', 'state', 'free', owner => 'owner', claim => '{start}')$$),
-    '22023 machine "free" has no state in which rows are owned | No state of version 1 is tagged "owned". | class busy owned', 'an owner needs an owned state');
+select is(outcome($$select pawl.enforce('odd', 'state', 'free'), pawl.enable_queue('odd', 'state', owner => 'owner'),
+    pawl.set_claiming('odd', 'state', claim => '{start}')$$),
+    '22023 machine "free" has no state in which rows are owned | No state of version 1 is tagged "owned". | class running owned', 'an owner needs an owned state');
 create table keyless (state text not null, owner text, due timestamptz);
-select is(outcome(format($$select pawl.enforce('keyless', 'state', 'job', %s)$$, more)),
-    '55000 table public.keyless has no key by which its rows can be owned or timed | It has no primary key. | add one, or name columns that identify a row: key => array[...]', more)
-  from (values ('owner => ''owner'''), ('due => ''due''')) v(more);
+select is(outcome($$select pawl.enforce('keyless', 'state', 'job'), $$ || replace(more, '(', '(''keyless'', ''state'', ')),
+    '55000 table public.keyless has no key by which its rows can be owned or timed | It has no primary key. | add one, or name columns that identify a row: select pawl.enforce(''public.keyless'', ''state'', ''job'', key => array[...])', more)
+  from (values ('pawl.enable_queue(owner => ''owner'')'), ('pawl.enable_timers(due => ''due'')')) v(more);
 
 -- Rows that are there: an owner outside the owned states is refused, a row without one inside them is not.
 insert into odd (id, state, owner, lease) values (1, 'ready', null, null), (2, 'ready', 'w', null), (3, 'waiting', 'w', now()), (4, 'ready', null, now()), (5, 'running', 'w', now());
-select is(tried('owner => ''owner'', lease => ''lease'', lapse => ''lapse'''),
+select is(tried('pawl.enable_queue(owner => ''owner'', lease => ''lease''), pawl.set_claiming(on_expiry => ''lapse'')'),
     '55000 table public.odd has rows with an owner or a lease in states that are not owned | 2 rows in "ready", 1 row in "waiting" | update public.odd set owner = null, lease = null where state::text not in (''running'')', 'rows are counted by state');
-select is(tried('owner => ''owner'''),
+select is(tried('pawl.enable_queue(owner => ''owner'')'),
     '55000 table public.odd has rows with an owner or a lease in states that are not owned | 1 row in "ready", 1 row in "waiting" | update public.odd set owner = null where state::text not in (''running'')', 'only the columns that are named count');
 update public.odd set owner = null, lease = null where state::text not in ('running');
 insert into odd (id, state) values (6, 'running');
-select is(tried('owner => ''owner'', lease => ''lease'', lapse => ''lapse'''), 'ok', 'after the hint they are accepted, also an owned row without an owner');
+select is(tried('pawl.enable_queue(owner => ''owner'', lease => ''lease''), pawl.set_claiming(on_expiry => ''lapse'')'), 'ok', 'after the hint they are accepted, also an owned row without an owner');
 
 -- Two lifecycles of one table.
 create table twice (id int primary key, state text not null, phase text not null, owner text, owner2 text, queue text, due timestamptz);
-select pawl.enforce('twice', 'state', 'job', owner => 'owner', claim => '{start}', queue => 'queue');
-select is(outcome(format($$select pawl.enforce('twice', 'phase', 'job', %s)$$, more)), answer, answer) from (values
-    ('owner => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that'),
-    ('owner => ''owner2'', claim => ''{start}'', queue => ''owner''', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that')) v(more, answer);
+select pawl.enforce('twice', 'state', 'job'), pawl.enable_queue('twice', 'state', owner => 'owner', queue => 'queue'),
+    pawl.set_claiming('twice', 'state', claim => '{start}');
+select is(outcome($$select pawl.enforce('twice', 'phase', 'job'), $$ || regexp_replace(more, 'pawl\.(\w+)\(', 'pawl.\1(''twice'', ''phase'', ', 'g')), answer, answer) from (values
+    ('pawl.enable_queue(owner => ''owner'')', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that'),
+    ('pawl.enable_queue(owner => ''owner2'', queue => ''owner''), pawl.set_claiming(claim => ''{start}'')', '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that')) v(more, answer);
 select is(outcome($$select pawl.enforce('twice', 'owner2', 'job')$$), 'ok', 'a column nobody keeps may be a second state');
-select is(outcome($$select pawl.enforce('twice', 'phase', 'job', owner => 'owner2')$$),
+select is(outcome($$select pawl.enforce('twice', 'phase', 'job'),
+    pawl.enable_queue('twice', 'phase', owner => 'owner2')$$),
     '22023 column "owner2" of table public.twice is kept by two lifecycles | The lifecycle on column "owner2" uses it too. | alter table public.twice add column ... and name that', 'but then not an owner too');
 select pawl.release('twice', 'owner2');
 select is(outcome($$select pawl.enforce('twice', 'owner', 'job')$$),
     '22023 column "owner" of table public.twice is kept by two lifecycles | The lifecycle on column "state" uses it too. | alter table public.twice add column ... and name that', 'nor an owner a state');
-select is(outcome($$select pawl.enforce('twice', 'phase', 'job', owner => 'owner2', claim => '{start}', queue => 'queue', due => 'due')$$), 'ok', 'a queue is only read, and may be shared');
+select is(outcome($$select pawl.enforce('twice', 'phase', 'job'),
+    pawl.enable_queue('twice', 'phase', owner => 'owner2', queue => 'queue'),
+    pawl.enable_timers('twice', 'phase', due => 'due'), pawl.set_claiming('twice', 'phase', claim => '{start}')$$), 'ok', 'a queue is only read, and may be shared');
 select results_eq($$select work_indexes('twice')$$, $$values
     ('twice_pawl_claim: (queue, id) WHERE (state = ANY (ARRAY[''ready''::text, ''waiting''::text]))'),
     ('twice_pawl_due: (due, id) WHERE (due IS NOT NULL)'),
@@ -153,16 +156,20 @@ select results_eq($$select split_part(work_indexes('twice'), ':', 1)$$, $$values
 
 -- Names: cut like a log's; one that is taken by something else is refused; an index of pawl that was left behind is taken up again.
 create table a_very_long_table_name_that_leaves_no_room_for_what_comes_after (id int primary key, state text not null, owner text);
-select pawl.enforce('a_very_long_table_name_that_leaves_no_room_for_what_comes_after', 'state', 'job', owner => 'owner', claim => '{start}');
+select pawl.enforce('a_very_long_table_name_that_leaves_no_room_for_what_comes_after', 'state', 'job'),
+    pawl.enable_queue('a_very_long_table_name_that_leaves_no_room_for_what_comes_after', 'state', owner => 'owner'),
+    pawl.set_claiming('a_very_long_table_name_that_leaves_no_room_for_what_comes_after', 'state', claim => '{start}');
 select ok(bool_and(split_part(w, ':', 1) ~ '^a_very_long.*_[0-9a-f]{6}_pawl_(claim|owned)$' and octet_length(split_part(w, ':', 1)) <= 63), 'names are cut, not their endings')
   from work_indexes('a_very_long_table_name_that_leaves_no_room_for_what_comes_after') w;
 create table taken (id int primary key, state text not null, owner text);
 create table taken_pawl_owned (); 
-select is(outcome($$select pawl.enforce('taken', 'state', 'job', owner => 'owner')$$), 'ok', 'a name that is taken: the column is added');
+select is(outcome($$select pawl.enforce('taken', 'state', 'job'),
+    pawl.enable_queue('taken', 'state', owner => 'owner')$$), 'ok', 'a name that is taken: the column is added');
 select is((select string_agg(split_part(w, ':', 1), ' ') from work_indexes('taken') w), 'taken_state_pawl_owned', 'to the name');
 select pawl.release('taken');
 create table taken_state_pawl_owned ();
-select is(outcome($$select pawl.enforce('taken', 'state', 'job', owner => 'owner')$$),
+select is(outcome($$select pawl.enforce('taken', 'state', 'job'),
+    pawl.enable_queue('taken', 'state', owner => 'owner')$$),
     '42P07 relation "taken_state_pawl_owned" exists and is no index of pawl on table public.taken | Claims, leases and timers need an index of that name. | rename that relation', 'both are taken');
 
 -- Every type that is allowed; the state as varchar, enum and domain.
@@ -176,8 +183,10 @@ declare answer text;
 begin
     execute format('create table typed (id uuid primary key, state %s not null, owner %s, lease timestamptz, token %s, due timestamptz, attempts %s, limits %4$s, queue %s, rank numeric)',
                    state, owner, token, attempts, queue);
-    answer := outcome($q$select pawl.enforce('typed', 'state', 'job', owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts', max_attempts => 'limits',
-        queue => 'queue', claim => '{start}', claim_order => 'rank desc', lapse => 'lapse', retry => '{fail}')$q$);
+    answer := outcome($q$select pawl.enforce('typed', 'state', 'job'),
+        pawl.enable_queue('typed', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'limits', queue => 'queue'),
+        pawl.enable_timers('typed', 'state', due => 'due'),
+        pawl.set_claiming('typed', 'state', claim => '{start}', claim_order => 'rank desc', on_expiry => 'lapse', retry => '{fail}')$q$);
     answer := answer || coalesce((select ' ' || string_agg(s.kind || ' ' || s.fits, ', ') from pawl.binding b, pawl._work_index_state(b) s where b.relation = 'typed'::regclass), '');
     drop table typed;
     return answer;

@@ -19,10 +19,12 @@ select pawl.define('work', $$stateDiagram-v2
     class running owned$$) \g /dev/null
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
     queue text not null default 'a', place int not null) with (autovacuum_enabled = off);
-select pawl.enforce('job', 'state', 'work', owner => 'owner', lease => 'lease', token => 'token', due => 'due', queue => 'queue', claim => '{start}', claim_order => 'place',
-    lapse => 'lapse') \g /dev/null
+select pawl.enforce('job', 'state', 'work'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', queue => 'queue'),
+    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'place', on_expiry => 'lapse') \g /dev/null
 create table alarm (id int primary key, state text not null default 'set', due timestamptz) with (autovacuum_enabled = off);
-select pawl.enforce('alarm', 'state', 'alarm', due => 'due') \g /dev/null
+select pawl.enforce('alarm', 'state', 'alarm'), pawl.enable_timers('alarm', 'state', due => 'due') \g /dev/null
 
 -- Pages that a statement touches. It is run twice before, so that catalogs and plans are there.
 create function touched(call text) returns bigint language plpgsql as $$

@@ -1,4 +1,4 @@
--- Work that others are told of by messages: pawl.claim_keys takes rows that are named, pawl.set_events and pawl.read_claimable say which.
+-- Work that others are told of by messages: pawl.claim_keys takes rows that are named, pawl.enable_events and pawl.read_claimable say which.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -11,7 +11,7 @@ begin
     return coalesce(answer, '-');
 end $$;
 select make_jobs('jobs');
-select enforce_jobs('jobs', ', history => true');
+select enforce_jobs('jobs'), pawl.enable_log('jobs');
 insert into jobs (id, queue, priority) select g, case when g < 8 then 'a' else 'b' end, g from generate_series(1, 9) g;
 
 -- What is named is taken, once ----------------------------------------------------------------------------------------------------------
@@ -44,7 +44,10 @@ select is((select state from jobs where id = 7), 'ready', 'what was refused took
 
 -- A key of several columns, one of them a word that needs quotes
 create table parts (region text, id int, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, primary key (region, id));
-select pawl.enforce('parts', 'state', 'job', owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lapse', events => true);
+select pawl.enforce('parts', 'state', 'job'),
+    pawl.enable_queue('parts', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.set_claiming('parts', 'state', claim => '{start}', on_expiry => 'lapse'),
+    pawl.enable_events('parts', 'state');
 select pawl.create_consumer('parts', relations => '{parts}');
 insert into parts select r, g from unnest(array['north', 'a "b", c']) r, generate_series(1, 3) g;
 select results_eq($$select key::text, queue from pawl.read_claimable('parts')$$,
@@ -53,19 +56,18 @@ select is(claimed($$pawl.claim_keys(null::parts, array[row('north', 2), row('a "
 select is(claimed($$pawl.claim_keys(null::parts, array[(array['a "b", c', '3'])::text, '{north,3}'], processor => 'w')$$), '3 3', 'and so are the texts of arrays');
 
 -- Events, switched on later -------------------------------------------------------------------------------------------------------------
-select matches(outcome($$select pawl.create_consumer('c', relations => '{jobs}')$$), '55000 the lifecycles of table public.jobs have no events.*set_events', 'no events yet');
+select matches(outcome($$select pawl.create_consumer('c', relations => '{jobs}')$$), '55000 the lifecycles of table public.jobs have no events.*enable_events', 'no events yet');
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.set_events('jobs', null)$$, '22004 events must not be null'),
-    ($$select pawl.set_events('pg_class', true)$$, '42704 no lifecycle is enforced on table pg_class')) v(call, answer);
+    ($$select pawl.enable_events('pg_class')$$, '42704 no lifecycle is enforced on table pg_class')) v(call, answer);
 create table keyless (state text not null default 'ready');
 select pawl.enforce('keyless', 'state', 'job');
-select alike(outcome($$select pawl.set_events('keyless', true)$$), '55000 table public.keyless has no key for its events%', 'events name rows');
+select alike(outcome($$select pawl.enable_events('keyless')$$), '55000 table public.keyless has no key for its events%', 'events name rows');
 create role pawl_claim_keys_admin in role pawl_admin;
 grant select on jobs to pawl_claim_keys_admin;
 set role pawl_claim_keys_admin;
-select is(split_part(outcome($$select pawl.set_events('jobs', true)$$), ' |', 1), '42501 must be owner of table public.jobs', 'for the owner of the table');
+select is(split_part(outcome($$select pawl.enable_events('jobs')$$), ' |', 1), '42501 must be owner of table public.jobs', 'for the owner of the table');
 reset role;
-select pawl.set_events('jobs', true);
+select pawl.enable_events('jobs');
 select pawl.create_consumer('c', relations => '{jobs}');
 select is_empty('select * from pawl.verify()', 'entries of the log from before have no events, and lack none');
 insert into jobs (id, queue) values (11, 'a'), (12, 'b'), (13, null);
@@ -92,11 +94,11 @@ select is_empty($$select * from pawl.read_events('c')$$, 'which is the end of th
 select alike(outcome($$select * from pawl.read_claimable('nobody')$$), 'PW008 unknown consumer "nobody"%', 'a consumer that is not there');
 select is_empty('select * from pawl.verify()', 'log and outbox agree');
 
-select pawl.set_events('jobs', false);
+select pawl.enable_events('jobs', events => false);
 update jobs set state = 'gone' where id = 11;
 select is_empty($$select * from pawl.read_events('c')$$, 'switched off, nothing comes');
-select pawl.set_events('jobs', true);
-select pawl.set_events('jobs', true);
+select pawl.enable_events('jobs');
+select pawl.enable_events('jobs');
 update jobs set state = 'gone' where id = 12;
 select is((select string_agg(key[1], ' ') from pawl.read_events('c')), '12', 'and on again');
 select is_empty('select * from pawl.verify()', 'what happened between is not missed');

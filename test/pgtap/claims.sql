@@ -21,7 +21,7 @@ end $$;
 create table jobs (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
     attempts int not null default 0, max_attempts int, queue text, priority int, created_at timestamptz, twice int generated always as (id * 2) stored,
     holder text generated always as (owner || '!') stored);
-select enforce_jobs('jobs', ', history => true');
+select enforce_jobs('jobs'), pawl.enable_log('jobs');
 insert into jobs (id, queue, priority, created_at) values (1, 'a', 1, '2020-01-02'), (2, 'a', 5, '2020-01-02'), (3, 'a', 5, '2020-01-01'), (4, 'a', null, '2020-01-03'),
     (5, 'a', 1, null), (6, 'a', 1, '2020-01-02'), (7, 'b', 9, '2020-01-01'), (8, 'a', 5, '2020-01-01'), (9, null, 9, '2020-01-01');
 select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 100)$$), '4 3 8 2 1 6 5', 'rows come in claim order: priority desc, created_at, key');
@@ -179,7 +179,9 @@ select pawl.define('picky', $$stateDiagram-v2
     running --> done : finish
     done --> [*]
     class running owned$$);
-select pawl.enforce('picky', 'state', 'picky', owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lapse');
+select pawl.enforce('picky', 'state', 'picky'),
+    pawl.enable_queue('picky', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.set_claiming('picky', 'state', claim => '{start}', on_expiry => 'lapse');
 insert into picky (id, wish) select g, g > 300 from generate_series(1, 320) g;
 select is(claimed($$pawl.claim(null::picky, processor => 'w')$$), '301', 'one row behind 300 that may not be taken');
 select is(claimed($$pawl.claim(null::picky, processor => 'w', batch => 5)$$), '302 303 304 305 306', 'and five');
@@ -201,7 +203,8 @@ select pawl.define('desk', $$stateDiagram-v2
     open --> parked : park
     open --> [*]
     class open owned$$);
-select pawl.enforce('desk', 'state', 'desk', owner => 'owner', claim => '{take,resume}', claim_order => 'rank desc');
+select pawl.enforce('desk', 'state', 'desk'), pawl.enable_queue('desk', 'state', owner => 'owner'),
+    pawl.set_claiming('desk', 'state', claim => '{take,resume}', claim_order => 'rank desc');
 insert into desk values (1, 'new', null, 1), (2, 'new', null, 2), (3, 'new', null, null);
 select is(split_part(outcome($$select pawl.claim(null::desk, processor => 'me')$$), ' |', 1), '22004 several events claim rows of public.desk', 'which event is not clear');
 select is(claimed($$pawl.claim(null::desk, 'take', 'me', batch => 2)$$), '3 2', 'take');
@@ -256,8 +259,10 @@ select pawl.define('picked', $$stateDiagram-v2
     late --> [*]
     done --> [*]
     class running owned$$);
-select pawl.enforce('"My ""Jobs"""', 'State', 'picked', history => true, owner => 'Owner''s', lease => 'Lease', token => 'Token', due => 'Due', queue => 'lane', claim => '{start}',
-    claim_order => '"Rank ""1""" desc', lapse => 'lapse');
+select pawl.enforce('"My ""Jobs"""', 'State', 'picked'), pawl.enable_log('"My ""Jobs"""', 'State'),
+    pawl.enable_queue('"My ""Jobs"""', 'State', owner => 'Owner''s', lease => 'Lease', token => 'Token', queue => 'lane'),
+    pawl.enable_timers('"My ""Jobs"""', 'State', due => 'Due'),
+    pawl.set_claiming('"My ""Jobs"""', 'State', claim => '{start}', claim_order => '"Rank ""1""" desc', on_expiry => 'lapse');
 insert into "My ""Jobs""" ("Tenant", k, "Rank ""1""", lane) select t, g, g % 3, t from unnest(array['b', 'a']) t, generate_series(1, 4) g;
 create temp table taken as select c.* from pawl.claim(null::"My ""Jobs""", processor => 'w', queue => 'a', batch => 3) c;
 select is((select string_agg("Tenant" || k || ' ' || "Owner's" || "Token", ', ') from taken), 'a2 w1, a1 w1, a4 w1', 'claimed');

@@ -22,7 +22,7 @@ create table silent (id int primary key, state text not null default 'a');
 create table loose (id int primary key, state text not null default 'a');
 alter table secured enable row level security;
 grant select on seen, secured, parted to pawl_consumer_one;
-select pawl.enforce(t, 'state', 'm', history => true, events => true) from unnest(array['seen', 'hidden', 'secured', 'parted']::regclass[]) t \g /dev/null
+select pawl.enforce(t, 'state', 'm'), pawl.enable_log(t, 'state'), pawl.enable_events(t, 'state') from unnest(array['seen', 'hidden', 'secured', 'parted']::regclass[]) t \g /dev/null
 select pawl.enforce('silent', 'state', 'm') \g /dev/null
 insert into seen values (0);
 
@@ -117,7 +117,7 @@ select pawl.create_consumer('named', relations => array['hidden', 'seen']::regcl
 select pawl.create_consumer('all') \g /dev/null
 update hidden set state = 'b';
 update seen set state = 'b' where id = 0;
-drop table hidden, hidden_transitions;
+drop table hidden, hidden_transitions_log cascade;
 select is((select count(*) from pawl.read_events('named')), 2::bigint, 'events of a dropped table');
 select is((select count(*) from pawl.read_events('all')), 2::bigint, 'who may read everything gets them too');
 set role pawl_consumer_one;

@@ -12,7 +12,7 @@ select pawl.define('m', $$stateDiagram-v2
     b --> c : ship
     a --> a : touch
     c --> [*]$$) \g /dev/null
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 insert into t select g, 'a' from generate_series(1, 60) g;
 \connect -
 -- In a session that has not loaded the library yet, settings are words only.
@@ -94,7 +94,7 @@ select is(said(14), 'touch||||postgres', 'is logged');
 
 -- pawl.event further down: a preference.
 create table child (id int primary key, parent int, state text not null);
-select pawl.enforce('child', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('child', 'state', 'm'), pawl.enable_log('child', 'state') \g /dev/null
 insert into child select g, g, 'a' from generate_series(1, 60) g;
 create function follow() returns trigger language plpgsql as $$
 begin
@@ -162,8 +162,8 @@ select pawl.define('pm', $$stateDiagram-v2
     [*] --> open
     open --> paid : pay_up
     open --> paid : waive$$) \g /dev/null
-select pawl.enforce('two', 'state', 'm', history => true) \g /dev/null
-select pawl.enforce('two', 'payment', 'pm', history => true) \g /dev/null
+select pawl.enforce('two', 'state', 'm'), pawl.enable_log('two', 'state') \g /dev/null
+select pawl.enforce('two', 'payment', 'pm'), pawl.enable_log('two', 'payment') \g /dev/null
 insert into two values (1, 'a', 'open'), (2, 'a', 'open');
 set pawl.event = 'waive';
 update two set state = 'b', payment = 'paid' where id = 1;

@@ -19,7 +19,7 @@ create domain theirs.shortcode as char(4) check (theirs.snare(value));
 create domain theirs.inner_code as theirs.code check (theirs.snare(value));
 create table theirs.t (id theirs.code, part theirs.shortcode, deep theirs.inner_code, state text not null, primary key (id, part, deep));
 reset role;
-select pawl.enforce('theirs.t', 'state', 'm', history => true, hash_chain => true) \g /dev/null
+select pawl.enforce('theirs.t', 'state', 'm'), pawl.enable_log('theirs.t', 'state', hash_chain => true) \g /dev/null
 set role pawl_test_domain_owner;
 insert into theirs.t values ('x', 'y', 'z', 'a');
 select is(pawl.fire('theirs.t', row('x', 'y', 'z'), 'go'), 'b', 'the owner moves his row');

@@ -32,7 +32,7 @@ select pawl.define('m', $$stateDiagram-v2
     a --> parent : have_child / insert_row
     d --> a
     [*] --> d$$) \g /dev/null
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 create function diary() returns setof text language sql as $$ select what from diary order by n $$;
 create function log_of(k int) returns text language sql as $$ select string_agg(to_state, '>' order by sort_key) from t_transitions where subject_id = k $$;
 
@@ -122,7 +122,7 @@ select pawl.define('p', $$stateDiagram-v2
     b --> a : back / p_effect
     a --> hop : run_on / p_on
     hop --> c : on / p_effect$$) \g /dev/null
-select pawl.enforce('p', 'state', 'p', history => true) \g /dev/null
+select pawl.enforce('p', 'state', 'p'), pawl.enable_log('p', 'state') \g /dev/null
 insert into p values (1, 'a', 11), (2, 'a', 12);
 truncate diary;
 update p set state = 'b' where id = 1;

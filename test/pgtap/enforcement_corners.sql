@@ -127,7 +127,7 @@ stateDiagram-v2
     sold --> [*]
     given --> [*]
 $$) AS ignored \gset
-SELECT pawl.enforce('w.priced', 'state', 'priced', history => true);
+SELECT pawl.enforce('w.priced', 'state', 'priced'), pawl.enable_log('w.priced', 'state');
 INSERT INTO w.priced (id, price, amount) VALUES (1, 1, 1), (2, 10, 10), (3, 10, 10), (4, 1, 1);
 SELECT lives_ok($$UPDATE w.priced SET amount = 100, state = 'sold' WHERE id = 1$$, 'a guard sees generated columns as they will be stored: allowed');
 SELECT throws_ok($$UPDATE w.priced SET amount = 1, state = 'sold' WHERE id = 2$$, 'PW003', NULL, 'a guard sees generated columns as they will be stored: refused');
@@ -181,7 +181,7 @@ stateDiagram-v2
     idle --> busy : work
     busy --> idle : rest
 $$) AS ignored \gset
-SELECT pawl.enforce('w.loop', 'state', 'loop', history => true);
+SELECT pawl.enforce('w.loop', 'state', 'loop'), pawl.enable_log('w.loop', 'state');
 INSERT INTO w.loop (id) VALUES (1), (2), (3);
 CREATE FUNCTION w.stir() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -197,7 +197,7 @@ RESET pawl.event;
 SELECT is((SELECT string_agg(subject_id || ': ' || events, ', ' ORDER BY subject_id) FROM (SELECT subject_id, string_agg(coalesce(event, 'begin'), ' ' ORDER BY sort_key) AS events
              FROM w.loop_transitions GROUP BY 1) l), '1: begin touch work, 2: begin touch work, 3: begin touch work', 'hops from a state to itself, judged after their statement, keep their order');
 SELECT mx.sound('arrows from a state to itself');
-DROP TABLE w.loop, w.loop_transitions;
+DROP TABLE w.loop, w.loop_transitions_log CASCADE;
 
 -- Keys ----------------------------------------------------------------------------------------------------------------------
 SELECT mx.build('plain', 'text', 'stored');
@@ -216,7 +216,7 @@ SELECT throws_ok($$UPDATE w.t SET id = 51, region = 150, state = 'new' WHERE id 
 -- A swallowed row, and what is inserted elsewhere ---------------------------------------------------------------------------
 SELECT mx.build('range', 'text', 'stored');
 CREATE TABLE w.other (id int PRIMARY KEY, state text);
-SELECT pawl.enforce('w.other', 'state', 'order', history => true);
+SELECT pawl.enforce('w.other', 'state', 'order'), pawl.enable_log('w.other', 'state');
 SELECT mx.put(1, 2, 3);
 SELECT mx.trigger('ins', 'BEFORE INSERT ON %s', $$ BEGIN IF NEW.note = 'swallow' THEN RETURN NULL; END IF; RETURN NEW; END $$);
 SELECT throws_ok($$WITH gone AS (UPDATE w.t SET region = 50, note = 'swallow' WHERE id = 1) INSERT INTO w.other VALUES (1, 'paid')$$, 'PW002', NULL,

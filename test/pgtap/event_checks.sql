@@ -13,8 +13,9 @@ select pawl.define('m', $$stateDiagram-v2
 create table told (id int primary key, state text not null default 'a', queue text not null default 'mail', owner text, lease timestamptz);
 create table bare (id int primary key, state text not null default 'a');
 insert into told select generate_series(1, 3);
-select pawl.enforce('told', 'state', 'm', history => true, hash_chain => true, events => true) \g /dev/null
-select pawl.enforce('bare', 'state', 'm', events => true) \g /dev/null
+select pawl.enforce('told', 'state', 'm'), pawl.enable_log('told', 'state', hash_chain => true),
+    pawl.enable_events('told', 'state') \g /dev/null
+select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state') \g /dev/null
 create view checks as select check_name, status, detail, hint from pawl.health() where check_name in ('outbox', 'consumer', 'paused');
 
 -- nothing is wrong
@@ -54,7 +55,7 @@ update pawl.outbox_1 set to_state = 'a', sort_key = 9 where key = '{6}';
 select results_eq('select key, problem, detail from pawl.verify()', $$values ('6', 'event_differs', 'sort_key 2: the event says a to a, number 9')$$, 'an event that tells something else');
 rollback;
 begin;
-alter table told_transitions disable trigger user;
+alter table told_transitions_log disable trigger user;
 delete from told_transitions where subject_id = 6 and sort_key = 2;
 select ok((select bool_or(problem = 'event_unfounded' and key = '6') from pawl.verify()), 'an event whose entry is gone');
 rollback;
@@ -63,10 +64,12 @@ select pawl.enforce('told', 'state', 'm') from pawl.release('told') \g /dev/null
 select is_empty($$select * from pawl.verify() where problem ~ 'event'$$, 'a lifecycle without events');
 select pawl.release('told') \g /dev/null
 update told set state = 'a' where id = 2;
-select throws_ok($$select pawl.enforce('told', 'state', 'm', history => true, hash_chain => true, events => true)$$, '55000', null, 'the log would not agree');
+select throws_ok($$select pawl.enforce('told', 'state', 'm'), pawl.enable_log('told', 'state', hash_chain => true),
+    pawl.enable_events('told', 'state')$$, '55000', null, 'the log would not agree');
 update told set state = (select to_state from told_transitions l where l.subject_id = told.id and l.most_recent) where id in (select subject_id from told_transitions);
 delete from told where id = 3;
-select pawl.enforce('told', 'state', 'm', history => true, hash_chain => true, events => true) \g /dev/null
+select pawl.enforce('told', 'state', 'm'), pawl.enable_log('told', 'state', hash_chain => true),
+    pawl.enable_events('told', 'state') \g /dev/null
 select is_empty('select * from pawl.verify()', 'a log that is taken up again owes no events of what was before');
 
 -- who reads
@@ -104,7 +107,9 @@ select pawl.define('work', $$stateDiagram-v2
     done --> [*]
     class running owned$$) \g /dev/null
 create table job (id int primary key, state text not null default 'ready', queue text not null default 'mail', owner text, lease timestamptz);
-select pawl.enforce('job', 'state', 'work', owner => 'owner', lease => 'lease', queue => 'queue', claim => '{start}', lapse => 'crash') \g /dev/null
+select pawl.enforce('job', 'state', 'work'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', queue => 'queue'),
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'crash') \g /dev/null
 select pawl.pause('job', 'mail', reason => 'relay is down') \g /dev/null
 select pawl.pause('job', until => now() + interval '1 hour') \g /dev/null
 select results_eq($$select status, detail ~ '^(all claims are paused since .*, until .*|queue "mail" is paused since .*: relay is down)$', hint from checks where check_name = 'paused'$$,
@@ -120,8 +125,8 @@ do $$ begin execute (select hint from checks where check_name = 'paused'); end $
 select is_empty($$select * from checks where check_name = 'paused'$$, 'is removed');
 -- what verify reads grows with the log, not with its square: also where nothing is known of the size of anything
 create table many (id int primary key, state text not null default 'a') with (autovacuum_enabled = off);
-select pawl.enforce('many', 'state', 'm', history => true, events => true) \g /dev/null
-alter table many_transitions set (autovacuum_enabled = off);
+select pawl.enforce('many', 'state', 'm'), pawl.enable_log('many', 'state'), pawl.enable_events('many', 'state') \g /dev/null
+alter table many_transitions_log set (autovacuum_enabled = off);
 insert into many select generate_series(1, 2000);
 create function pages_of_verify() returns bigint language plpgsql as $$
 declare told json;

@@ -18,11 +18,12 @@ create table bare (part text, n int, day date, state text not null default 'a', 
 create table quiet (id int primary key, state text not null default 'a');
 create table nokey (id int, state text not null default 'a');
 insert into logged values (100);
-select pawl.enforce('logged', 'state', 'm', history => true, events => true) \g /dev/null
-select pawl.enforce('derived', 'state', 'm', history => true, most_recent => 'derived', hash_chain => true, events => true) \g /dev/null
-select pawl.enforce('bare', 'state', 'm', events => true) \g /dev/null
-select pawl.enforce('quiet', 'state', 'm', history => true) \g /dev/null
-select throws_ok($$select pawl.enforce('nokey', 'state', 'm', events => true)$$, '55000', 'table public.nokey has no key for its events', 'events need a key');
+select pawl.enforce('logged', 'state', 'm'), pawl.enable_log('logged', 'state'), pawl.enable_events('logged', 'state') \g /dev/null
+select pawl.enforce('derived', 'state', 'm'), pawl.enable_log('derived', 'state', hash_chain => true),
+    pawl.enable_events('derived', 'state') \g /dev/null
+select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state') \g /dev/null
+select pawl.enforce('quiet', 'state', 'm'), pawl.enable_log('quiet', 'state') \g /dev/null
+select throws_ok($$select pawl.enforce('nokey', 'state', 'm'), pawl.enable_events('nokey', 'state')$$, '55000', 'table public.nokey has no key for its events', 'events need a key');
 select lives_ok($$select pawl.create_consumer('c')$$, 'a consumer');
 create function got(batch int default 1000) returns setof text language sql as $$
     select concat_ws(' ', e.relation::text collate "default", e.key::text, e.sort_key, coalesce(e.from_state, '-') || '>' || coalesce(e.to_state, '-'), e.event) from pawl.read_events('c', batch) e $$;

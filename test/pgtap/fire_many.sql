@@ -22,7 +22,7 @@ select pawl.define('m', $$stateDiagram-v2
     a --> a : touch
     b --> a : back
     b --> [*]$$) \g /dev/null
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 select pawl.define('plain', $$stateDiagram-v2
     [*] --> a
     a --> b : go
@@ -90,7 +90,7 @@ select throws_ok($$select * from pawl.fire_many('t', array[33], 'nonsense')$$, '
 
 -- Composite keys, one part of them equal without being identical.
 create table c (a int, b numeric, state text not null, primary key (a, b));
-select pawl.enforce('c', 'state', 'plain', history => true, hash_chain => true) \g /dev/null
+select pawl.enforce('c', 'state', 'plain'), pawl.enable_log('c', 'state', hash_chain => true) \g /dev/null
 insert into c select g, 1.0, 'a' from generate_series(1, 10) g;
 select results_eq($$select key, ok from pawl.fire_many('c', array[row(1, 1.00), row(2, 1), row(11, 1)], 'go')$$,
                   $$values ('(1, 1.00)', true), ('(2, 1)', true), ('(11, 1)', false)$$, 'rows');
@@ -105,7 +105,7 @@ select is_empty($$select * from pawl.verify('c')$$, 'nothing is wrong');
 
 -- Ten thousand, a third of them moved already.
 create table big (id text primary key, state text not null);
-select pawl.enforce('big', 'state', 'plain', history => true, most_recent => 'derived') \g /dev/null
+select pawl.enforce('big', 'state', 'plain'), pawl.enable_log('big', 'state') \g /dev/null
 insert into big select 'key ' || g, 'a' from generate_series(1, 10000) g;
 update big set state = 'b' where right(id, 1) in ('0', '3', '6');
 create temp table answers as select * from pawl.fire_many('big', (select array_agg('key ' || g order by g) from generate_series(1, 10000) g), 'go') with ordinality;
@@ -119,7 +119,7 @@ select is_empty($$select * from pawl.verify('big')$$, 'nothing is wrong');
 create table p (id int, state text not null, primary key (id, state)) partition by list (state);
 create table p_a partition of p for values in ('a');
 create table p_rest partition of p default;
-select pawl.enforce('p', 'state', 'plain', history => true) \g /dev/null
+select pawl.enforce('p', 'state', 'plain'), pawl.enable_log('p', 'state') \g /dev/null
 insert into p select g, 'a' from generate_series(1, 5) g;
 select results_eq($$select key, ok, to_state from pawl.fire_many('p', array[2, 4, 2], 'go')$$, $$values ('2', true, 'b'), ('4', true, 'b'), ('2', true, 'b')$$, 'rows change partition');
 select is((select count(*) from p_transitions where event = 'go'), 2::bigint, 'each once');

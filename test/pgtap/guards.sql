@@ -47,7 +47,7 @@ select pawl.define('m', $$stateDiagram-v2
     a --> plain
     a --> a : touch [flagged]$$) \g /dev/null
 reset search_path;
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 insert into t select g, 'a', 5 from generate_series(1, 60) g;
 create function refused(by text, "to" text) returns text language sql as $$
     select format('guard %s refuses the transition from "a" to "%s" in machine "m"', by, "to") $$;
@@ -161,7 +161,7 @@ select pawl.define('p', $$stateDiagram-v2
     a --> b : go [rich]
     b --> c : on [rich]
     b --> a : back [rich]$$) \g /dev/null
-select pawl.enforce('p', 'state', 'p', history => true) \g /dev/null
+select pawl.enforce('p', 'state', 'p'), pawl.enable_log('p', 'state') \g /dev/null
 insert into p values (1, 'a', 10), (2, 'a', 9);
 select lives_ok($$update p set state = 'b' where id = 1$$, 'a guard sees the row in the order of the root, from one partition to another');
 select throws_ok($$update p set state = 'b' where id = 2$$, 'PW003', null, 'says no to the other');
@@ -240,7 +240,7 @@ select pawl.define('k', $$stateDiagram-v2
     Work --> stopped : stop
     stopped --> Work : start
     done --> [*]$$) \g /dev/null
-select pawl.enforce('k', 'state', 'k', history => true) \g /dev/null
+select pawl.enforce('k', 'state', 'k'), pawl.enable_log('k', 'state') \g /dev/null
 insert into k values (1, 'idle'), (2, 'idle');
 select is(pawl.fire('k', 1, 'start'), 'one', 'an arrow to a composite enters its first child');
 select is(pawl.fire('k', 1, 'next'), 'two', 'an arrow inside');

@@ -11,7 +11,8 @@ select pawl.define('m', $$stateDiagram-v2
     b --> c
     c --> [*]$$) \g /dev/null
 create table t (code text, at timestamptz, n float8, state text not null, primary key (code, at, n));
-select pawl.enforce('t', 'state', 'm', history => true, hash_chain => true, key => '{code,at,n}') \g /dev/null
+select pawl.enforce('t', 'state', 'm', key => '{code,at,n}'),
+    pawl.enable_log('t', 'state', most_recent => 'stored', hash_chain => true) \g /dev/null
 
 -- All kinds of content: quotes, control characters, letters beyond ASCII, numbers and times that sessions print differently.
 insert into t select c, '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'a' from unnest(array['plain', 'quote " and \ backslash', E'tab\t newline\n bell\007 ', 'Zoë 日本 🐘', '', '/', E'\u2028']) c;
@@ -56,7 +57,7 @@ reset timezone; reset datestyle; reset extra_float_digits;
 
 -- Each column that tells something, changed in the middle of a chain; then made good again.
 create table b (id int primary key, state text not null);
-select pawl.enforce('b', 'state', 'm', history => true, hash_chain => true) \g /dev/null
+select pawl.enforce('b', 'state', 'm'), pawl.enable_log('b', 'state', most_recent => 'stored', hash_chain => true) \g /dev/null
 insert into b values (1, 'a'), (2, 'a');
 update b set state = 'b';
 update b set state = 'a';

@@ -19,8 +19,10 @@ create table parent (id int primary key, state text not null default 'a', owner 
 create table child () inherits (parent);
 create table simple (id int primary key, state text not null default 'a');
 create function take(relation regclass, log_partition text default null) returns void language sql as $$
-    select pawl.enforce(relation, 'state', 'm', history => true, owner => 'owner', lease => 'lease', token => 'token', claim => array['start'], lapse => 'expire',
-                        log_partition => take.log_partition);
+    select pawl.enforce(relation, 'state', 'm'),
+        pawl.enable_log(relation, 'state', log_partition => take.log_partition),
+        pawl.enable_queue(relation, 'state', owner => 'owner', lease => 'lease', token => 'token'),
+        pawl.set_claiming(relation, 'state', claim => array['start'], on_expiry => 'expire');
     select pawl.audit(relation, '{"c": true}', (relation || '_results')::name) $$;
 select take('plain') \g /dev/null
 select take('parts', 'range (id)') \g /dev/null
@@ -80,9 +82,9 @@ select matches(after_change(member, regexp_replace(replace(definition, 'CREATE T
 -- what health says to do mends it
 create or replace trigger "~pawl_validate_insert" before insert on plain for each row when (false) execute function pawl.validate_insert();
 alter table plain disable trigger "!pawl_record";
-create or replace trigger "!pawl_protect" before update on plain_transitions for each statement execute function pawl.protect_log();
+create or replace trigger "!pawl_protect" before update on plain_transitions_log for each statement execute function pawl.protect_log();
 drop trigger "!pawl_protect_row" on plain_results;
 select is((select count(*) from pawl.health() where relation = 'plain'::regclass and status = 'error'), 4::bigint, 'four things are wrong');
-select pawl._install('plain'), pawl._close_log('plain_transitions', true), pawl._close_record('plain_results') \g /dev/null
+select pawl._install('plain'), pawl._close_log('plain_transitions_log', true), pawl._close_record('plain_results') \g /dev/null
 select is_empty($$select * from pawl.health() where status = 'error'$$, 'and mended');
 select finish();

@@ -16,14 +16,14 @@ create function try_key(type text, written text, asked text) returns text langua
 declare answers text;
 begin
     execute format('create table k (id %s primary key, state text not null)', type);
-    perform pawl.enforce('k', 'state', 'm', history => true, hash_chain => true);
+    perform pawl.enforce('k', 'state', 'm'), pawl.enable_log('k', 'state', hash_chain => true);
     execute format('insert into k values (%s, ''a'')', written);
     execute format('select pawl.fire(''k'', %s, ''go'')', asked) into answers;
     execute format('select concat_ws('' '', %2$L, (select event from pawl.available(''k'', %1$s)), '
                    '(select count(*) from pawl.history(''k'', %1$s)), pawl.state_at(''k'', %1$s, ''infinity''))', asked, answers) into answers;
     if exists (select from pawl.verify('k')) then answers := answers || ' but verify complains'; end if;
     drop table k cascade;
-    drop table k_transitions;
+    drop table k_transitions_log cascade;
     return answers;
 end $$;
 select is(try_key(type, written, asked), 'b back 2 b', format('a key of type %s, asked for as %s', type, asked)) from (values
@@ -60,7 +60,7 @@ create schema elsewhere;
 create extension citext schema elsewhere;
 select is(try_key('elsewhere.citext', '''Abc''', '''aBC'''), 'b back 2 b', 'a key of type citext in other case');
 create table ci (id elsewhere.citext primary key, state text not null);
-select pawl.enforce('ci', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state') \g /dev/null
 insert into ci values ('Abc', 'a'), ('Def', 'a');
 update ci set id = 'ABC', state = 'b' where id = 'Abc'::elsewhere.citext;
 select is((select count(*) from pawl.history('ci', 'abc')), 2::bigint, 'the same key in other letters is the same key');
@@ -68,7 +68,7 @@ select throws_ok($$update ci set id = 'xyz' where id = 'Def'::elsewhere.citext$$
 select results_eq($$select key, ok from pawl.fire_many('ci', array['DEF', 'def'], 'go')$$, $$values ('DEF', true), ('def', true)$$, 'many');
 select is_empty($$select * from pawl.verify('ci')$$, 'verify compares keys as the table does');
 select pawl.release('ci') \g /dev/null
-select lives_ok($$select pawl.enforce('ci', 'state', 'm', history => true)$$, 'so does enforce when it takes the log up again');
+select lives_ok($$select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state')$$, 'so does enforce when it takes the log up again');
 select is((select count(*) from ci_transitions), 4::bigint, 'which begins no row anew');
 \else
 select skip('citext is not installed', 7);
@@ -76,7 +76,7 @@ select skip('citext is not installed', 7);
 
 -- Equal but not identical, within one statement.
 create table nu (id numeric primary key, state text not null);
-select pawl.enforce('nu', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('nu', 'state', 'm'), pawl.enable_log('nu', 'state') \g /dev/null
 insert into nu values (1.0, 'a');
 select lives_ok('update nu set id = 1.00', '1.0 may be written 1.00');
 with gone as (delete from nu returning id) insert into nu select 1.000, 'a' from gone;
@@ -84,7 +84,7 @@ select results_eq('select sort_key, to_state, event from nu_transitions order by
                   'deleted and inserted in one statement: one subject');
 select is((select array_agg(sort_key) from nu_transitions where most_recent), array[3], 'one of its rows is the most recent');
 create table i (id int primary key, state text not null);
-select pawl.enforce('i', 'state', 'm', history => true, hash_chain => true) \g /dev/null
+select pawl.enforce('i', 'state', 'm'), pawl.enable_log('i', 'state', hash_chain => true) \g /dev/null
 insert into i select g, 'a' from generate_series(1, 1500) g;
 with gone as (delete from i returning id) insert into i select id, 'a' from gone;
 select is((select count(*) from i_transitions), 4500::bigint, 'so with plain integers, and many of them');
@@ -93,7 +93,7 @@ select is_empty($$select * from pawl.verify('nu')$$, 'and here');
 
 -- Composite keys.
 create table c (b text, a int, note text, state text not null, primary key (a, b));
-select pawl.enforce('c', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('c', 'state', 'm'), pawl.enable_log('c', 'state') \g /dev/null
 insert into c (a, b, state) select 1, t, 'a' from unnest(array['x', 'y', 'z', 'u', 'v', 'with, comma', '{brace}']) t;
 select is(pawl.fire('c', row(1, 'x'), 'go'), 'b', 'a row');
 select is(pawl.fire('c', row('1', 'y'::varchar), 'go'), 'b', 'a row of other types');
@@ -119,11 +119,11 @@ select throws_ok($$select pawl.fire('c', row(1, 'nobody'), 'go')$$, 'P0002', 'pu
 
 -- A key of the caller's choice, and one that is a row itself.
 create table r (id int, code text unique not null, state text not null);
-select pawl.enforce('r', 'state', 'm', key => '{code}', history => true) \g /dev/null
+select pawl.enforce('r', 'state', 'm', key => '{code}'), pawl.enable_log('r', 'state') \g /dev/null
 insert into r values (1, 'one', 'a');
 select is(pawl.fire('r', 'one', 'go'), 'b', 'a key named in the call of enforce');
 create table rr (id pair primary key, state text not null);
-select pawl.enforce('rr', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('rr', 'state', 'm'), pawl.enable_log('rr', 'state') \g /dev/null
 insert into rr values (row(1, 'x'), 'a');
 select is(pawl.fire('rr', row(1, 'x')::pair, 'go'), 'b', 'a key column of a composite type');
 select is((select count(*) from pawl.history('rr', row(1, 'x')::pair)), 2::bigint, 'and its history');

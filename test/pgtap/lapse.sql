@@ -16,9 +16,10 @@ select pawl.define('step', $$stateDiagram-v2
 $$);
 create table step (id int primary key, state text not null default 'queued', worker text, lease timestamptz, fence bigint not null default 0,
                    due timestamptz, attempts int not null default 0, most int not null default 2, wait jsonb);
-select pawl.enforce('step', 'state', 'step', history => true, owner => 'worker', lease => 'lease', token => 'fence', due => 'due', attempts => 'attempts',
-                    max_attempts => 'most', claim => '{Start}', lapse => 'WaitForRetry', lapse_else => 'Fail', retry => '{WaitForRetry}',
-                    backoff => '{"strategy": "none"}', backoff_column => 'wait');
+select pawl.enforce('step', 'state', 'step'), pawl.enable_log('step', 'state'),
+    pawl.enable_queue('step', 'state', owner => 'worker', lease => 'lease', token => 'fence', attempts => 'attempts', max_attempts => 'most'),
+    pawl.enable_timers('step', 'state', due => 'due'),
+    pawl.set_claiming('step', 'state', claim => '{Start}', on_expiry => 'WaitForRetry', on_expiry_else => 'Fail', retry => '{WaitForRetry}', backoff => '{"strategy": "none"}', backoff_column => 'wait');
 insert into step (id, most, wait) values (1, 2, '{"strategy": "linear", "base": "10 minutes", "cap": "1 hour", "jitter": "none"}'), (2, 1, null), (3, 2, null);
 select is((select count(*) from pawl.claim(null::step, processor => 'w', batch => 10, lease => '1 ms')), 3::bigint, 'all are taken');
 do $$ begin while exists (select from step where lease >= clock_timestamp()) loop perform pg_sleep(0.001); end loop; end $$;
@@ -29,7 +30,9 @@ select results_eq($$select subject_id, event, metadata ->> 'lost_owner' from ste
     $$values (1, 'WaitForRetry', 'w'), (2, 'Fail', 'w'), (3, 'WaitForRetry', 'w')$$, 'the log names the events, and who lost the row');
 select ok((select due between clock_timestamp() + interval '9 minutes' and clock_timestamp() + interval '10 minutes' from step where id = 1), 'a row waits as its own backoff says');
 select is((select due is null or due <= clock_timestamp() from step where id = 3), true, 'others as the lifecycle''s does');
-select throws_ok($$select pawl.release('step'), pawl.enforce('step', 'state', 'step', owner => 'worker', lease => 'lease', lapse => 'WaitForRetry', lapse_else => 'Retry')$$,
+select throws_ok($$select pawl.release('step'), pawl.enforce('step', 'state', 'step'),
+    pawl.enable_queue('step', 'state', owner => 'worker', lease => 'lease'),
+    pawl.set_claiming('step', 'state', on_expiry => 'WaitForRetry', on_expiry_else => 'Retry')$$,
     '22023', null, 'an event that leaves no owned state is no lapse');
 select * from finish();
 rollback;

@@ -12,7 +12,9 @@ select pawl.define('late', $$stateDiagram-v2
     done --> [*]
     class running owned$$) as version \gset
 create table late (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, result int);
-select pawl.enforce('late', 'state', 'late', history => true, owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lapse');
+select pawl.enforce('late', 'state', 'late'), pawl.enable_log('late', 'state'),
+    pawl.enable_queue('late', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.set_claiming('late', 'state', claim => '{start}', on_expiry => 'lapse');
 insert into late select generate_series(1, 3);
 
 -- anna loses all three: 1 lies ready, 2 is bob's, 3 was finished by bob.

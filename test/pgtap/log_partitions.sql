@@ -16,12 +16,12 @@ create function parts_of(log regclass) returns text language plpgsql as $$ decla
 
 -- What cannot be a layout.
 create table t (tenant int, id int, state text not null default 'ready', note text, primary key (tenant, id));
-select throws_ok(format($$select pawl.enforce('t', 'state', 'job', history => true, log_partition => %L)$$, bad), '22023', message)
+select throws_ok(format($$select pawl.enforce('t', 'state', 'job'), pawl.enable_log('t', 'state', log_partition => %L)$$, bad), '22023', message)
   from (values ('by month', 'log_partition "by month" cannot be read'), ('range', 'log_partition "range" cannot be read'),
                ('hash (id)', 'log_partition "hash (id)" cannot be read'), ('range (id) partitions 8', 'log_partition "range (id) partitions 8" cannot be read'),
                ('range (note)', 'log_partition names column "note", which is not part of the key'), ('hash (id) partitions 0', 'a log has from 1 to 1024 hash partitions')) b(bad, message);
-select throws_ok($$select pawl.enforce('t', 'state', 'job', log_partition => 'range (id)')$$, '22023', 'log_partition needs a log');
-select throws_ok($$select pawl.enforce('t', 'state', 'job', history => true, log_partition => 'list (tenant, id)')$$, '42P17', null, 'PostgreSQL has a word in it, too');
+select throws_ok($$select pawl.enforce('t', 'state', 'job'),
+    pawl.enable_log('t', 'state', log_partition => 'list (tenant, id)')$$, '42P17', null, 'PostgreSQL has a word in it, too');
 select is((select count(*) from pg_class where relname ~ '^t_transitions'), 0::bigint, 'nothing came of that');
 
 -- The same story for each way to keep a log and each layout.
@@ -32,7 +32,8 @@ create function begin_story(w layouts) returns void language plpgsql as $$
 begin
     execute format('create table %s (tenant int, id int, state text not null default ''ready'', primary key (tenant, id))', w.name);
     execute format('insert into %s select n %% 4, n from generate_series(1, 40) n', w.name);
-    perform pawl.enforce(w.name::regclass, 'state', 'job', history => true, most_recent => w.most_recent, hash_chain => w.chained, log_partition => w.layout);
+    perform pawl.enforce(w.name::regclass, 'state', 'job'),
+        pawl.enable_log(w.name::regclass, 'state', most_recent => w.most_recent, hash_chain => w.chained, log_partition => w.layout);
 end $$;
 select begin_story(l) from layouts l \g /dev/null
 select is((select array_agg(distinct parts_of((b.history))) from pawl.binding b join layouts l on l.name = b.relation::text where l.layout ~ '^(range|list)'
@@ -149,18 +150,18 @@ select is_empty($$select * from pawl.verify('w4')$$, 'batches, savepoints, rows 
 
 -- A partition that is missing.
 create table gaps (tenant int primary key, state text not null default 'ready');
-select pawl.enforce('gaps', 'state', 'job', history => true, log_partition => 'list (tenant)') \g /dev/null
-alter table gaps_transitions detach partition gaps_transitions_default;
+select pawl.enforce('gaps', 'state', 'job'), pawl.enable_log('gaps', 'state', log_partition => 'list (tenant)') \g /dev/null
+alter table gaps_transitions_log detach partition gaps_transitions_log_default;
 select is((select status || ': ' || detail from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'), 'error: the log has no default partition: a move is refused where there is no partition for its entry', 'health knows before');
-select throws_ok('insert into gaps values (1)', '23514', 'no partition of relation "gaps_transitions" found for row', 'what happens then');
-alter table gaps_transitions attach partition gaps_transitions_default default;
+select throws_ok('insert into gaps values (1)', '23514', 'no partition of relation "gaps_transitions_log" found for row', 'what happens then');
+alter table gaps_transitions_log attach partition gaps_transitions_log_default default;
 insert into gaps values (1);
 
 -- A partition that is not the log's owner's.
 create role partition_owner;
-alter table gaps_transitions_default owner to partition_owner; alter table gaps_transitions owner to partition_owner; alter table gaps owner to partition_owner;
+alter table gaps_transitions_log_default owner to partition_owner; alter table gaps_transitions_log owner to partition_owner; alter table gaps owner to partition_owner;
 select is_empty($$select * from pawl.health() where relation = 'gaps'::regclass and status <> 'ok'$$, 'all of one owner');
-create table gaps_2 partition of gaps_transitions for values in (2);
+create table gaps_2 partition of gaps_transitions_log for values in (2);
 insert into gaps values (2);
 select is((select status || ': ' || detail || ' -> ' || hint from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'),
     'warning: partition public.gaps_2 of the log belongs to another role than the log, whose owner prunes -> alter table public.gaps_2 owner to partition_owner', 'health knows before pruning fails');
@@ -170,10 +171,10 @@ select lives_ok($$select pawl.prune_log('gaps', '0')$$, 'the hint mends it');
 
 -- Results are audited wherever they lie.
 create table audited (tenant int, id int, state text not null default 'ready', primary key (tenant, id));
-select pawl.enforce('audited', 'state', 'job', history => true, log_partition => 'range (tenant)') \g /dev/null
-create table audited_1 partition of audited_transitions for values from (1) to (2);
+select pawl.enforce('audited', 'state', 'job'), pawl.enable_log('audited', 'state', log_partition => 'range (tenant)') \g /dev/null
+create table audited_1 partition of audited_transitions_log for values from (1) to (2);
 select pawl.audit('audited', '{"done": true}') \g /dev/null
-create table audited_2 partition of audited_transitions for values from (2) to (3);
+create table audited_2 partition of audited_transitions_log for values from (2) to (3);
 insert into audited select t, i from generate_series(0, 2) t, generate_series(1, 4) i;
 update audited set state = 'running';
 update audited set state = 'done' where id = 1;

@@ -24,7 +24,8 @@ end $$;
 -- For each way of keeping the log. Keys 1 to 9 are in the first range, 10 to 19 in the second, and so on.
 create function begin_story(t text, most_recent text, chained boolean) returns void language plpgsql as $$ declare log regclass; begin
     execute format('create table %s (id int primary key, state text not null default ''ready'')', t);
-    perform pawl.enforce(t::regclass, 'state', 'job', history => true, most_recent => most_recent, hash_chain => chained, log_partition => 'range (id)');
+    perform pawl.enforce(t::regclass, 'state', 'job'),
+        pawl.enable_log(t::regclass, 'state', most_recent => most_recent, hash_chain => chained, log_partition => 'range (id)');
     log := (select history from pawl.binding where relation = t::regclass);
     for n in 0 .. 3 loop
         execute format('create table %s_%s partition of %s for values from (%s) to (%s)', t, n, log, n * 10, n * 10 + 10);
@@ -75,11 +76,13 @@ select is(parts_of('twin_transitions_log'), 'twin_2:19 twin_3:5 twin_transitions
 select pawl.release('stored'), pawl.release('twin') \g /dev/null
 delete from stored where id = 7;
 insert into stored values (4);
-select pawl.enforce('stored', 'state', 'job', history => true), pawl.enforce('twin', 'state', 'job', history => true, most_recent => 'derived', hash_chain => true) \g /dev/null
+select pawl.enforce('stored', 'state', 'job'), pawl.enable_log('stored', 'state', most_recent => 'stored'), pawl.enforce('twin', 'state', 'job'),
+    pawl.enable_log('twin', 'state', hash_chain => true) \g /dev/null
 select is_empty('select * from pawl.verify()', 'what is known of ends counts when a log is taken up again');
 select results_eq($$select sort_key, from_state, to_state, event from pawl.history('stored', 7)$$, $$values (4, 'done', null, 'pawl.delete')$$, 'a row that went meanwhile');
 select is((select count(*) from pawl.history('stored', 8)), 0::bigint, 'a row that did not has no entry for it');
-select throws_ok($$select pawl.release('derived'); update derived set state = 'running' where id = 8; select pawl.enforce('derived', 'state', 'job', history => true, most_recent => 'derived')$$, '55000', 'the log public.derived_transitions_log does not agree with the rows of table public.derived');
+select throws_ok($$select pawl.release('derived'); update derived set state = 'running' where id = 8; select pawl.enforce('derived', 'state', 'job'),
+    pawl.enable_log('derived', 'state')$$, '55000', 'the log public.derived_transitions_log does not agree with the rows of table public.derived');
 
 -- What is done by hand is told from what was pruned.
 create function by_hand(t regclass, what text) returns text language plpgsql as $$ declare answer text; begin
@@ -96,7 +99,7 @@ select is(by_hand('chained', 'alter table chained_transitions disable trigger us
 
 -- Nobody waits for a reader or a writer of the partition: it stays for this time.
 create table lists (id int primary key, state text not null default 'ready');
-select pawl.enforce('lists', 'state', 'job', history => true, most_recent => 'derived', log_partition => 'list (id)') \g /dev/null
+select pawl.enforce('lists', 'state', 'job'), pawl.enable_log('lists', 'state', log_partition => 'list (id)') \g /dev/null
 create table lists_1 partition of lists_transitions_log for values in (1);
 insert into lists values (1), (2);
 update lists set state = 'running'; update lists set state = 'done';
@@ -114,7 +117,8 @@ select is(parts_of('lists_transitions_log'), 'lists_1:1 lists_transitions_log_de
 
 -- The partition in which things happen is not dropped though all in it has ended; nor one that users made for what may come.
 create table quiet (id int primary key, state text not null default 'ready');
-select pawl.enforce('quiet', 'state', 'job', history => true, log_partition => 'range (id)') \g /dev/null
+select pawl.enforce('quiet', 'state', 'job'),
+    pawl.enable_log('quiet', 'state', most_recent => 'stored', log_partition => 'range (id)') \g /dev/null
 create table quiet_0 partition of quiet_transitions for values from (0) to (10);
 create table quiet_1 partition of quiet_transitions for values from (10) to (20);
 create table quiet_2 partition of quiet_transitions for values from (20) to (30);
@@ -137,7 +141,8 @@ reset role;
 
 -- Partitions of time.
 create table timed (id uuid primary key, state text not null default 'ready');
-select pawl.enforce('timed', 'state', 'job', history => true, log_partition => 'range (id)') \g /dev/null
+select pawl.enforce('timed', 'state', 'job'),
+    pawl.enable_log('timed', 'state', most_recent => 'stored', log_partition => 'range (id)') \g /dev/null
 select throws_ok($$select pawl.extend_log('timed', 'fortnight')$$, '22023', 'unknown period "fortnight"');
 select throws_ok($$select pawl.extend_log('timed', null)$$, '22004', 'period must not be null');
 select throws_ok($$select pawl.extend_log('timed', 'day', -1)$$, '22023', 'ahead must be from 0 to 1000');
@@ -153,10 +158,11 @@ select is((select string_agg(part, ' ' order by part) from (select case when tab
 select is((select count(distinct tgname) from pg_trigger t join pawl._members('timed_transitions'::regclass) m on m = t.tgrelid and m <> 'timed_transitions'::regclass), 4::bigint, 'guarded');
 select is_empty($$select * from pawl.verify('timed')$$, 'nothing is wrong');
 create table dated (day date, n int, state text not null default 'ready', primary key (day, n));
-select pawl.enforce('dated', 'state', 'job', history => true, most_recent => 'derived', log_partition => 'range (day, n)') \g /dev/null
+select pawl.enforce('dated', 'state', 'job'), pawl.enable_log('dated', 'state', log_partition => 'range (day, n)') \g /dev/null
 select is(pawl.extend_log('dated', 'week', 1), 2, 'by date, and more columns');
 create table stamped (at timestamptz, n int, state text not null default 'ready', primary key (at, n));
-select pawl.enforce('stamped', 'state', 'job', history => true, log_partition => 'range (at)') \g /dev/null
+select pawl.enforce('stamped', 'state', 'job'),
+    pawl.enable_log('stamped', 'state', most_recent => 'stored', log_partition => 'range (at)') \g /dev/null
 select is(pawl.extend_log('stamped', 'hour', 47), 48, 'by hours');
 insert into stamped select now() + n * interval '1 hour', 1 from generate_series(0, 47) n;
 select is((select count(*) from only stamped_transitions_default), 0::bigint, 'each hour has its own');

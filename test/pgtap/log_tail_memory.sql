@@ -11,8 +11,8 @@ select pawl.define('ring', $$stateDiagram-v2
     c --> a$$);
 create table t (id int primary key, state text not null default 'a', n int not null default 0);
 create table u (tenant uuid, id bigint, state text not null default 'a', primary key (tenant, id));
-select pawl.enforce('t', 'state', 'ring', history => true, most_recent => 'derived');
-select pawl.enforce('u', 'state', 'ring', history => true, most_recent => 'derived');
+select pawl.enforce('t', 'state', 'ring'), pawl.enable_log('t', 'state');
+select pawl.enforce('u', 'state', 'ring'), pawl.enable_log('u', 'state');
 insert into t (id) select generate_series(1, 50);
 insert into u select '00000000-0000-0000-0000-000000000001'::uuid, i from generate_series(1, 3) i;
 
@@ -76,7 +76,7 @@ select is(tail(8), 5, 'a row that comes back goes on after its deletion');
 
 update t set state = 'b' where id = 9;
 select pawl.release('t');
-select pawl.enforce('t', 'state', 'ring', history => true, most_recent => 'derived');
+select pawl.enforce('t', 'state', 'ring'), pawl.enable_log('t', 'state');
 update t set state = 'c' where id = 9;
 update t set state = 'b' where id = 10;
 vacuum full t_transitions_log;

@@ -27,7 +27,8 @@ create temp table tried as
 -- 3,000 rows fill many pages of each index. A row counts its own entries, and what it had before it was deleted is kept apart.
 select statement from tried, unnest(string_to_array(format($sql$
     create table %1$I (%2$s, n int not null, state text not null default 'a', entries int not null default 1, primary key (%3$s));
-    select pawl.enforce('%1$I', 'state', 'ring', history => true, most_recent => %5$L, hash_chain => %6$L);
+    select pawl.enforce('%1$I', 'state', 'ring'),
+        pawl.enable_log('%1$I', 'state', most_recent => %5$L, hash_chain => %6$L);
     insert into %1$I (%3$s, n) select %4$s, g from generate_series(1, 3000) g;
     -- all, every seventh, backwards, here and there
     update %1$I set state = next_state(state), entries = entries + 1;
@@ -59,7 +60,7 @@ from tried, lateral (select sum(case when n > 3000 then 2
 
 -- An index whose pages are split between two looks, in one transaction.
 create table busy (id int primary key, state text not null default 'a', entries int not null default 1);
-select pawl.enforce('busy', 'state', 'ring', history => true, most_recent => 'derived');
+select pawl.enforce('busy', 'state', 'ring'), pawl.enable_log('busy', 'state');
 insert into busy select g * 10 from generate_series(1, 2000) g;
 do $$
 begin

@@ -8,9 +8,9 @@ select pawl.define('m', $$stateDiagram-v2
     a --> b : go
     b --> a : back$$) \g /dev/null
 create table t (id int primary key, state text not null);
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state', most_recent => 'stored') \g /dev/null
 create table derived (id int primary key, state text not null);
-select pawl.enforce('derived', 'state', 'm', history => true, most_recent => 'derived') \g /dev/null
+select pawl.enforce('derived', 'state', 'm'), pawl.enable_log('derived', 'state') \g /dev/null
 
 create table seen (trigger text, log name, subject_id int, sort_key int, to_state text);
 create function see_row() returns trigger language plpgsql as $$ begin
@@ -75,7 +75,7 @@ create function forge() returns trigger language plpgsql as $$ begin
     end if;
     return new; end $$;
 create table fresh (id int primary key, state text not null);
-select pawl.enforce('fresh', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('fresh', 'state', 'm'), pawl.enable_log('fresh', 'state', most_recent => 'stored') \g /dev/null
 create trigger forges after insert on fresh_transitions for each row execute function forge('t_transitions');
 select throws_ok($$insert into fresh values (40, 'a')$$, 'PW001', null, 'a forged entry of another log, by an AFTER trigger');
 drop trigger forges on fresh_transitions;
@@ -99,7 +99,7 @@ drop trigger goes_on on t_transitions;
 
 -- What the owner demands of every entry.
 create table strict (id int primary key, state text not null);
-select pawl.enforce('strict', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('strict', 'state', 'm'), pawl.enable_log('strict', 'state', most_recent => 'stored') \g /dev/null
 alter table strict_transitions alter processor set not null;
 select throws_ok($$insert into strict values (1, 'a')$$, '23502', null, 'an entry without what the log requires is refused');
 set pawl.processor = 'p';
@@ -120,7 +120,7 @@ select throws_ok('update t set state = ''b'' where id = 30', '23503', null, 'a f
 alter table t_transitions drop constraint known_state;
 alter table t_transitions drop constraint once;
 create table few (id int primary key, state text not null);
-select pawl.enforce('few', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('few', 'state', 'm'), pawl.enable_log('few', 'state', most_recent => 'stored') \g /dev/null
 alter table few_transitions add constraint one_of_a_kind unique (event, subject_id) deferrable initially deferred;
 insert into few values (1, 'a');
 update few set state = 'b';

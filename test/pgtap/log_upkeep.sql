@@ -14,8 +14,10 @@ set role upkeep_owner;
 create table shop.kept (id int primary key, state text not null default 'packed');
 create table shop.other (id int primary key, state text not null default 'packed');
 create table shop.months (id uuid primary key default pawl.uuid_v7(), state text not null default 'packed');
-select pawl.enforce('shop.kept', 'state', 'parcel', history => true), pawl.enforce('shop.other', 'state', 'parcel', history => true),
-    pawl.enforce('shop.months', 'state', 'parcel', history => true, log_partition => 'range (id)') \g /dev/null
+select pawl.enforce('shop.kept', 'state', 'parcel'), pawl.enable_log('shop.kept', 'state'), pawl.enforce('shop.other', 'state', 'parcel'),
+    pawl.enable_log('shop.other', 'state'),
+    pawl.enforce('shop.months', 'state', 'parcel'),
+        pawl.enable_log('shop.months', 'state', log_partition => 'range (id)') \g /dev/null
 reset role;
 revoke pawl_admin from upkeep_owner;
 set role upkeep_owner;
@@ -31,7 +33,7 @@ select is((select count(*) from shop.kept_transitions), 160::bigint, 'and everyt
 
 -- Declared
 select lives_ok($$select pawl.keep_log('shop.kept', '1 hour')$$, 'an owner declares how long his log is kept');
-select is((select concat_ws(' ', u.log, u.keep, u.only_terminal, u.period, u.declared_by) from pawl.log_upkeep u), 'shop.kept_transitions 01:00:00 t upkeep_owner', 'it is written down');
+select is((select concat_ws(' ', u.log, u.keep, u.only_terminal, u.period, u.declared_by) from pawl.log_upkeep u), 'shop.kept_transitions_log 01:00:00 t upkeep_owner', 'it is written down');
 select is((select done from pawl.tend_logs()), 0::bigint, 'what is young stays');
 select lives_ok($$select pawl.keep_log('shop.kept', '0')$$, 'another declaration takes its place');
 select is((select count(*) from pawl.log_upkeep), 1::bigint, 'it is one');
@@ -50,17 +52,17 @@ select lives_ok($$select pawl.keep_log('shop.kept', null)$$, 'it is taken back')
 select is((select count(*) from pawl.log_upkeep), 0::bigint, 'and gone');
 
 -- By hand
-select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions', '-1 s')$$, '23514', null, 'a negative age by hand');
-select throws_ok($$insert into pawl.log_upkeep (log, period) values ('shop.kept_transitions', 'century')$$, '23514', null, 'an unknown period by hand');
-select throws_ok($$insert into pawl.log_upkeep (log, period, ahead) values ('shop.kept_transitions', 'month', 1001)$$, '23514', null, 'too many periods by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, keep) values ('shop.kept_transitions_log', '-1 s')$$, '23514', null, 'a negative age by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, period) values ('shop.kept_transitions_log', 'century')$$, '23514', null, 'an unknown period by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, period, ahead) values ('shop.kept_transitions_log', 'month', 1001)$$, '23514', null, 'too many periods by hand');
 
 -- Partitions of time
 select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 1)$$, 'months');
-create function shop.leaves() returns bigint language sql as $$ select count(*) from pg_inherits where inhparent = 'shop.months_transitions'::regclass $$;
+create function shop.leaves() returns bigint language sql as $$ select count(*) from pg_inherits where inhparent = 'shop.months_transitions_log'::regclass $$;
 select is(shop.leaves(), 3::bigint, 'this one, the next, and the default are there at once');
 select lives_ok($$select pawl.keep_log('shop.months', null, period => 'month', ahead => 3)$$, 'more of them');
 select is(shop.leaves(), 5::bigint, 'at once');
-select format('drop table %s', inhrelid::regclass) as statement from pg_inherits where inhparent = 'shop.months_transitions'::regclass order by inhrelid desc limit 1 \gset
+select format('drop table %s', inhrelid::regclass) as statement from pg_inherits where inhparent = 'shop.months_transitions_log'::regclass order by inhrelid desc limit 1 \gset
 :statement;
 select is((select done from pawl.tend_logs()), 1::bigint, 'the duty makes what is missing');
 select is(shop.leaves(), 5::bigint, 'it is there');
@@ -108,7 +110,7 @@ reset role;
 set role upkeep_other;
 select throws_ok($$select pawl.keep_log('shop.kept', '0')$$, '42501', null, 'somebody else does not say how long a log is kept');
 select throws_ok($$select pawl.keep_audit('shop.kept', '0')$$, '42501', null, 'nor how long an audit is');
-select throws_ok($$insert into pawl.log_upkeep (log, keep) select history, '0' from pawl.binding where history::text = 'shop.kept_transitions'$$, '42501', null, 'nor by hand');
+select throws_ok($$insert into pawl.log_upkeep (log, keep) select history, '0' from pawl.binding where history::text = 'shop.kept_transitions_log'$$, '42501', null, 'nor by hand');
 select throws_ok($$delete from pawl.log_upkeep$$, '42501', null, 'nor takes back what is declared');
 select is((select done from pawl.tend_logs()), 0::bigint, 'and tends none but his own');
 reset role;

@@ -190,7 +190,9 @@ reset session_replication_role;
 select is(seen(16), 'running elsewhere 77 3 420', 'the replica role leaves the columns alone');
 update job set note = null where id = 16;
 select pawl.release('job');
-select pawl.enforce('job', 'state', 'owned_job', history => true, always => true, owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', lapse => 'lapse');
+select pawl.enforce('job', 'state', 'owned_job', always => true), pawl.enable_log('job', 'state'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.set_claiming('job', 'state', on_expiry => 'lapse');
 set session_replication_role = replica;
 update job set owner = 'w9', token = 78, lease = clock_timestamp() + '1 min' where id = 16;
 update job set state = 'done', owner = null, lease = null where id = 16;
@@ -208,7 +210,9 @@ select pawl.define('up', $$stateDiagram-v2
     running --> ready : lapse
     done --> [*]
     class running owned$$);
-select pawl.enforce('up', 'state', 'up', history => true, owner => 'owner', lease => 'lease', token => 'token', lapse => 'lapse', due => 'due');
+select pawl.enforce('up', 'state', 'up'), pawl.enable_log('up', 'state'),
+    pawl.enable_queue('up', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.enable_timers('up', 'state', due => 'due'), pawl.set_claiming('up', 'state', on_expiry => 'lapse');
 insert into up (id) values (1), (2);
 update up set state = 'running', owner = 'w1' where id = 1;
 select pawl.define('up', $$stateDiagram-v2

@@ -26,7 +26,7 @@ declare
                            state_type, owner_type, token_type);
 begin
     drop table if exists s cascade;
-    drop table if exists s_transitions cascade;
+    drop table if exists s_transitions_log cascade;
     case kind
     when 'plain' then execute format('create table s (%s, primary key (id))', columns);
     when 'range' then
@@ -50,8 +50,10 @@ begin
         create table s_child (extra text) inherits (s);
         alter table s_child add primary key (id);
     end case;
-    perform pawl.enforce('s', 'state', 'story', history => true, key => '{id}', owner => 'owner', lease => 'lease', token => 'token', due => 'due', claim => '{start}',
-        claim_order => 'rank desc', lapse => 'lapse', operator_events => '{seize}');
+    perform pawl.enforce('s', 'state', 'story', key => '{id}'), pawl.enable_log('s', 'state'),
+        pawl.enable_queue('s', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+        pawl.enable_timers('s', 'state', due => 'due'),
+        pawl.set_claiming('s', 'state', claim => '{start}', claim_order => 'rank desc', on_expiry => 'lapse', operator_events => '{seize}');
     execute format('insert into %s (id, rank) select g, g / 10 from generate_series(1, 49) g', case kind when 'inherited' then 's_child' else 's' end);
     insert into s (id, rank) select g, g / 10 from generate_series(50, 99) g;
     update s set due = null;  -- claimable at once
@@ -188,8 +190,10 @@ select story('inherited', 'story_domain', 'varchar(2)', 'integer');
 -- Many lifecycles on one table, each with columns of its own; one statement moves and keeps them all.
 select format('create table many (id int primary key, %s)', string_agg(format('state%1$s text not null default ''ready'', owner%1$s text, lease%1$s timestamptz, token%1$s int not null default 0, '
     'due%1$s timestamptz, attempts%1$s int not null default 0', g), ', ')) from generate_series(1, 6) g \gexec
-select pawl.enforce('many', ('state' || g)::name, 'story', owner => ('owner' || g)::name, lease => ('lease' || g)::name, token => ('token' || g)::name, due => ('due' || g)::name,
-    attempts => ('attempts' || g)::name, claim => '{start}', lapse => 'lapse') from generate_series(1, 6) g;
+select pawl.enforce('many', ('state' || g)::name, 'story'),
+    pawl.enable_queue('many', ('state' || g)::name, owner => ('owner' || g)::name, lease => ('lease' || g)::name, token => ('token' || g)::name, attempts => ('attempts' || g)::name),
+    pawl.enable_timers('many', ('state' || g)::name, due => ('due' || g)::name),
+    pawl.set_claiming('many', ('state' || g)::name, claim => '{start}', on_expiry => 'lapse') from generate_series(1, 6) g;
 insert into many (id) values (1), (2);
 set pawl.processor = 'w';
 select format('update many set %s where id = 1', string_agg(format('state%s = ''running''', g), ', ')) from generate_series(1, 6) g \gexec

@@ -13,9 +13,12 @@ alter table jobs owner to pawl_pause_owner;
 select enforce_jobs('jobs');
 create table numbered (id int primary key, state text not null, owner text, lane lane, n int) partition by range (id);
 create table numbered_1 partition of numbered for values from (0) to (100);
-select pawl.enforce('numbered', 'state', 'job', owner => 'owner', claim => '{start}', queue => 'lane');
+select pawl.enforce('numbered', 'state', 'job'),
+    pawl.enable_queue('numbered', 'state', owner => 'owner', queue => 'lane'),
+    pawl.set_claiming('numbered', 'state', claim => '{start}');
 create table plain (id int primary key, state text not null, owner text);
-select pawl.enforce('plain', 'state', 'job', owner => 'owner', claim => '{start}');
+select pawl.enforce('plain', 'state', 'job'), pawl.enable_queue('plain', 'state', owner => 'owner'),
+    pawl.set_claiming('plain', 'state', claim => '{start}');
 create table unclaimed (id int primary key, state text not null, owner text);
 select pawl.enforce('unclaimed', 'state', 'job');
 create function pauses() returns setof text language sql as $$
@@ -47,8 +50,8 @@ select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 
 select is(outcome(statement), answer, statement) from (values
     ('select pawl.pause(null)', '22004 relation must not be null'),
     ('select pawl.pause(''pg_class'')', '42704 no lifecycle is enforced on table pg_class | select pawl.enforce(''pg_class'', state_column, machine)'),
-    ('select pawl.pause(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | enforce it with claim => array[...]'),
-    ('select pawl.resume(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | enforce it with claim => array[...]'),
+    ('select pawl.pause(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
+    ('select pawl.resume(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
     ('select pawl.pause(''plain'', ''mail'')', '22023 table public.plain has no queues | Its lifecycle names no queue column. | leave the queue out to mean the whole table'),
     ('select pawl.pause(''numbered'', ''medium'')', '22P02 invalid input value for enum public.lane: "medium"'),
     ('select pawl.pause(''jobs'', until => ''2001-01-01 00:00+00'')', '22023 a pause cannot end in the past | It would end at 2001-01-01 00:00:00+00.'),
@@ -56,7 +59,8 @@ select is(outcome(statement), answer, statement) from (values
 
 -- Queues have one name, however they are written.
 create table counted (id int primary key, state text not null, owner text, n int);
-select pawl.enforce('counted', 'state', 'job', owner => 'owner', claim => '{start}', queue => 'n');
+select pawl.enforce('counted', 'state', 'job'), pawl.enable_queue('counted', 'state', owner => 'owner', queue => 'n'),
+    pawl.set_claiming('counted', 'state', claim => '{start}');
 select pawl.pause('counted', ' 07 ');
 select is((select queue from pawl.paused where relation = 'counted'::regclass), '7', 'a number is written as its type writes it');
 select lives_ok($$insert into counted select 1, state, null, 7 from pawl.states('job') where initial limit 1$$, 'work lies in it');

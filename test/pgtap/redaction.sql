@@ -17,14 +17,14 @@ create function made(name text, columns text, arguments text) returns void langu
 begin
     execute format('create table s.%I (%s)', name, columns);
     execute format('alter table s.%I owner to owns', name);
-    execute format('set role owns; select pawl.enforce(''s.%I'', ''state'', ''m'', history => true, %s); reset role', name, arguments);
+    execute format('set role owns; select pawl.enforce(''s.%1$I'', ''state'', ''m''), pawl.enable_log(''s.%1$I''%2$s); reset role', name, arguments);
 end $$;
-select made('chained', 'id int primary key, state text not null', 'hash_chain => true, events => true'),
-       made('derived', 'id text, part int, state text not null, primary key (id, part)', 'hash_chain => true, log_partition => ''range (part)'''),
-       made('plain', 'id int primary key, state text not null', 'events => true') \g /dev/null
+select made('chained', 'id int primary key, state text not null', ', most_recent => ''stored'', hash_chain => true), pawl.enable_events(''s.chained'''),
+       made('derived', 'id text, part int, state text not null, primary key (id, part)', ', hash_chain => true, log_partition => ''range (part)'''),
+       made('plain', 'id int primary key, state text not null', ', most_recent => ''stored''), pawl.enable_events(''s.plain''') \g /dev/null
 set role owns;
 select pawl.audit('s.chained', '{"b": true}'), pawl.audit('s.plain', '{"b": true}') \g /dev/null
-create table if not exists s.derived_part partition of s.derived_transitions for values from (0) to (10);
+create table if not exists s.derived_part partition of s.derived_transitions_log for values from (0) to (10);
 reset role;
 
 create view outbox as select * from pawl.outbox_1 union all select * from pawl.outbox_2 union all select * from pawl.outbox_3;
@@ -185,7 +185,8 @@ rollback;
 create table s.copied (id int, part text, name text, born date, state text not null, primary key (id, part));
 alter table s.copied owner to owns;
 set role owns;
-select pawl.enforce('s.copied', 'state', 'm', history => true, hash_chain => true, events => true) \g /dev/null
+select pawl.enforce('s.copied', 'state', 'm'), pawl.enable_log('s.copied', 'state', hash_chain => true),
+    pawl.enable_events('s.copied', 'state') \g /dev/null
 select pawl.audit('s.copied', '{"b": true}', parent => '{name,born,part}') \g /dev/null
 insert into s.copied values (1, 'x', 'Secret', '1970-01-01', 'a'), (2, 'x', 'Secret', '1970-01-01', 'a');
 update s.copied set state = 'b';
@@ -203,7 +204,8 @@ select is_empty($$select * from pawl.verify('s.copied')$$, 'nothing is wrong');
 create table s.dated (at timestamptz primary key, state text not null);
 alter table s.dated owner to owns;
 set role owns;
-select pawl.enforce('s.dated', 'state', 'm', history => true, hash_chain => true, events => true) \g /dev/null
+select pawl.enforce('s.dated', 'state', 'm'), pawl.enable_log('s.dated', 'state', hash_chain => true),
+    pawl.enable_events('s.dated', 'state') \g /dev/null
 begin;
 select pawl.set_context(processor => 'Secret', metadata => '{"a": {"b": "Secret"}}') \g /dev/null
 insert into s.dated values ('2024-02-03 12:00+00', 'a'), ('2024-02-04 12:00+00', 'a');

@@ -16,13 +16,15 @@ select pawl.define('task', $$stateDiagram-v2
     done --> [*]
     dead --> [*]
     class running owned$$);
-create function make(policy jsonb, more text default '') returns void language plpgsql as $$
+create function make(policy jsonb) returns void language plpgsql as $$
 begin
-    drop table if exists task, task_transitions cascade;
+    drop table if exists task, task_transitions_log cascade;
     create table task (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
         tries smallint not null default 0, most int);
-    execute format('select pawl.enforce(''task'', ''state'', ''task'', history => true, owner => ''owner'', lease => ''lease'', token => ''token'', due => ''due'', attempts => ''tries'', '
-        'max_attempts => ''most'', claim => ''{start}'', lapse => ''lapse'', retry => ''{fail,retry}'', backoff => %L %s)', policy, more);
+    perform pawl.enforce('task', 'state', 'task'), pawl.enable_log('task'),
+            pawl.enable_queue('task', owner => 'owner', lease => 'lease', token => 'token', attempts => 'tries', max_attempts => 'most'),
+            pawl.enable_timers('task', due => 'due'),
+            pawl.set_claiming('task', claim => '{start}', on_expiry => 'lapse', retry => '{fail,retry}', backoff => policy);
     insert into task (id) select generate_series(1, 10);
 end $$;
 create function code_of(statement text) returns text language plpgsql as $$

@@ -16,7 +16,7 @@ select pawl.define('f', $$stateDiagram-v2
     [*] --> new
     new --> used : use [f_guard] / f_effect
     used --> [*]$$);
-select pawl.enforce('f', 'state', 'f', history => true);
+select pawl.enforce('f', 'state', 'f'), pawl.enable_log('f', 'state');
 insert into f (id, ok, n) values (1, true, 1), (2, true, 0), (3, true, 1), (4, false, 1), (5, true, 2), (6, true, 1);
 update f set state = 'used' where id = 1;
 select throws_ok('update f set state = ''used'' where id = 2', '22012', null, 'the guard divides by zero');
@@ -32,8 +32,8 @@ select results_eq('select id, state from f order by id',
 -- the statement itself moves must not suffer.
 create table t (id int primary key, state text not null default 'new');
 create table inner_t (id int primary key, state text not null default 'new');
-select pawl.enforce('t', 'state', 'walk', history => true);
-select pawl.enforce('inner_t', 'state', 'walk', history => true, most_recent => 'derived');
+select pawl.enforce('t', 'state', 'walk'), pawl.enable_log('t', 'state');
+select pawl.enforce('inner_t', 'state', 'walk'), pawl.enable_log('inner_t', 'state');
 alter table inner_t_transitions_log add check (to_state <> 'used' or inner_t_transitions_log.subject_id % 2 = 0);
 insert into t select g from generate_series(1, 8) g;
 insert into inner_t select g from generate_series(1, 8) g;

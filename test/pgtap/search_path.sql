@@ -38,8 +38,9 @@ insert into public.steps (statement) values
         a --> b : go
         b --> c : on')$$),
     ($$select * from pawl.check('stateDiagram-v2')$$), ($$select pawl.diagram('m'), pawl.diagram('m', 1, 'dot')$$), ($$select * from pawl.states('m')$$), ($$select * from pawl.transitions('m', 1)$$),
-    ($$select pawl.enforce('public.v', 'state', 'm', history => true, hash_chain => true)$$), ($$select pawl.enforce('public.e', 'state', 'plain', history => true, most_recent => 'derived')$$),
-    ($$select pawl.enforce('public.p', 'state', 'plain', history => true)$$),
+    ($$select pawl.enforce('public.v', 'state', 'm'), pawl.enable_log('public.v', 'state', hash_chain => true)$$), ($$select pawl.enforce('public.e', 'state', 'plain'),
+        pawl.enable_log('public.e', 'state')$$),
+    ($$select pawl.enforce('public.p', 'state', 'plain'), pawl.enable_log('public.p', 'state')$$),
     ($$insert into public.v (code, state) values ('k1', 'a'), ('k2', 'a'), ('k3', 'a')$$), ($$insert into public.e values (1, 'x', 'a'), (2, 'x', 'a')$$), ($$insert into public.p values (1, 'a')$$),
     ($$update public.v set state = 'b' where code OPERATOR(pg_catalog.=) 'k1'$$), ($$delete from public.v where code OPERATOR(pg_catalog.=) 'k3'$$),
     ($$select pawl.fire('public.v', 'k2', 'go')$$), ($$select pawl.fire('public.v', 'k2'::pg_catalog.varchar, 'on', '{"x": 1}')$$), ($$select pawl.fire('public.e', row(1, 'x'), 'go')$$),
@@ -55,7 +56,7 @@ insert into public.steps (statement) values
         a --> d : go
         d --> c : on')$$),
     ($$select pawl.upgrade('public.v', remap => '{"b": "d"}')$$), ($$truncate public.v$$), ($$select pawl.release('public.v')$$), ($$select pawl.release('public.e', 'state')$$),
-    ($$select pawl.enforce('public.v', 'state', 'm', history => true, hash_chain => true)$$), ($$alter type public.colour add value 'z'$$);
+    ($$select pawl.enforce('public.v', 'state', 'm'), pawl.enable_log('public.v', 'state', hash_chain => true)$$), ($$alter type public.colour add value 'z'$$);
 
 -- Each function and operator of pg_catalog over types of values, with a body that raises.
 do $$

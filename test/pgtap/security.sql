@@ -22,16 +22,16 @@ select is(pawl.define('m', 'stateDiagram-v2
     [*] --> a
     a --> b : go
     b --> a : back'), 1, 'a pawl_admin defines');
-select lives_ok($$select pawl.enforce('app.makers', 'state', 'm', history => true)$$, 'and attaches to his own table');
+select lives_ok($$select pawl.enforce('app.makers', 'state', 'm'), pawl.enable_log('app.makers', 'state')$$, 'and attaches to his own table');
 select throws_ok($$select pawl.enforce('app.t', 'state', 'm')$$, '42501', 'must be owner of table app.t', 'not to somebody else''s');
 select throws_ok($$insert into pawl.binding (relation, state_column, machine, version) values ('app.t', 'state', 'm', 1)$$, '42501', 'permission denied for table binding', 'not by hand either');
 select throws_ok($$update pawl.binding set relation = 'app.t' where relation = 'app.makers'::regclass$$, '42501', 'permission denied for table binding', 'nor by turning its own there');
 select throws_ok($$update pawl.binding set history = 'app.t'$$, '42501', 'permission denied for table binding', 'nor can it be its log');
 reset role;
 set role pawl_test_super_admin;
-select lives_ok($$select pawl.enforce('app.t', 'state', 'm', history => true)$$, 'who is both owner and pawl_admin attaches');
+select lives_ok($$select pawl.enforce('app.t', 'state', 'm'), pawl.enable_log('app.t', 'state')$$, 'who is both owner and pawl_admin attaches');
 reset role;
-select is((select relowner::regrole::text from pg_class where oid = 'app.t_transitions'::regclass), 'pawl_test_owner', 'the log belongs to the owner of the table');
+select is((select relowner::regrole::text from pg_class where oid = 'app.t_transitions_log'::regclass), 'pawl_test_owner', 'the log belongs to the owner of the table');
 select is((select count(*) from pawl.machine where defined_by = 'pawl_test_maker'), 1::bigint, 'who defined is on record');
 insert into app.t values (1, 'a'), (2, 'a');
 
@@ -116,7 +116,7 @@ select pawl.define('r', 'stateDiagram-v2
     [*] --> a
     a --> b : go
     a --> c : guarded [app.r_guard]') \g /dev/null
-select pawl.enforce('app.r', 'state', 'r', history => true) \g /dev/null
+select pawl.enforce('app.r', 'state', 'r'), pawl.enable_log('app.r', 'state') \g /dev/null
 insert into app.r select g, 'a', case when g % 2 = 0 then 'pawl_test_user' else 'another' end, g = 6 from generate_series(1, 12) g;
 alter table app.r enable row level security;
 create policy mine on app.r for select using (who = current_user);

@@ -6,7 +6,7 @@ select pawl.define('job', 'stateDiagram-v2
     [*] --> queued : enqueue
     queued --> done : finish');
 insert into jobs values (1, 'queued'), (2, 'queued');
-select pawl.enforce('jobs', 'state', 'job', history => true);
+select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state');
 
 set session_replication_role = replica;
 update jobs set state = 'lost' where id = 1;
@@ -39,5 +39,5 @@ select lives_ok($$alter table jobs alter column state type varchar(20)$$, 'the t
 select lives_ok($$alter table jobs alter column state type text$$, 'and back');
 select pawl.release('jobs');
 select throws_ok($$insert into jobs_transitions (subject_id, to_state) values (1, 'queued')$$, 'PW006',
-                 'the log "jobs_transitions" is closed', 'after its release a log takes nothing in, also from its owner');
+                 'the log "jobs_transitions_log" is closed', 'after its release a log takes nothing in, also from its owner');
 select * from finish();

@@ -22,7 +22,9 @@ select pawl.define('ticket', $$stateDiagram-v2
     checking --> open : give_up after 10 min
     closed --> [*]
     class working,checking owned$$);
-select pawl.enforce('ticket', 'state', 'ticket', history => true, due => 'due', owner => 'owner', lease => 'lease', token => 'token');
+select pawl.enforce('ticket', 'state', 'ticket'), pawl.enable_log('ticket', 'state'),
+    pawl.enable_queue('ticket', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.enable_timers('ticket', 'state', due => 'due');
 
 -- state, owner, and when the timer runs down, to five minutes: however slowly the test runs.
 create function seen(id int) returns text language sql as $$
@@ -148,7 +150,7 @@ select pawl.define('slow', $$stateDiagram-v2
     [*] --> open
     open --> closed : expire after 3 days
     closed --> [*]$$);
-select pawl.enforce('parted', 'state', 'slow', due => 'due');
+select pawl.enforce('parted', 'state', 'slow'), pawl.enable_timers('parted', 'state', due => 'due');
 insert into parted (region, id, due) values (1, 1, clock_timestamp() + '1 hour'), (1, 2, default), (1, 3, default);
 update parted set due = null where id = 3;
 update parted set region = 2;

@@ -10,9 +10,10 @@ select pawl.define('traced', 'stateDiagram-v2
     a --> b : go
     b --> a : back');
 create table plain (id int primary key, state text not null default 'a');
-select pawl.enforce('plain', 'state', 'traced', history => true, hash_chain => true, events => true);
+select pawl.enforce('plain', 'state', 'traced'), pawl.enable_log('plain', 'state', hash_chain => true),
+    pawl.enable_events('plain', 'state');
 create table lean (id int primary key, state text not null default 'a');
-select pawl.enforce('lean', 'state', 'traced', history => true, most_recent => 'derived');
+select pawl.enforce('lean', 'state', 'traced'), pawl.enable_log('lean', 'state');
 
 \set parent '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
@@ -88,7 +89,10 @@ select pawl.define('fuse', 'stateDiagram-v2
     primed --> gone : after 1 millisecond
     class lit owned');
 create table fuses (id int primary key, state text not null default 'laid', who text, lease timestamptz, due timestamptz, "trace parent" text, ts varchar(200));
-select pawl.enforce('fuses', 'state', 'fuse', history => true, owner => 'who', lease => 'lease', due => 'due', claim => '{light}', lapse => 'lost');
+select pawl.enforce('fuses', 'state', 'fuse'), pawl.enable_log('fuses', 'state'),
+    pawl.enable_queue('fuses', 'state', owner => 'who', lease => 'lease'),
+    pawl.enable_timers('fuses', 'state', due => 'due'),
+    pawl.set_claiming('fuses', 'state', claim => '{light}', on_expiry => 'lost');
 select throws_ok($$select pawl.set_trace('fuses', 'nix')$$, '42703', 'column "nix" of table public.fuses does not exist', 'a column that is not there');
 select throws_ok($$select pawl.set_trace('fuses', 'due')$$, '42804', 'column "due" of table public.fuses cannot hold a trace', 'one that is no text');
 select throws_ok($$select pawl.set_trace('fuses', null, 'ts')$$, '22004', null, 'a state without its parent');

@@ -10,7 +10,7 @@ select pawl.define('m', $$stateDiagram-v2
     [*] --> a
     a --> b : go
     b --> a : back$$) \g /dev/null
-select pawl.enforce('t', 'state', 'm', history => true) \g /dev/null
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 create table stranger (id int primary key, state text not null);
 insert into t values (0, 'a');
 insert into stranger values (0, 'a');
@@ -30,9 +30,9 @@ begin
                 end;
                 begin
                     case operation
-                        when 'insert' then execute case when of_table = 't_transitions' then 'insert into t_transitions (subject_id, event) values (0, ''go'')'
+                        when 'insert' then execute case when of_table = 't_transitions_log' then 'insert into t_transitions (subject_id, event) values (0, ''go'')'
                                                         else format('insert into %s values (1, ''a'')', of_table) end;
-                        when 'update' then execute case when of_table = 't_transitions' then 'update t_transitions set actor = ''me'''
+                        when 'update' then execute case when of_table = 't_transitions_log' then 'update t_transitions set actor = ''me'''
                                                         else format('update %s set state = ''b''', of_table) end;
                         when 'delete' then execute format('delete from %s', of_table);
                         else execute format('truncate %s', of_table);
@@ -56,8 +56,8 @@ select set_eq(format('select distinct right(w, 5) from every_way(%L, %L) w', f, 
                ('validate', 'stranger', array['39P01', '42704']), ('record', 'stranger', array['39P01', '42704']),
                ('record_truncate', 'stranger', array['39P01', '42704']), ('log_insert', 'stranger', array['39P01', 'PW006']),
                ('protect_log', 'stranger', null),
-               ('validate', 't_transitions', array['39P01', 'PW006']), ('record', 't_transitions', array['39P01', 'PW006', '42704']),
-               ('record_truncate', 't_transitions', array['39P01', 'PW006']), ('log_insert', 't_transitions', array['39P01', 'PW001', 'PW006'])) c(f, r, codes);
+               ('validate', 't_transitions_log', array['39P01', 'PW006']), ('record', 't_transitions_log', array['39P01', 'PW006', '42704']),
+               ('record_truncate', 't_transitions_log', array['39P01', 'PW006']), ('log_insert', 't_transitions_log', array['39P01', 'PW001', 'PW006'])) c(f, r, codes);
 
 -- Called by hand.
 select throws_ok(format('select pawl.%I()', p.proname), '0A000', null, format('pawl.%s() is no function to call', p.proname))

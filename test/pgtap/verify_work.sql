@@ -16,8 +16,10 @@ select pawl.define('job', $$stateDiagram-v2
     class running owned
 $$);
 create table job (id int primary key, state text not null default 'queued', owner text, lease timestamptz, token bigint, due timestamptz, attempts int not null default 0);
-select pawl.enforce('job', 'state', 'job', owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
-                    retry => array['fail'], backoff => '{"max_attempts": 1}');
+select pawl.enforce('job', 'state', 'job'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.set_claiming('job', 'state', retry => array['fail'], backoff => '{"max_attempts": 1}');
 insert into job (id) select generate_series(1, 5);
 update job set state = 'running', owner = 'w' where id in (1, 2);
 select is_empty($$select * from pawl.verify('job')$$, 'nothing is wrong at first');

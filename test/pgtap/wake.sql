@@ -16,13 +16,17 @@ create table jobs (id int primary key, state text not null default 'pending', wo
 create table others (like jobs including all);
 create table deaf (id int primary key, state text not null default 'pending');
 create table loose (id int primary key, state text not null default 'pending');
-select pawl.enforce(t, 'state', 'job', history => true, owner => 'worker', lease => 'lease', token => 'token', due => 'due', claim => array['start'], lapse => 'lapse', events => true, wake => true)
+select pawl.enforce(t, 'state', 'job'), pawl.enable_log(t, 'state'),
+    pawl.enable_queue(t, 'state', owner => 'worker', lease => 'lease', token => 'token'),
+    pawl.enable_timers(t, 'state', due => 'due'),
+    pawl.set_claiming(t, 'state', claim => array['start'], on_expiry => 'lapse'),
+    pawl.enable_events(t, 'state', wake => true)
   from unnest(array['jobs', 'others']::regclass[]) t \g /dev/null
 select pawl.define('plain', $$stateDiagram-v2
     [*] --> pending
     pending --> done : finish
     done --> [*]$$) \g /dev/null
-select pawl.enforce('deaf', 'state', 'plain', history => true) \g /dev/null
+select pawl.enforce('deaf', 'state', 'plain'), pawl.enable_log('deaf', 'state') \g /dev/null
 
 select is(pawl.channel('jobs'), 'pawl_' || 'jobs'::regclass::oid, 'the channel of a table');
 select is(pawl.channel(), 'pawl_events', 'the channel of the outbox');

@@ -13,8 +13,10 @@ select pawl.define('job', $$stateDiagram-v2
     class running owned$$);
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts int not null default 0,
     queue text not null default 'a', name text not null default repeat('x', 100)) with (fillfactor = 50);
-select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts', queue => 'queue', claim => '{start}',
-    claim_order => 'name', lapse => 'lapse');
+select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state', most_recent => 'stored'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', queue => 'queue'),
+    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'name', on_expiry => 'lapse');
 insert into job (id) select generate_series(1, 1000);
 
 -- Claims one by one; every hundred are given back, in a transaction of their own or not.

@@ -67,7 +67,9 @@ rollback;
 begin;
 create type lane as enum ('slow', 'fast');
 create table typed (id int primary key, state text not null, owner uuid, lane lane);
-select pawl.enforce('typed', 'state', 'job', history => true, owner => 'owner', claim => '{start}', queue => 'lane');
+select pawl.enforce('typed', 'state', 'job'), pawl.enable_log('typed', 'state'),
+    pawl.enable_queue('typed', 'state', owner => 'owner', queue => 'lane'),
+    pawl.set_claiming('typed', 'state', claim => '{start}');
 insert into typed values (1, 'ready', null, 'fast'), (2, 'ready', null, 'slow'), (3, 'ready', null, 'slow');
 set local session_replication_role = replica;
 update typed_transitions set created_at = created_at - subject_id * interval '1 day';
@@ -79,7 +81,8 @@ select results_eq($$select owners()$$, $$values ('typed 00000000-0000-0000-0000-
 rollback;
 begin;
 create table bare (id int primary key, state text not null, owner text, due timestamptz);
-select pawl.enforce('bare', 'state', 'job', owner => 'owner', claim => '{start}');
+select pawl.enforce('bare', 'state', 'job'), pawl.enable_queue('bare', 'state', owner => 'owner'),
+    pawl.set_claiming('bare', 'state', claim => '{start}');
 select results_eq($$select queue, claimable, oldest, is_paused from pawl.queue_depth$$, $$values (null::text, 0::bigint, null::interval, false)$$, 'an empty table without queues has one row');
 insert into bare values (1, 'ready');
 select results_eq($$select queue, claimable, oldest, is_paused from pawl.queue_depth$$, $$values (null::text, 1::bigint, null::interval, false)$$, 'and where nothing tells, age is unknown');

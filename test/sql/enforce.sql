@@ -47,18 +47,13 @@ INSERT INTO strange VALUES (1, 'foo'), (2, 'foo'), (3, 'bar'), (4, NULL), (5, 'n
 SELECT says($$SELECT pawl.enforce('strange', 'state', 'enforce_order')$$);
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'strange'::regclass;
 DELETE FROM strange WHERE state <> 'new';
-SELECT says($$SELECT pawl.enforce('strange', 'state', 'enforce_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('strange', 'state', 'enforce_order'), pawl.enable_log('strange', 'state')$$);
 SELECT to_regclass('strange_transitions');
 
 -- NULL
 SELECT says($$SELECT pawl.enforce(NULL, 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', NULL, 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', NULL)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', history => NULL)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', most_recent => NULL)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', hash_chain => NULL)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', on_delete => NULL)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', always => NULL)$$);
 SELECT says($$SELECT pawl.release(NULL)$$);
 SELECT says($$SELECT pawl.upgrade(NULL)$$);
 
@@ -73,14 +68,11 @@ SELECT says($$SELECT pawl.enforce(1::oid, 'state', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'nothing', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'ctid', 'enforce_order')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', version => 7)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', most_recent => 'sometimes')$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order'), pawl.enable_log('orders', most_recent => 'sometimes')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', on_delete => 'perhaps')$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', hash_chain => true)$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', log_name => 'elsewhere')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => '{nothing}')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => '{state}')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => '{id,id}')$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => '{}')$$);
 SELECT says($$SELECT pawl.enforce('orders', 'state', 'enforce_order', key => ARRAY['id', NULL]::name[])$$);
 SELECT says($$SELECT pawl.upgrade('orders')$$);
 SELECT says($$SELECT pawl.upgrade('orders', 'state')$$);
@@ -146,16 +138,17 @@ DROP TABLE by_enum;
 
 -- keys
 CREATE TABLE keyless (id int, state text NOT NULL);
-SELECT says($$SELECT pawl.enforce('keyless', 'state', 'enforce_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('keyless', 'state', 'enforce_order'), pawl.enable_log('keyless', 'state')$$);
 SELECT says($$SELECT pawl.enforce('keyless', 'state', 'enforce_order')$$);
 SELECT key_columns FROM pawl.binding WHERE relation = 'keyless'::regclass;
 SELECT says($$SELECT pawl.release('keyless')$$);
 INSERT INTO keyless VALUES (1, 'new'), (1, 'paid');
-SELECT says($$SELECT pawl.enforce('keyless', 'state', 'enforce_order', history => true, key => '{id}')$$);
+SELECT says($$SELECT pawl.enforce('keyless', 'state', 'enforce_order', key => '{id}'),
+    pawl.enable_log('keyless', 'state')$$);
 CREATE TABLE state_key (state text PRIMARY KEY);
-SELECT says($$SELECT pawl.enforce('state_key', 'state', 'enforce_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('state_key', 'state', 'enforce_order'), pawl.enable_log('state_key', 'state')$$);
 CREATE TABLE composite (b int, a text, state text, PRIMARY KEY (a, state, b));
-SELECT says($$SELECT pawl.enforce('composite', 'state', 'enforce_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('composite', 'state', 'enforce_order'), pawl.enable_log('composite', 'state')$$);
 SELECT key_columns, log_key_columns FROM pawl.binding WHERE relation = 'composite'::regclass;
 
 -- partitions and children

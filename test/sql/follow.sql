@@ -30,7 +30,7 @@ $$);
 -- renames: columns, table, schema
 CREATE TABLE orders (id int PRIMARY KEY, state text NOT NULL, remark text);
 INSERT INTO orders VALUES (1, 'new'), (2, 'new');
-SELECT pawl.enforce('orders', 'state', 'follow_order', history => true);
+SELECT pawl.enforce('orders', 'state', 'follow_order'), pawl.enable_log('orders', 'state', most_recent => 'stored');
 ALTER TABLE orders RENAME COLUMN state TO "Status";
 SELECT state_column FROM pawl.binding WHERE relation = 'orders'::regclass;
 UPDATE orders SET "Status" = 'paid' WHERE id = 1;
@@ -56,7 +56,7 @@ SELECT check_name, status, detail FROM pawl.health() WHERE relation = 't_follow_
 -- a renamed key of a derived log: the view follows too
 CREATE TABLE derived (a int, b int, state text NOT NULL, PRIMARY KEY (a, b));
 INSERT INTO derived VALUES (1, 2, 'new');
-SELECT pawl.enforce('derived', 'state', 'follow_order', history => true, most_recent => 'derived');
+SELECT pawl.enforce('derived', 'state', 'follow_order'), pawl.enable_log('derived', 'state');
 ALTER TABLE derived RENAME COLUMN b TO c;
 SELECT a, c, to_state, most_recent FROM derived_transitions;
 
@@ -76,7 +76,8 @@ SELECT count(*) FROM pawl.binding WHERE machine = 'follow_order';
 CREATE TABLE tree (id int PRIMARY KEY, state text NOT NULL) PARTITION BY RANGE (id);
 CREATE TABLE tree_1 PARTITION OF tree FOR VALUES FROM (1) TO (10);
 INSERT INTO tree VALUES (1, 'new');
-SELECT pawl.enforce('tree', 'state', 'follow_order', history => true, hash_chain => true, always => true);
+SELECT pawl.enforce('tree', 'state', 'follow_order', always => true),
+    pawl.enable_log('tree', 'state', most_recent => 'stored', hash_chain => true);
 CREATE TABLE tree_2 PARTITION OF tree FOR VALUES FROM (10) TO (20);
 SELECT ours('tree_2');
 INSERT INTO tree VALUES (10, 'new');
@@ -129,7 +130,7 @@ DROP FOREIGN DATA WRAPPER t_follow_fdw CASCADE;
 
 -- inheritance children that come and go
 CREATE TABLE parent (id int PRIMARY KEY, state text NOT NULL);
-SELECT pawl.enforce('parent', 'state', 'follow_order', history => true, most_recent => 'derived');
+SELECT pawl.enforce('parent', 'state', 'follow_order'), pawl.enable_log('parent', 'state');
 CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent);
 SELECT ours('child');
 INSERT INTO child VALUES (1, 'new');

@@ -28,12 +28,13 @@ $$);
 -- the shape; a key column with a name of the log's own
 CREATE TABLE orders (id bigint PRIMARY KEY, state text NOT NULL, "odd ""state" varchar NOT NULL DEFAULT 'new');
 INSERT INTO orders VALUES (1, 'new'), (2, 'paid');
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order', history => true, hash_chain => true)$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
+    pawl.enable_log('orders', 'state', most_recent => 'stored', hash_chain => true)$$);
 \d orders_transitions
 SELECT subject_id, sort_key, from_state, to_state, event, processor, actor = current_user, correlation_id, metadata, machine_version, most_recent,
        id IS NOT NULL, length(hash) FROM orders_transitions ORDER BY 1, 2;
 -- a second lifecycle of the table names its column
-SELECT says($$SELECT pawl.enforce('orders', 'odd "state', 'logs_order', history => true, most_recent => 'derived')$$);
+SELECT says($$SELECT pawl.enforce('orders', 'odd "state', 'logs_order'), pawl.enable_log('orders', 'odd "state')$$);
 SELECT state_column, history, history_view, log_key_columns FROM pawl.binding WHERE relation = 'orders'::regclass ORDER BY 1;
 SELECT * FROM pawl.verify('orders');
 
@@ -84,38 +85,49 @@ SELECT says($$SELECT pawl.history('orders', 1, 'state')$$);
 DELETE FROM orders WHERE id = 1;
 INSERT INTO orders VALUES (3, 'done', 'new');
 UPDATE orders SET state = 'done' WHERE id = 2;
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order', history => true, log_name => 'orders_past')$$);
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order', history => true, log_name => 'orders_past', hash_chain => true)$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
+    pawl.enable_log('orders', 'state', most_recent => 'stored', log_name => 'orders_past')$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
+    pawl.enable_log('orders', 'state', most_recent => 'stored', hash_chain => true, log_name => 'orders_past')$$);
 UPDATE orders SET state = 'paid' WHERE id = 2;
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order', history => true, log_name => 'orders_past', hash_chain => true)$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
+    pawl.enable_log('orders', 'state', most_recent => 'stored', hash_chain => true, log_name => 'orders_past')$$);
 SELECT subject_id, sort_key, from_state, to_state, event, most_recent FROM orders_past ORDER BY 1, 2;
 SELECT key, problem, detail FROM pawl.verify('orders') WHERE state_column = 'state';
 UPDATE orders SET state = 'done' WHERE id = 2;
 SELECT key, problem, detail FROM pawl.verify('orders') WHERE state_column = 'state';
-SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('orders', 'state', 'logs_order'),
+    pawl.enable_log('orders', 'state', most_recent => 'stored')$$);
 
 -- a log cannot serve two, and a table that is no log cannot serve one
 CREATE TABLE other (id bigint PRIMARY KEY, state text NOT NULL);
-SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order', history => true, hash_chain => true, log_name => 'orders_past')$$);
-SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order', history => true, log_name => 'orders')$$);
-SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order', history => true, log_name => repeat('x', 60)::name)$$);
+SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order'),
+    pawl.enable_log('other', 'state', most_recent => 'stored', hash_chain => true, log_name => 'orders_past')$$);
+SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order'),
+    pawl.enable_log('other', 'state', most_recent => 'stored', log_name => 'orders')$$);
+SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order'),
+    pawl.enable_log('other', 'state', most_recent => 'stored', log_name => repeat('x', 60)::name)$$);
 CREATE VIEW other_transitions AS SELECT 1 AS one;
-SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order', history => true)$$);
-SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order', history => true, most_recent => 'derived')$$);
+SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order'),
+    pawl.enable_log('other', 'state', most_recent => 'stored')$$);
+SELECT says($$SELECT pawl.enforce('other', 'state', 'logs_order'), pawl.enable_log('other', 'state')$$);
 SELECT count(*) FROM pawl.binding WHERE relation = 'other'::regclass;
 
 -- names that would be too long
 CREATE TABLE a_table_whose_name_takes_all_the_room_that_there_is_for_names_x (id int PRIMARY KEY, state text NOT NULL);
 CREATE TABLE "ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö" (id int PRIMARY KEY, state text NOT NULL);
-SELECT says($$SELECT pawl.enforce('a_table_whose_name_takes_all_the_room_that_there_is_for_names_x', 'state', 'logs_order', history => true, most_recent => 'derived')$$);
-SELECT says($$SELECT pawl.enforce('"ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö"', 'state', 'logs_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('a_table_whose_name_takes_all_the_room_that_there_is_for_names_x', 'state', 'logs_order'),
+    pawl.enable_log('a_table_whose_name_takes_all_the_room_that_there_is_for_names_x', 'state')$$);
+SELECT says($$SELECT pawl.enforce('"ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö"', 'state', 'logs_order'),
+    pawl.enable_log('"ein_Tischlein_mit_Umlauten_äöüäöüäöüäöüäöüäöüäöüäö"', 'state', most_recent => 'stored')$$);
 SELECT relation, history, history_view FROM pawl.binding WHERE relation::text ~ 'names_x|Tischlein' ORDER BY 1;
 
 -- composite keys of types whose text hangs on the session
 CREATE TABLE visits (at timestamptz, place char(5), state text NOT NULL, PRIMARY KEY (at, place));
 SET timezone = 'Asia/Tokyo';
 INSERT INTO visits VALUES ('2024-01-01 00:00Z', 'x', 'new'), ('2024-01-01 00:00Z', 'y"\', 'new');
-SELECT says($$SELECT pawl.enforce('visits', 'state', 'logs_order', history => true, hash_chain => true)$$);
+SELECT says($$SELECT pawl.enforce('visits', 'state', 'logs_order'),
+    pawl.enable_log('visits', 'state', most_recent => 'stored', hash_chain => true)$$);
 SET timezone = 'America/New_York';
 SET datestyle = 'German';
 UPDATE visits SET state = 'paid';

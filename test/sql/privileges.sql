@@ -65,7 +65,8 @@ SELECT says($$INSERT INTO pawl.binding (relation, state_column, machine, version
 RESET ROLE;
 GRANT t_priv_owner TO t_priv_admin;
 SET ROLE t_priv_admin;
-SELECT says($$SELECT pawl.enforce('t_privileges.orders', 'state', 'privileges_order', history => true, most_recent => 'derived')$$);
+SELECT says($$SELECT pawl.enforce('t_privileges.orders', 'state', 'privileges_order'),
+    pawl.enable_log('t_privileges.orders', 'state')$$);
 RESET ROLE;
 -- (since PostgreSQL 17 an owner has m, MAINTAIN, too)
 SELECT c.relname, c.relowner::regrole, replace(array_to_string(c.relacl, ' '), 'arwdDxtm', 'arwdDxt') FROM pg_class c
@@ -133,7 +134,8 @@ CREATE TABLE hidden (id int PRIMARY KEY, state text NOT NULL);
 GRANT SELECT ON hidden TO t_priv_reader;
 ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
 SET ROLE t_priv_admin;
-SELECT says($$SELECT pawl.enforce('t_privileges.hidden', 'state', 'privileges_order', history => true)$$);
+SELECT says($$SELECT pawl.enforce('t_privileges.hidden', 'state', 'privileges_order'),
+    pawl.enable_log('t_privileges.hidden', 'state')$$);
 SET ROLE t_priv_reader;
 SELECT says($$SELECT * FROM hidden_transitions$$);
 SELECT relation, problem, detail FROM pawl.verify() WHERE relation = 'hidden'::regclass;

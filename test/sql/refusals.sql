@@ -25,7 +25,7 @@ select pawl.define('order', $$stateDiagram-v2
     paid --> sent : send
     sent --> [*]
     cancelled --> [*]$$);
-select pawl.enforce('orders', 'state', 'order', history => true, on_delete => 'terminal');
+select pawl.enforce('orders', 'state', 'order', on_delete => 'terminal'), pawl.enable_log('orders', 'state');
 insert into orders values (42, 'new', 500);
 select say($$update orders set state = 'sent' where id = 42$$);
 select say($$update orders set state = 'Paid' where id = 42$$);
@@ -54,7 +54,7 @@ create table other (id int, state text);
 select say($$select pawl.enforce('other', 'state', 'order')$$);
 select pawl.define('plain', $$stateDiagram-v2
     [*] --> new$$);
-select say($$select pawl.enforce('other', 'state', 'plain', history => true)$$);
+select say($$select pawl.enforce('other', 'state', 'plain'), pawl.enable_log('other', 'state')$$);
 select say($$select pawl.enforce('strange', 'state', 'plain')$$);
 select say($$select pawl.enforce('orders', 'state', 'plain')$$);
 select say($$select pawl.enforce('other', 'id', 'plain')$$);

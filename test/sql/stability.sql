@@ -31,7 +31,8 @@ select pawl.define('stability', 'stateDiagram-v2
     [*] --> a
     a --> b : go');
 create table stability (id integer primary key, state text not null);
-select pawl.enforce('stability', 'state', 'stability', history => true, hash_chain => true);
+select pawl.enforce('stability', 'state', 'stability');
+select pawl.enable_log('stability', most_recent => 'stored', hash_chain => true);
 select format('%s %s', attname, format_type(atttypid, atttypmod))
   from pg_attribute where attrelid = 'stability_transitions'::regclass and attnum > 0 order by attnum;
 select format('trigger %s', tgname) from pg_trigger where tgrelid = 'stability'::regclass order by tgname;

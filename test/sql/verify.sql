@@ -26,7 +26,8 @@ SELECT pawl.define('verify_order', $$stateDiagram-v2
 $$);
 CREATE TABLE orders (id int PRIMARY KEY, state text);
 INSERT INTO orders SELECT i, 'new' FROM generate_series(1, 12) i;
-SELECT pawl.enforce('orders', 'state', 'verify_order', history => true, hash_chain => true);
+SELECT pawl.enforce('orders', 'state', 'verify_order'),
+    pawl.enable_log('orders', 'state', most_recent => 'stored', hash_chain => true);
 UPDATE orders SET state = 'paid';
 UPDATE orders SET state = 'done' WHERE id > 6;
 SELECT check_name, status, detail, hint FROM pawl.health() WHERE relation = 'orders'::regclass;
@@ -77,7 +78,8 @@ SELECT says($$SELECT pawl.verify(1::oid::regclass)$$);
 -- upgrade
 CREATE TABLE ups (id int PRIMARY KEY, state text NOT NULL, other text NOT NULL DEFAULT 'new');
 INSERT INTO ups VALUES (1, 'new'), (2, 'paid'), (3, 'paid'), (4, 'done');
-SELECT pawl.enforce('ups', 'state', 'verify_order', history => true, hash_chain => true);
+SELECT pawl.enforce('ups', 'state', 'verify_order'),
+    pawl.enable_log('ups', 'state', most_recent => 'stored', hash_chain => true);
 SELECT pawl.enforce('ups', 'other', 'verify_order');
 SELECT pawl.upgrade('ups', 'state');
 SELECT says($$SELECT pawl.upgrade('ups', 'state', '{"paid": "new"}')$$);

@@ -19,9 +19,13 @@ CREATE TABLE jobs (id int PRIMARY KEY, state text NOT NULL, owner text, lease ti
 SELECT pawl.enforce('jobs', 'state', 'work_slow');
 SELECT pawl.release('jobs');
 -- leases that lapse by no event, or not from everywhere
-SELECT pawl.enforce('jobs', 'state', 'work_slow', due => 'due', owner => 'owner', lease => 'lease');
+SELECT pawl.enforce('jobs', 'state', 'work_slow'),
+    pawl.enable_queue('jobs', 'state', owner => 'owner', lease => 'lease'),
+    pawl.enable_timers('jobs', 'state', due => 'due');
 SELECT pawl.release('jobs');
-SELECT pawl.enforce('jobs', 'state', 'work_slow', due => 'due', owner => 'owner', lease => 'lease', lapse => 'lapse');
+SELECT pawl.enforce('jobs', 'state', 'work_slow'),
+    pawl.enable_queue('jobs', 'state', owner => 'owner', lease => 'lease'),
+    pawl.enable_timers('jobs', 'state', due => 'due'), pawl.set_claiming('jobs', 'state', on_expiry => 'lapse');
 -- the next version has one more state that is stuck
 SELECT pawl.define('work_slow', replace(pawl.diagram('work_slow'), 'running --> ready : lapse', 'checking --> ready : lapse')) > 1;
 SELECT pawl.upgrade('jobs') > 1;

@@ -27,7 +27,7 @@ union all select 'cut audits', count(*), null, md5(string_agg(row(log, pruned_be
 union all select 'cuts', count(*), null, md5(string_agg(row(log, anchors, horizon)::text, '|' order by log::text)) from pawl.pruned_log
 union all select 'bindings', count(*), sum(version), md5(string_agg(row(relation, state_column, machine, version, key_columns, history,
         most_recent, hash_chain, on_delete, always, history_view, log_key_columns, owner_column, lease_column, token_column, due_column, attempts_column,
-        max_attempts_column, queue_column, claim_events, claim_columns, claim_descending, lease_time, lapse_event, retry_events, backoff, operator_events,
+        max_attempts_column, queue_column, claim_events, claim_columns, claim_descending, lease_time, on_expiry, retry_events, backoff, operator_events,
         events, wake)::text, '|' order by relation::text, state_column)) from pawl.binding
 union all select 'pauses', count(*), null, md5(string_agg(t::text, '|' order by relation::text)) from pawl.paused t
 union all select 'machines', count(*), sum(ordinal), md5(string_agg(t::text, '|' order by machine, version, ordinal)) from pawl.machine_transition t

@@ -94,7 +94,7 @@ refused($node, 'delete from new_home.works_moves', 'PW006', 'and it stays immuta
 sound($node, 'after DROP TABLE');
 
 $node->safe_psql('postgres', 'create schema short; create table short.t (id int primary key, state text default \'packed\')');
-$node->safe_psql('postgres', "select pawl.enforce('short.t', 'state', 'parcel', history => true); insert into short.t values (1)");
+$node->safe_psql('postgres', "select pawl.enforce('short.t', 'state', 'parcel'), pawl.enable_log('short.t', 'state', most_recent => 'stored'); insert into short.t values (1)");
 $node->safe_psql('postgres', 'drop schema short cascade');
 is(one($node, "select count(*) from pawl.binding"), 7, 'DROP SCHEMA CASCADE removes bindings');
 sound($node, 'after DROP SCHEMA CASCADE');
@@ -133,10 +133,10 @@ $session->query("update there.duties set condition = 'open' where duty_id = 50")
 
 $node->safe_psql('postgres', "create extension pawl; $machines");
 $node->safe_psql('postgres', <<'SQL');
-select pawl.enforce('there.duties', 'condition', 'task', history => true, hash_chain => true, log_name => 'duty_log');
-select pawl.enforce('app.vehicles', 'state', 'parcel', history => true, most_recent => 'derived', hash_chain => true, log_name => 'fresh_book');
-select pawl.enforce('there.parcels', 'state', 'parcel', history => true);
-select pawl.enforce('there.works', 'state', 'job', owner => 'owner', lease => 'until', due => 'due', claim => '{start}', claim_order => 'rank', lapse => 'lapse');
+select pawl.enforce('there.duties', 'condition', 'task'), pawl.enable_log('there.duties', 'condition', most_recent => 'stored', hash_chain => true, log_name => 'duty_log');
+select pawl.enforce('app.vehicles', 'state', 'parcel'), pawl.enable_log('app.vehicles', 'state', hash_chain => true, log_name => 'fresh_book');
+select pawl.enforce('there.parcels', 'state', 'parcel'), pawl.enable_log('there.parcels', 'state', most_recent => 'stored');
+select pawl.enforce('there.works', 'state', 'job'), pawl.enable_queue('there.works', 'state', owner => 'owner', lease => 'until'), pawl.enable_timers('there.works', 'state', due => 'due'), pawl.set_claiming('there.works', 'state', claim => '{start}', claim_order => 'rank', on_expiry => 'lapse');
 SQL
 is(one($node, "select count(*), count(*) filter (where most_recent) from pawl.history('there.duties', 1)"), '6|1', 'the log is taken up again, not begun anew');
 $session->query("update there.duties set condition = 'dropped' where duty_id = 1");

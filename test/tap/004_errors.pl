@@ -40,8 +40,8 @@ select pawl.define('t', 'stateDiagram-v2
     new --> odd : sidestep
     old --> new : renew
     old --> [*]');
-select pawl.enforce('t', 'state', 't', history => true);
-select pawl.enforce('u', 'state', 'u', history => true);
+select pawl.enforce('t', 'state', 't'), pawl.enable_log('t', 'state');
+select pawl.enforce('u', 'state', 'u'), pawl.enable_log('u', 'state');
 insert into t select g from generate_series(1, 20) g;
 insert into u select g from generate_series(1, 20) g;
 SQL
@@ -81,7 +81,7 @@ SQL
 # Cancellation: in the middle of a long statement, of a guard, of an effect, of fire_many, of enforce.
 $node->safe_psql('postgres', <<'SQL');
 create table big (id int primary key, state text not null default 'new');
-select pawl.enforce('big', 'state', 'u', history => true);
+select pawl.enforce('big', 'state', 'u'), pawl.enable_log('big', 'state');
 insert into big select g from generate_series(1, 100000) g;
 create table unbound (id int primary key, state text not null default 'new');
 insert into unbound select g from generate_series(1, 100000) g;
@@ -96,7 +96,7 @@ my %long = (
 	'fire_many' => "select * from pawl.fire_many('t', array[11, 13], 'age')",
 	'fire' => "select pawl.fire('t', 12, 'age')",
 	'the door of the log' => "insert into t_transitions (subject_id, to_state) values (11, 'old')",
-	'enforce' => "select pawl.enforce('unbound', 'state', 'u', history => true)",
+	'enforce' => "select pawl.enforce('unbound', 'state', 'u'), pawl.enable_log('unbound', 'state')",
 	'verify' => "select * from pawl.verify('big')");
 for my $what (sort keys %long)
 {
@@ -160,7 +160,7 @@ select pawl.define('s', 'stateDiagram-v2
     [*] --> new
     new --> old : age [sql_guard] / sql_effect
     old --> [*]');
-select pawl.enforce('s', 'state', 's', history => true);
+select pawl.enforce('s', 'state', 's'), pawl.enable_log('s', 'state');
 insert into s (id, n) values (1, 0), (2, 1);
 SQL
 many('SQL guards and effects that fail', 1, "update s set state = 'old' where id = 1", "update s set state = 'old' where id = 2");

@@ -17,7 +17,7 @@ select pawl.define('m', 'stateDiagram-v2
     b --> c : on [sql_guard]
     c --> a : round
     a --> [*]');
-select pawl.enforce('t', 'state', 'm', history => true);
+select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state');
 insert into t select g from generate_series(1, 20) g;
 create type phase as enum ('x', 'y');
 create table e (id int primary key, state phase not null default 'x');
@@ -25,11 +25,11 @@ select pawl.define('e', 'stateDiagram-v2
     [*] --> x
     x --> y
     y --> [*]');
-select pawl.enforce('e', 'state', 'e', history => true);
+select pawl.enforce('e', 'state', 'e'), pawl.enable_log('e', 'state');
 insert into e select g from generate_series(1, 20) g;
 create table p (id int, state text default 'x', region int, primary key (id, region)) partition by list (region);
 create table p1 partition of p for values in (1);
-select pawl.enforce('p', 'state', 'e', history => true, key => array['id']);
+select pawl.enforce('p', 'state', 'e', key => array['id']), pawl.enable_log('p', 'state');
 insert into p select g, 'x', 1 from generate_series(1, 10) g;
 SQL
 
@@ -103,16 +103,16 @@ is(judged('execute move(10)'), 'd', 'is judged by the new version');
 # Released and enforced again
 other("select pawl.release('t')");
 is(judged("update t set state = 'c' where id = 11 returning state"), 'c', 'released: nobody judges');
-other("update t set state = 'a' where id = 11; select pawl.enforce('t', 'state', 'm', history => true)");
+other("update t set state = 'a' where id = 11; select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state')");
 is(judged("update t set state = 'd' where id = 11"), 'PW001', 'enforced again');
 is(judged("update t set state = 'b' where id = 11 returning state"), 'b', 'by the newest version');
 is(judged("select sort_key from pawl.history('t', 11) where most_recent"), 2, 'and logged');
 other("select pawl.release('t'); select pawl.enforce('t', 'state', 'm')");
 is(judged("update t set state = 'd' where id = 11 returning state"), 'd', 'enforced without a log');
-other("select pawl.release('t'); update t set state = 'd'; select pawl.enforce('t', 'state', 'm', history => true, log_name => 'fresh_log')");
+other("select pawl.release('t'); update t set state = 'd'; select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state', log_name => 'fresh_log')");
 is(judged("delete from t where id = 11 returning id"), 11, 'with another log');
 is(judged("select event from fresh_log where subject_id = 11 and most_recent"), 'pawl.delete', 'which is written');
-other("alter table t add column second text not null default 'a'; select pawl.enforce('t', 'second', 'm', history => true, log_name => 'second_log')");
+other("alter table t add column second text not null default 'a'; select pawl.enforce('t', 'second', 'm'), pawl.enable_log('t', 'second', log_name => 'second_log')");
 is(judged("update t set second = 'd' where id = 12"), 'PW001', 'a second machine on the table');
 is(judged("update t set second = 'b' where id = 12 returning second"), 'b', 'moves rows too');
 

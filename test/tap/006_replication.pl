@@ -25,13 +25,13 @@ for my $table (@tables)
 	$_->safe_psql('postgres', "create table $table (id int primary key, state text not null default 'new')") for $publisher, $subscriber;
 }
 $publisher->safe_psql('postgres', $machine);
-$publisher->safe_psql('postgres', "select pawl.enforce('$_', 'state', 'm', history => true)") for grep { $_ ne 'judged' } @tables;
+$publisher->safe_psql('postgres', "select pawl.enforce('$_', 'state', 'm'), pawl.enable_log('$_', 'state')") for grep { $_ ne 'judged' } @tables;
 $subscriber->safe_psql('postgres', <<"SQL");
 $machine
-select pawl.enforce('judged', 'state', 'm', history => true, always => true);
-select pawl.enforce('mirrored', 'state', 'm', history => true, always => true);
-select pawl.enforce('ignoring', 'state', 'm', history => true);
-select pawl.enforce('own_log', 'state', 'm', history => true, always => true, most_recent => 'derived', hash_chain => true);
+select pawl.enforce('judged', 'state', 'm', always => true), pawl.enable_log('judged', 'state');
+select pawl.enforce('mirrored', 'state', 'm', always => true), pawl.enable_log('mirrored', 'state');
+select pawl.enforce('ignoring', 'state', 'm'), pawl.enable_log('ignoring', 'state');
+select pawl.enforce('own_log', 'state', 'm', always => true), pawl.enable_log('own_log', 'state', hash_chain => true);
 SQL
 # Results: the subscriber that keeps a log of its own audits it, the one that receives the log receives the audit.
 $subscriber->safe_psql('postgres', q(select pawl.audit('own_log', '{"used": true}')));
@@ -39,7 +39,7 @@ $_->safe_psql('postgres', q(select pawl.audit('mirrored', '{"used": true}'))) fo
 my $source = $publisher->connstr . ' dbname=postgres';
 for my $table (@tables)
 {
-	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions, mirrored_result_audit' : $table;
+	my $with = $table eq 'mirrored' ? 'mirrored, mirrored_transitions_log, mirrored_result_audit' : $table;
 	$publisher->safe_psql('postgres', "create publication $table for table $with");
 	$subscriber->safe_psql('postgres', "create subscription $table connection '$source' publication $table");
 }
@@ -99,7 +99,7 @@ is(one($subscriber, "select string_agg(distinct relation || ' ' || problem, ', '
 is(one($publisher, 'select count(*) from pawl.verify()'), 0, 'and on the publisher');
 
 # A session that plays a replica.
-$publisher->safe_psql('postgres', "create table always_on (id int primary key, state text not null default 'new'); select pawl.enforce('always_on', 'state', 'm', history => true, always => true); insert into always_on values (1)");
+$publisher->safe_psql('postgres', "create table always_on (id int primary key, state text not null default 'new'); select pawl.enforce('always_on', 'state', 'm', always => true), pawl.enable_log('always_on', 'state'); insert into always_on values (1)");
 refused($publisher, "set session_replication_role = replica; update always_on set state = 'worn'", 'PW001', 'always judges a session that plays a replica');
 accepted($publisher, "set session_replication_role = replica; update always_on set state = 'used'", 'and lets legal moves through');
 is(one($publisher, 'select count(*) from always_on_transitions'), 2, 'with their log');

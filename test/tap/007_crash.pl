@@ -21,9 +21,9 @@ create table parted (id int, state text not null default 'new', primary key (id,
 create table parted_new partition of parted for values in ('new');
 create table parted_old partition of parted default;
 create table plain (id int primary key, state text not null default 'new');
-select pawl.enforce('stored', 'state', 'm', history => true, hash_chain => true);
-select pawl.enforce('derived', 'state', 'm', history => true, most_recent => 'derived');
-select pawl.enforce('parted', 'state', 'm', history => true);
+select pawl.enforce('stored', 'state', 'm'), pawl.enable_log('stored', 'state', most_recent => 'stored', hash_chain => true);
+select pawl.enforce('derived', 'state', 'm'), pawl.enable_log('derived', 'state');
+select pawl.enforce('parted', 'state', 'm'), pawl.enable_log('parted', 'state', most_recent => 'stored');
 insert into stored select g from generate_series(1, 20000) g;
 insert into derived select g from generate_series(1, 20000) g;
 insert into parted select g from generate_series(1, 20000) g;
@@ -63,13 +63,13 @@ sound($node, 'after three crashes');
 my $catalog = q(select (select count(*) from pawl.binding), (select count(*) from pg_trigger where tgname ~ 'pawl'),
     (select count(*) from pg_class where relname ~ 'transitions'), (select sum(version) from pawl.binding));
 my $before = one($node, $catalog);
-killed('enforce', "select pawl.enforce('plain', 'state', 'm', history => true, hash_chain => true)",
+killed('enforce', "select pawl.enforce('plain', 'state', 'm'), pawl.enable_log('plain', 'state', most_recent => 'stored', hash_chain => true)",
 	# it has made the log, which nobody else can see yet
 	"select count(*) > 0 from pg_locks l where pid = PID and locktype = 'relation' and mode = 'AccessExclusiveLock' and not exists (select from pg_class c where c.oid = l.relation)");
 is(one($node, $catalog), $before, 'enforce: nothing is half attached');
 accepted($node, "update plain set state = 'anything' where id = 1; update plain set state = 'new' where id = 1", 'enforce: the table is as free as before');
 sound($node, 'after a crash in enforce');
-accepted($node, "select pawl.enforce('plain', 'state', 'm', history => true)", 'enforce: again, and this time to the end');
+accepted($node, "select pawl.enforce('plain', 'state', 'm'), pawl.enable_log('plain', 'state', most_recent => 'stored')", 'enforce: again, and this time to the end');
 $node->safe_psql('postgres', "select pawl.define('m', 'stateDiagram-v2
     [*] --> fresh
     fresh --> used : use

@@ -31,8 +31,10 @@ create trigger before_row before update on job for each row execute function sta
 create trigger after_row after update on job for each row execute function stand_in_trigger();
 create trigger after_statement after update on job for each statement execute function stand_in_trigger();
 create constraint trigger at_commit after update on job deferrable initially deferred for each row execute function stand_in_trigger();
-select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
-    claim => '{start}', lapse => 'lapse', events => true);
+select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'lapse'), pawl.enable_events('job', 'state');
 insert into job (id) select generate_series(1, 50);
 select pawl.claim(null::job, processor => 'w1', batch => 20, lease => '1 day');
 select pawl.claim(null::job, processor => 'w2', batch => 10, lease => '1 ms');

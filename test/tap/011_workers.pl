@@ -32,9 +32,11 @@ select pawl.define('job', 'stateDiagram-v2
     class running owned');
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
     attempts int not null default 0, priority int not null default 0);
-select pawl.enforce('job', 'state', 'job', history => true, hash_chain => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due',
-    attempts => 'attempts', claim => '{start}', claim_order => 'priority desc', lapse => 'lapse', retry => '{fail}',
-    backoff => '{"strategy": "exponential", "base": "50 ms", "cap": "400 ms", "jitter": "full", "max_attempts": 12}', events => true);
+select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state', hash_chain => true),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'priority desc', on_expiry => 'lapse', retry => '{fail}', backoff => '{"strategy": "exponential", "base": "50 ms", "cap": "400 ms", "jitter": "full", "max_attempts": 12}'),
+    pawl.enable_events('job', 'state');
 insert into job (id, priority) select g, g % 3 from generate_series(1, $jobs) g;
 create table told (n bigserial, kind text not null, job int not null, token bigint not null, worker text not null, until timestamptz, at timestamptz not null default clock_timestamp());
 create index on told (worker, job, token);

@@ -21,8 +21,10 @@ select pawl.define('job', 'stateDiagram-v2
     done --> [*]
     class running owned');
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts int not null default 0);
-select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
-    claim => '{start}', lapse => 'lapse', retry => '{fail}', backoff => '{"strategy": "none"}');
+select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.enable_timers('job', 'state', due => 'due'),
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'lapse', retry => '{fail}', backoff => '{"strategy": "none"}');
 insert into job (id) select generate_series(1, 3000);
 SQL
 

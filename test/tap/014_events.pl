@@ -18,8 +18,8 @@ select pawl.define('m', 'stateDiagram-v2
     worn --> [*]');
 create table logged (id int primary key, state text not null default 'new');
 create table bare (id int primary key, state text not null default 'new', moves int not null default 0);
-select pawl.enforce('logged', 'state', 'm', history => true, most_recent => 'derived', events => true);
-select pawl.enforce('bare', 'state', 'm', events => true);
+select pawl.enforce('logged', 'state', 'm'), pawl.enable_log('logged', 'state'), pawl.enable_events('logged', 'state');
+select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state');
 insert into logged select g from generate_series(1, 20000) g;
 insert into bare select g from generate_series(1, 400) g;
 select pawl.create_consumer(c) from unnest(array['alone', 'together', 'late']) c;

@@ -32,7 +32,10 @@ select pawl.define('job', 'stateDiagram-v2
     done --> [*]
     running:::owned');
 create table jobs (id bigint generated always as identity primary key, state text not null default 'pending', worker text, lease timestamptz, token bigint);
-select pawl.enforce('jobs', 'state', 'job', history => true, owner => 'worker', lease => 'lease', token => 'token', claim => array['start'], lapse => 'lapse', wake => true);
+select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state'),
+    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'lapse'),
+    pawl.enable_events('jobs', 'state', events => false, wake => true);
 SQL
 	local $ENV{PGHOST} = $node->host;
 	local $ENV{PGPORT} = $node->port;

@@ -20,8 +20,10 @@ select pawl.define('job', 'stateDiagram-v2
     done --> [*]');
 create table ranges (part int, id int, state text not null default 'ready', primary key (part, id));
 create table hashes (id int primary key, state text not null default 'ready');
-select pawl.enforce('ranges', 'state', 'job', history => true, hash_chain => true, log_partition => 'range (part)');
-select pawl.enforce('hashes', 'state', 'job', history => true, most_recent => 'derived', log_partition => 'hash (id) partitions 3');
+select pawl.enforce('ranges', 'state', 'job'),
+    pawl.enable_log('ranges', 'state', most_recent => 'stored', hash_chain => true, log_partition => 'range (part)');
+select pawl.enforce('hashes', 'state', 'job'),
+    pawl.enable_log('hashes', 'state', log_partition => 'hash (id) partitions 3');
 create table ranges_1 partition of ranges_transitions for values from (1) to (2);
 create table ranges_2 partition of ranges_transitions for values from (2) to (3);
 create table ranges_3 partition of ranges_transitions for values from (3) to (4);
@@ -85,7 +87,7 @@ goes_on('folder', 'from_folder');
 # Two who move rows, each in partitions of his own, and one who prunes: the moves never wait for him, nothing is lost.
 $node->safe_psql('postgres', <<'SQL');
 create table busy (part int, id int, state text not null default 'ready', primary key (part, id));
-select pawl.enforce('busy', 'state', 'job', history => true, most_recent => 'derived', log_partition => 'range (part)');
+select pawl.enforce('busy', 'state', 'job'), pawl.enable_log('busy', 'state', log_partition => 'range (part)');
 select format('create table busy_%s partition of busy_transitions_log for values from (%1$s) to (%s)', n, n + 1) from generate_series(0, 39) n \gexec
 SQL
 $node->safe_psql('postgres', 'create sequence current_part');

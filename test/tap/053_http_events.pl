@@ -17,8 +17,10 @@ $node->safe_psql('postgres', q{
 	select pawl.define('ticket', E'stateDiagram-v2\n [*] --> open\n open --> done : finish\n done --> open : reopen\n done --> [*]\n');
 	create table tickets (id bigint primary key, state text not null default 'open');
 	create table secrets (id bigint primary key, state text not null default 'open');
-	select pawl.enforce('tickets', 'state', 'ticket', history => true, events => true);
-	select pawl.enforce('secrets', 'state', 'ticket', history => true, events => true);
+	select pawl.enforce('tickets', 'state', 'ticket'), pawl.enable_log('tickets', 'state'),
+		pawl.enable_events('tickets', 'state');
+	select pawl.enforce('secrets', 'state', 'ticket'), pawl.enable_log('secrets', 'state'),
+		pawl.enable_events('secrets', 'state');
 	grant select on tickets to pawl_reader;
 });
 my $reader = make_token($node, 'pawl_reader', 'rita', '{read}');

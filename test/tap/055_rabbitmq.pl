@@ -143,7 +143,7 @@ for my $wrong ([ 'a certificate of an unknown authority', { PAWL_PROVIDER => 'ra
 
 # Rows of any enforced table.
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
-$node->safe_psql('postgres', q{select pawl.set_events('jobs', true)});
+$node->safe_psql('postgres', q{select pawl.enable_events('jobs')});
 $daemon = publisher($node, \%settings, flags => [ '--publish', 'pawl_dag.steps,jobs' ]);
 $node->safe_psql('postgres', q{insert into jobs (payload) select jsonb_build_object('n', 10 * g + 1) from generate_series(0, 299) g});
 my $jobs = told_worker($node, \%settings, program => 'example_table_worker', alone => 1, fallback => 300);

@@ -22,8 +22,10 @@ select pawl.define('light', 'stateDiagram-v2
     red --> green : go
     green --> red : stop');
 create table jobs (id int primary key, state text not null default 'ready', worker text, lease timestamptz, token bigint, due timestamptz, attempts int default 0, max_attempts int default 3);
-select pawl.enforce('jobs', 'state', 'job', history => true, owner => 'worker', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts', max_attempts => 'max_attempts',
-    claim => array['start'], lapse => 'lost', retry => array['fail'], backoff => '{"base": "0 s", "jitter": "none"}');
+select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state'),
+    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts'),
+    pawl.enable_timers('jobs', 'state', due => 'due'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'lost', retry => array['fail'], backoff => '{"base": "0 s", "jitter": "none"}');
 create table lights (id int primary key, state text not null default 'red');
 select pawl.enforce('lights', 'state', 'light');
 insert into lights select g from generate_series(1, 10) g;

@@ -54,8 +54,11 @@ select pawl.define('odd "name"\', 'stateDiagram-v2
     done --> [*]
     running:::owned');
 create table jobs (id int primary key, state text not null default 'ready', worker text, lease timestamptz, token bigint, due timestamptz, attempts int default 0, max_attempts int default 9);
-select pawl.enforce('jobs', 'state', 'odd "name"\', history => true, owner => 'worker', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
-    max_attempts => 'max_attempts', claim => array['start'], lapse => 'lost', retry => array['fail'], backoff => '{"base": "0 s", "jitter": "none"}', events => true);
+select pawl.enforce('jobs', 'state', 'odd "name"\'), pawl.enable_log('jobs', 'state'),
+    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts'),
+    pawl.enable_timers('jobs', 'state', due => 'due'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'lost', retry => array['fail'], backoff => '{"base": "0 s", "jitter": "none"}'),
+    pawl.enable_events('jobs', 'state');
 select pawl.create_consumer('reader');
 insert into jobs select g from generate_series(1, 10) g;
 select count(*) from pawl.claim(null::jobs, processor => 'w', batch => 3);

@@ -19,13 +19,14 @@ $node->safe_psql('postgres', q{
 	select pawl_bulk.define('{"name": "devices", "metadata": {"required": ["carrier"]}, "steps": [{"name": "load", "handler": "nobody"}]}');
 	select pawl.define('ticket', E'stateDiagram-v2\n[*] --> open\nopen --> answered : answer\nanswered --> [*]');
 	create table shop.tickets (id integer primary key, state text not null default 'open');
-	select pawl.enforce('shop.tickets', 'state', 'ticket', history => true, events => true);
+	select pawl.enforce('shop.tickets', 'state', 'ticket'), pawl.enable_log('shop.tickets', 'state'),
+		pawl.enable_events('shop.tickets', 'state');
 	insert into shop.tickets values (1), (2);
 });
 my ($sql) = $page =~ /^```sql\n(.*?)^```/ms;
 my $token = (grep { /^pawl_/ } split /\n/, $node->safe_psql('postgres', $sql))[0];
 like($token, qr/^pawl_.{43}$/, 'the SQL of the beginning can be pasted, and tells a token');
-$node->safe_psql('postgres', 'grant usage on schema shop to pawl_operator; grant select, update on shop.tickets to pawl_operator; grant select on shop.tickets_transitions to pawl_operator');
+$node->safe_psql('postgres', 'grant usage on schema shop to pawl_operator; grant select, update on shop.tickets to pawl_operator; grant select on shop.tickets_transitions, shop.tickets_transitions_log to pawl_operator');
 my $api = begin_api($node);
 
 my $folder = PostgreSQL::Test::Utils::tempdir;

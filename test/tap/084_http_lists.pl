@@ -82,9 +82,10 @@ $node->safe_psql('postgres', q{
 	select pawl.define('stay', E'stateDiagram-v2\n[*] --> short\nshort --> long : go\nlong --> [*]\nlong --> short : back');
 	create table stays (id int primary key, state text not null default 'short');
 	create table parted (id int primary key, state text not null default 'short');
-	select pawl.enforce('stays', 'state', 'stay', history => true, most_recent => 'derived');
-	select pawl.enforce('parted', 'state', 'stay', history => true, log_partition => 'hash (id) partitions 3');
-	grant select on stays, parted, stays_transitions_log, stays_transitions, parted_transitions to pawl_reader;
+	select pawl.enforce('stays', 'state', 'stay'), pawl.enable_log('stays', 'state');
+	select pawl.enforce('parted', 'state', 'stay'),
+		pawl.enable_log('parted', 'state', log_partition => 'hash (id) partitions 3');
+	grant select on stays, parted, stays_transitions_log, stays_transitions, parted_transitions, parted_transitions_log to pawl_reader;
 	insert into stays select g from generate_series(1, 40000) g;
 	insert into parted select g from generate_series(1, 3000) g});
 $node->safe_psql('postgres', "update $_ set state = 'long'") for qw(stays parted);

@@ -46,15 +46,19 @@ select pawl.define('parcel', 'stateDiagram-v2
     class running owned');
 create table parcels (id text primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
     attempts int not null default 0);
-select pawl.enforce('parcels', 'state', 'parcel', history => true, owner => 'owner', lease => 'lease', token => 'token', due => 'due', attempts => 'attempts',
-    claim => '{start}', lapse => 'lapse', retry => '{fail}', backoff => '{"base": "5 minutes"}');
+select pawl.enforce('parcels', 'state', 'parcel'), pawl.enable_log('parcels', 'state'),
+    pawl.enable_queue('parcels', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
+    pawl.enable_timers('parcels', 'state', due => 'due'),
+    pawl.set_claiming('parcels', 'state', claim => '{start}', on_expiry => 'lapse', retry => '{fail}', backoff => '{"base": "5 minutes"}');
 SQL
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
-$node->safe_psql('postgres', q(select pawl.release('jobs'); drop table jobs_transitions));
+$node->safe_psql('postgres', q(select pawl.release('jobs'); drop table jobs_transitions_log cascade));
 $node->safe_psql('postgres', <<'SQL');
-select pawl.enforce('jobs', 'state', 'job', history => true, owner => 'worker', lease => 'lease_until', token => 'token', due => 'due',
-    attempts => 'attempts', max_attempts => 'max_attempts', claim => array['start'], claim_order => 'id', lapse => 'fail',
-    lapse_else => 'give_up', retry => array['fail'], backoff => '{"base": "300 ms", "jitter": "none"}', wake => true);
+select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state'),
+    pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease_until', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts'),
+    pawl.enable_timers('jobs', 'state', due => 'due'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], claim_order => 'id', on_expiry => 'fail', on_expiry_else => 'give_up', retry => array['fail'], backoff => '{"base": "300 ms", "jitter": "none"}'),
+    pawl.enable_events('jobs', 'state', events => false, wake => true);
 SQL
 # Rows whose time was taken for past before it was.
 $node->safe_psql('postgres', <<'SQL');

@@ -36,8 +36,11 @@ select pawl.define('work', 'stateDiagram-v2
     class running owned');
 create table alarm (id int primary key, state text not null default 'set', due timestamptz);
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0);
-select pawl.enforce('alarm', 'state', 'alarm', history => true, hash_chain => true, due => 'due', events => true);
-select pawl.enforce('job', 'state', 'work', history => true, owner => 'owner', lease => 'lease', token => 'token', claim => '{start}', lapse => 'lapse', events => true);
+select pawl.enforce('alarm', 'state', 'alarm'), pawl.enable_log('alarm', 'state', hash_chain => true),
+    pawl.enable_timers('alarm', 'state', due => 'due'), pawl.enable_events('alarm', 'state');
+select pawl.enforce('job', 'state', 'work'), pawl.enable_log('job', 'state'),
+    pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token'),
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'lapse'), pawl.enable_events('job', 'state');
 select pawl.create_consumer('c');
 SQL
 my $fired = 'select done from pawl.fire_due($$alarm$$)';

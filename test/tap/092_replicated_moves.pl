@@ -49,9 +49,10 @@ sub placed
 sub replicate
 {
 	my ($table, $there, $here, %options) = @_;
-	my $how = "'$table', 'state', 'm', history => true, always => true, key => '{id}', on_delete => '" . ($options{on_delete} // 'allow') . "'";
-	$publisher->safe_psql('postgres', $there->($table) . "select pawl.enforce($how)");
-	$subscriber->safe_psql('postgres', $here->($table) . "select pawl.enforce($how)");
+	my $enforce = "select pawl.enforce('$table', 'state', 'm', key => '{id}', on_delete => '" . ($options{on_delete} // 'allow')
+	  . "', always => true), pawl.enable_log('$table')";
+	$publisher->safe_psql('postgres', $there->($table) . $enforce);
+	$subscriber->safe_psql('postgres', $here->($table) . $enforce);
 	$publisher->safe_psql('postgres', "create publication $table for table $table with (publish_via_partition_root = " . ($options{root} // 'false') . ')');
 	my $with = $options{with} // 'copy_data = true';
 	$subscriber->safe_psql('postgres', "create subscription $table connection '$source' publication $table with ($with)");
@@ -169,11 +170,11 @@ same_lives('prepared', '1:new used, 2:new used -', 'prepared: with the commit it
 
 # --- rows that were there before: they are in the middle of their lives, so a copy comes first, the lifecycle afterwards
 $_->safe_psql('postgres', plain('older')) for $publisher, $subscriber;
-$publisher->safe_psql('postgres', "select pawl.enforce('older', 'state', 'm', history => true, key => '{id}'); insert into older values (1), (2); update older set state = 'used' where id = 1;
+$publisher->safe_psql('postgres', "select pawl.enforce('older', 'state', 'm', key => '{id}'), pawl.enable_log('older', 'state'); insert into older values (1), (2); update older set state = 'used' where id = 1;
 	create publication older for table older");
 $subscriber->safe_psql('postgres', "create subscription older connection '$source' publication older");
 $subscriber->wait_for_subscription_sync($publisher, 'older');
-$subscriber->safe_psql('postgres', "select pawl.enforce('older', 'state', 'm', history => true, always => true, key => '{id}')");
+$subscriber->safe_psql('postgres', "select pawl.enforce('older', 'state', 'm', key => '{id}', always => true), pawl.enable_log('older', 'state')");
 $publisher->safe_psql('postgres', "update older set state = 'worn' where id = 1; update older set state = 'used' where id = 2");
 $publisher->wait_for_catchup('older');
 is(lives($subscriber, 'older'), '1:used worn, 2:new used', 'older: a table enforced after it was copied goes on from where it is');
@@ -187,7 +188,7 @@ create table seen (who name, restricted boolean);
 alter table seen owner to log_owner;
 select pawl.audit('owned', '{"worn": true}');
 alter table owned owner to log_owner;
-alter table owned_transitions owner to log_owner;
+alter table owned_transitions_log owner to log_owner;
 select format('alter table %s owner to log_owner', audit) from pawl.audit_binding where relation = 'owned'::regclass \gexec
 create function note_who() returns trigger language plpgsql as $$
 begin
@@ -195,8 +196,8 @@ begin
     insert into public.seen values (current_user, false);
     return null;
 end $$;
-create trigger note_who after insert on owned_transitions for each row execute function note_who();
-alter table owned_transitions enable always trigger note_who;
+create trigger note_who after insert on owned_transitions_log for each row execute function note_who();
+alter table owned_transitions_log enable always trigger note_who;
 SQL
 $publisher->safe_psql('postgres', "insert into owned values (1); update owned set state = 'used'; update owned set state = 'worn'");
 same_lives('owned', '1:new used worn', 'owned');

@@ -60,7 +60,8 @@ sub storm
 	$node->safe_psql('postgres', q{
 		select pawl.define('ticket', E'stateDiagram-v2\n [*] --> open\n open --> done : finish\n done --> [*]\n');
 		create table tickets (id bigint generated always as identity primary key, state text not null default 'open');
-		select pawl.enforce('tickets', 'state', 'ticket', history => true, events => true);
+		select pawl.enforce('tickets', 'state', 'ticket'), pawl.enable_log('tickets', 'state'),
+			pawl.enable_events('tickets', 'state');
 		grant select on tickets to pawl_reader;
 		create function public.called(context jsonb, inputs jsonb) returns jsonb language sql as 'select context'});
 	my $retry = '"retry": {"max_attempts": 1000, "backoff_base_ms": 20, "max_backoff_ms": 100}';

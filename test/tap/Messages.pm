@@ -14,7 +14,7 @@ our @EXPORT = qw(workflows begin_tasks told_worker publisher log_has all_done on
 sub workflows
 {
 	my ($node) = @_;
-	$node->safe_psql('postgres', q{create extension pawl_dag; select pawl.set_events('pawl_dag.steps', true)});
+	$node->safe_psql('postgres', q{create extension pawl_dag; select pawl.enable_events('pawl_dag.steps')});
 	my $retry = '"retry": {"max_attempts": 20, "backoff_base_ms": 20, "max_backoff_ms": 100}';
 	define_template($node, qq({"name": "row", "steps": [{"name": "a", "handler": "sleep", $retry}, {"name": "b", "handler": "sleep", "dependencies": ["a"], $retry},
 		{"name": "c", "handler": "sleep", "dependencies": ["b"], $retry}]}));

@@ -51,11 +51,12 @@ select pawl_saga.start(name, jsonb_build_object('trip', 'Oslo')) from (values ('
 
 select pawl.define('ticket', E'stateDiagram-v2\n[*] --> open\nopen --> answered : answer\nanswered --> open : ask again\nanswered --> closed : close\nopen --> closed : close\nclosed --> [*]\nclass open waiting');
 create table shop.tickets (id integer primary key, title text, state text not null default 'open');
-select pawl.enforce('shop.tickets', 'state', 'ticket', history => true, events => true);
+select pawl.enforce('shop.tickets', 'state', 'ticket'), pawl.enable_log('shop.tickets', 'state'),
+    pawl.enable_events('shop.tickets', 'state');
 insert into shop.tickets select g, 'ticket ' || g from generate_series(1, 12) g;
 update shop.tickets set state = 'answered' where id % 2 = 0;
 update shop.tickets set state = 'closed' where id % 4 = 0;
 grant usage on schema shop to pawl_reader, pawl_operator;
-grant select on shop.tickets, shop.tickets_transitions to pawl_reader;
+grant select on shop.tickets, shop.tickets_transitions, shop.tickets_transitions_log to pawl_reader;
 grant select, update on shop.tickets to pawl_operator;
-grant select on shop.tickets_transitions to pawl_operator;
+grant select on shop.tickets_transitions, shop.tickets_transitions_log to pawl_operator;

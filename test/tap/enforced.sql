@@ -21,8 +21,9 @@ select pawl.define('phase', $$stateDiagram-v2
     todo --> doing : begin
     doing --> done : finish
     done --> [*]$$);
-select pawl.enforce('app.tasks', 'state', 'task', history => true, hash_chain => true);
-select pawl.enforce('app.tasks', 'phase', 'phase', history => true, most_recent => 'derived');
+select pawl.enforce('app.tasks', 'state', 'task'),
+    pawl.enable_log('app.tasks', 'state', most_recent => 'stored', hash_chain => true);
+select pawl.enforce('app.tasks', 'phase', 'phase'), pawl.enable_log('app.tasks', 'phase');
 grant select, update on app.tasks to app_user;
 
 select pawl.define('parcel', $$stateDiagram-v2
@@ -35,16 +36,19 @@ select pawl.define('parcel', $$stateDiagram-v2
 create table app.parcels (region text, no int, state text not null default 'packed', primary key (region, no, state)) partition by list (state);
 create table app.parcels_live partition of app.parcels for values in ('packed', 'sent');
 create table app.parcels_done partition of app.parcels for values in ('delivered', 'lost');
-select pawl.enforce('app.parcels', 'state', 'parcel', history => true, on_delete => 'terminal');
+select pawl.enforce('app.parcels', 'state', 'parcel', on_delete => 'terminal'),
+    pawl.enable_log('app.parcels', 'state', most_recent => 'stored');
 
 create table app.vehicles (id int primary key, state text not null default 'packed');
 create table app.lorries (load int) inherits (app.vehicles);
-select pawl.enforce('app.vehicles', 'state', 'parcel', history => true, most_recent => 'derived', hash_chain => true, always => true);
+select pawl.enforce('app.vehicles', 'state', 'parcel', always => true),
+    pawl.enable_log('app.vehicles', 'state', hash_chain => true);
 
 -- names that are other ones by the time of the dump
 create schema old_home;
 create table old_home.jobs (key1 int, key2 text, status varchar(20) not null default 'packed', primary key (key1, key2));
-select pawl.enforce('old_home.jobs', 'status', 'parcel', history => true);
+select pawl.enforce('old_home.jobs', 'status', 'parcel'),
+    pawl.enable_log('old_home.jobs', 'status', most_recent => 'stored');
 insert into old_home.jobs values (1, 'a'), (1, 'b');
 update old_home.jobs set status = 'sent' where key2 = 'a';
 alter table old_home.jobs rename column status to state_now;

@@ -28,7 +28,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     kept name;
-    hint text := format('select pawl.release(%L, %L), alter it, and pawl.enforce again', bound.relation, bound.state_column);
+    hint text := format('keep what pawl.definition(%1$L, %2$L) returns, select pawl.release(%1$L, %2$L), alter it, and run that', bound.relation, bound.state_column);
 BEGIN
     IF bound.state_column = ANY (rewritten) THEN
         PERFORM pawl.raise('2BP01', format('column "%s" of table %s has a lifecycle: its values cannot be computed anew',

@@ -7,7 +7,7 @@ CREATE TABLE pawl.binding (
     version integer NOT NULL,
     key_columns name[] NOT NULL DEFAULT '{}',
     history regclass,
-    most_recent text NOT NULL DEFAULT 'stored' CHECK (most_recent IN ('stored', 'derived')),
+    most_recent text NOT NULL DEFAULT 'derived' CHECK (most_recent IN ('stored', 'derived')),
     hash_chain boolean NOT NULL DEFAULT false,
     on_delete text NOT NULL DEFAULT 'allow' CHECK (on_delete IN ('allow', 'terminal', 'deny')),
     always boolean NOT NULL DEFAULT false,
@@ -32,8 +32,8 @@ CREATE TABLE pawl.binding (
     claim_columns name[] NOT NULL DEFAULT '{}',
     claim_descending boolean[] NOT NULL DEFAULT '{}',
     lease_time interval NOT NULL DEFAULT '60 s',
-    lapse_event text,
-    lapse_else text,
+    on_expiry text,
+    on_expiry_else text,
     retry_events text[] NOT NULL DEFAULT '{}',
     backoff jsonb,
     backoff_column name,
@@ -53,13 +53,14 @@ CREATE TABLE pawl.binding (
     CHECK (history IS NULL OR pg_catalog.cardinality(log_key_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(key_columns)),
     CONSTRAINT binding_claim_order CHECK (pg_catalog.cardinality(claim_columns) OPERATOR(pg_catalog.=) pg_catalog.cardinality(claim_descending))
 );
-COMMENT ON TABLE pawl.binding IS 'one row a lifecycle attached to a table; written by pawl.enforce, pawl.release and pawl.upgrade';
+COMMENT ON TABLE pawl.binding IS 'one row a machine bound to a column of a table; written by pawl.enforce, pawl.release, pawl.upgrade, and the functions pawl.enable_... and pawl.set_...; pawl.definition shows the calls';
 COMMENT ON COLUMN pawl.binding.relation IS 'the root: partitions and inheritance children are found through pg_inherits';
+COMMENT ON COLUMN pawl.binding.enforced_at IS 'when it was attached, or its log began, whichever was later';
 COMMENT ON COLUMN pawl.binding.key_columns IS 'the columns that identify a row, in the order of the key; empty when the table has no primary key';
 COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
 COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
-COMMENT ON COLUMN pawl.binding.events_since IS 'when events were last switched on or off by pawl.set_events; null: as they were at first';
+COMMENT ON COLUMN pawl.binding.events_since IS 'when pawl.enable_events last switched events on or off; null: never';
 COMMENT ON COLUMN pawl.binding.calls IS 'which functions the guards and effects are, settled when the machine was attached: name(row, row) of the table''s own row type, name(anyelement, anyelement) or name(record, record); null: attached by an earlier version, looked up';
 COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: moves that nobody makes in a trace belong to that one';
 COMMENT ON COLUMN pawl.binding.locked_after IS 'the table whose row is locked before the rows whose key begins with its key; written by pawl.set_lock_order';
@@ -67,8 +68,8 @@ COMMENT ON COLUMN pawl.binding.result_columns IS 'the columns with the result of
 COMMENT ON COLUMN pawl.binding.log_fence IS 'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
 COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
-COMMENT ON COLUMN pawl.binding.lapse_event IS 'the event that an expired lease fires';
-COMMENT ON COLUMN pawl.binding.lapse_else IS 'the event that it fires where lapse_event leads nowhere, because no attempt is left or a guard says no';
+COMMENT ON COLUMN pawl.binding.on_expiry IS 'the event that an expired lease fires';
+COMMENT ON COLUMN pawl.binding.on_expiry_else IS 'the event that it fires where on_expiry leads nowhere, because no attempt is left or a guard says no';
 COMMENT ON COLUMN pawl.binding.backoff_column IS 'the column with the backoff of each row; null in a row: that of the binding';
 COMMENT ON COLUMN pawl.binding.managed_attnums IS 'attribute numbers of owner, lease, token, due, attempts, max_attempts, queue, backoff_column (0: none), then of claim_columns and trace_columns';
 
@@ -225,7 +226,7 @@ COMMENT ON FUNCTION pawl._store_binding(pawl.binding) IS 'internal: stores a new
 CREATE FUNCTION pawl._change_binding(bound pawl.binding) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_change_binding';
 COMMENT ON FUNCTION pawl._change_binding(pawl.binding) IS
-'internal: stores version, events, events_since and trace_columns of a binding; 42501: not the owner of the table; XX001: they do not fit it';
+'internal: stores a changed binding; 42501: not the owner of the table, or of another log than it had; XX001: it does not fit the table';
 
 CREATE FUNCTION pawl._drop_binding(relation regclass, state_column name) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_drop_binding';

@@ -1,36 +1,4 @@
--- For those who tell others by messages what there is to do: events of a lifecycle switched on and off, and from the outbox the rows
--- that became claimable.
-
-CREATE FUNCTION pawl.set_events(relation regclass, events boolean, state_column name DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
-SET search_path = pg_catalog, pg_temp
-AS $function$
-DECLARE
-    bound pawl.binding := pawl._binding(relation, state_column);
-BEGIN
-    IF set_events.events IS NULL THEN
-        PERFORM pawl.raise('22004', 'events must not be null');
-    END IF;
-    PERFORM pawl._check_isolation('pawl.set_events');
-    IF NOT pawl._owns(bound.relation) THEN
-        PERFORM pawl.raise('42501', format('must be owner of table %s', bound.relation));
-    END IF;
-    IF set_events.events AND bound.key_columns = '{}' THEN
-        PERFORM pawl.raise('55000', format('table %s has no key for its events', bound.relation), NULL,
-            'add a primary key, or name columns that identify a row: key => array[...]');
-    END IF;
-    -- no move is under way, so each move from here on has an event, or none
-    EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
-    bound := pawl._binding(bound.relation, bound.state_column);
-    IF bound.events <> set_events.events THEN
-        bound.events := set_events.events;
-        bound.events_since := clock_timestamp();
-        PERFORM pawl._change_binding(bound);
-    END IF;
-END
-$function$;
-COMMENT ON FUNCTION pawl.set_events(regclass, boolean, name) IS
-'has transitions of a lifecycle that is enforced already go to the outbox from now on, or no longer; waits until nobody is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 55000: the table has no key; 42501: not the owner';
+-- For programs that announce work by messages: from the outbox the rows that became claimable.
 
 -- Of rows that events name those that are claimable now, by the condition of the claim index.
 CREATE FUNCTION pawl._claimable_of(bound pawl.binding, keys jsonb) RETURNS TABLE (n bigint, queue text)

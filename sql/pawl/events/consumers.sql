@@ -99,10 +99,10 @@ BEGIN
         IF NOT FOUND THEN
             IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a)) THEN
                 PERFORM pawl.raise('42704', format('no lifecycle is enforced on table %s', wanted), NULL,
-                    format('select pawl.enforce(%L, state_column, machine, events => true)', wanted));
+                    format('select pawl.enforce(%L, state_column, machine); select pawl.enable_events(%L)', wanted, wanted));
             END IF;
             PERFORM pawl.raise('55000', format('the lifecycles of table %s have no events', wanted), NULL,
-                format('select pawl.set_events(%L, true)', wanted));
+                format('select pawl.enable_events(%L)', wanted));
         END IF;
         roots := roots || root;
     END LOOP;

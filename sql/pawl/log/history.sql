@@ -9,8 +9,7 @@ DECLARE
 BEGIN
     IF bound.history IS NULL THEN
         PERFORM pawl.raise('55000', format('table %s keeps no history of column "%s"', bound.relation, bound.state_column), NULL,
-            format('select pawl.release(%1$L, %2$L); select pawl.enforce(%1$L, %2$L, %3$L, history => true)',
-                   bound.relation, bound.state_column, bound.machine));
+            format('select pawl.enable_log(%L, %L)', bound.relation, bound.state_column));
     END IF;
     RETURN bound;
 END

@@ -35,7 +35,7 @@ BEGIN
       JOIN unnest(pawl._log_key_columns(key_columns)) WITH ORDINALITY l(name, n) ON l.n = k.n;
 END
 $function$;
-COMMENT ON FUNCTION pawl._log_layout(text, name[]) IS 'internal: the argument log_partition of pawl.enforce, read';
+COMMENT ON FUNCTION pawl._log_layout(text, name[]) IS 'internal: the argument log_partition of pawl.enable_log, read';
 
 -- The partitions that a log begins with: those of a hash, or one for everything that no other takes, so that no move is refused.
 CREATE FUNCTION pawl._make_first_partitions(log regclass, strategy text, buckets integer) RETURNS void
@@ -104,7 +104,7 @@ BEGIN
     LOOP
         IF pawl._has_rows(newcomer) THEN
             PERFORM pawl.raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log), 'A log holds what pawl has written.',
-                (SELECT format('select pawl.release(%L, %L), and pawl.enforce again afterwards', b.relation, b.state_column)
+                (SELECT format('select pawl.enable_log(%L, %L, log_name => ...) begins another log', b.relation, b.state_column)
                    FROM pawl.binding b WHERE b.history = log));
         END IF;
     END LOOP;
@@ -208,7 +208,7 @@ BEGIN
     IF type IS NULL OR pawl._time_bound(pawl.base_type(type), now()) IS NULL THEN
         PERFORM pawl.raise('55000', format('the log %s is not partitioned by ranges of time', bound.history),
             'The first column of its partition key is to be a UUID of version 7, a timestamp or a date.',
-            format('select pawl.enforce(%L, ..., log_partition => ''range (id)'')', bound.relation));
+            format('select pawl.enable_log(%L, %L, log_name => ..., log_partition => ''range (id)'')', bound.relation, bound.state_column));
     END IF;
     PERFORM pg_advisory_xact_lock('pawl.pruned_log'::regclass::oid::integer, bound.history::oid::integer);
     SELECT n.nspname, c.relname INTO schema_name, base FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = bound.history;

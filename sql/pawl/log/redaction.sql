@@ -272,7 +272,7 @@ BEGIN
     ELSIF bound.hash_chain AND NOT pawl._is_salted(bound.history) THEN
         PERFORM pawl.raise('55000', format('the hash chain of %s has no salts', bound.history),
             'It was begun in version 0.0.1, and covers the values themselves.',
-            format('select pawl.release(%1$L, %2$L), then pawl.enforce with log_name => a new one', bound.relation, bound.state_column));
+            format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column));
     END IF;
     RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column), named, reason);
 END

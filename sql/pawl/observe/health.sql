@@ -108,8 +108,7 @@ BEGIN
     END IF;
     check_name := pawl._log_problem(bound.history, bound.relation, bound.key_columns, bound.most_recent, bound.hash_chain, false);
     RETURN QUERY SELECT 'log', CASE WHEN check_name IS NULL THEN 'ok' ELSE 'error' END, format('the log %s: ', bound.history) || check_name,
-        CASE WHEN check_name IS NOT NULL THEN format('select pawl.release(%1$L, %2$L), then pawl.enforce(%1$L, %2$L, %3$L, history => true, ...)',
-                                                     bound.relation, bound.state_column, bound.machine) END;
+        CASE WHEN check_name IS NOT NULL THEN format('select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column) END;
     SELECT array_agg(quote_ident(e.name) || CASE WHEN e.m <> bound.history THEN ' of ' || e.m ELSE '' END ORDER BY e.m, e.name) INTO wrong
       FROM pawl._lost_triggers(bound, 'log') e(m, name);
     RETURN QUERY SELECT 'log_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END,
@@ -145,18 +144,24 @@ BEGIN
           FROM pawl._work_index_state(bound) s WHERE (s.found_one IS NULL OR NOT s.is_valid OR NOT s.fits) AND problem.message IS NULL;
         RETURN QUERY SELECT 'work_indexes', CASE WHEN wrong.detail IS NULL THEN 'ok' ELSE 'error' END, wrong.detail, wrong.hint;
     END IF;
+    states := pawl._owned_states(bound.machine, bound.version);
+    IF states <> '{}' THEN
+        RETURN QUERY SELECT 'queue', CASE WHEN bound.owner_column IS NOT NULL THEN 'ok' ELSE 'info' END,
+            CASE WHEN bound.owner_column IS NULL THEN format('rows are owned in %s, and no column says by which processor', pawl._quoted_list(states)) END,
+            CASE WHEN bound.owner_column IS NULL THEN format('select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column) END;
+    END IF;
     IF bound.lease_column IS NOT NULL THEN
         states := pawl._stuck_states(bound);
-        RETURN QUERY SELECT 'lapse', CASE WHEN states = '{}' THEN 'ok' ELSE 'warning' END,
+        RETURN QUERY SELECT 'on_expiry', CASE WHEN states = '{}' THEN 'ok' ELSE 'warning' END,
             CASE WHEN states <> '{}' THEN format('an expired lease does not lead out of %s', pawl._quoted_list(states)) END,
-            CASE WHEN states <> '{}' AND bound.lapse_event IS NULL THEN format('enforce it with lapse => ...')
-                 WHEN states <> '{}' THEN format('define a machine with %s --> ... : %s', states[1], bound.lapse_event) END;
+            CASE WHEN states <> '{}' AND bound.on_expiry IS NULL THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
+                 WHEN states <> '{}' THEN format('define a machine with %s --> ... : %s', states[1], bound.on_expiry) END;
     END IF;
     IF EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL) THEN
         states := pawl._untimed_states(bound);
         RETURN QUERY SELECT 'timers', CASE WHEN states = '{}' THEN 'ok' ELSE 'info' END,
-            CASE WHEN states <> '{}' THEN format('arrows leave %s after a time, and no column says when', pawl._quoted_list(states)) END,
-            CASE WHEN states <> '{}' THEN format('alter table %s add column due timestamptz, then enforce it with due => ''due''', bound.relation) END;
+            CASE WHEN states <> '{}' THEN format('transitions leave %s after a time, and no column says when', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' THEN format('alter table %1$s add column due timestamptz; select pawl.enable_timers(%1$L, %2$L, due => ''due'')', bound.relation, bound.state_column) END;
     END IF;
 END
 $function$;
@@ -250,4 +255,4 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, catalog, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, lapse, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, paused, outbox, consumer (those that you may see), orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs and the tables of pawl; the rows are the matter of pawl.verify';
+'checks that everything enforcement needs is in place, one row a check: event_triggers, catalog, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, queue, on_expiry, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, paused, outbox, consumer (those that you may see), orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs and the tables of pawl; the rows are the matter of pawl.verify';

@@ -1,4 +1,4 @@
--- What pawl.enforce and pawl.upgrade refuse of work that is owned, and what they warn of.
+-- What keeps columns, events and arguments of owned work from being used, and what is warned of.
 
 -- Arguments that mean nothing without another one.
 CREATE FUNCTION pawl._check_work_arguments(bound pawl.binding) RETURNS void
@@ -15,17 +15,20 @@ BEGIN
         ('max_attempts', bound.max_attempts_column IS NOT NULL, 'attempts', bound.attempts_column IS NULL),
         ('claim', bound.claim_events <> '{}', 'owner', bound.owner_column IS NULL),
         ('claim_order', bound.claim_columns <> '{}', 'claim', bound.claim_events = '{}'),
-        ('queue', bound.queue_column IS NOT NULL, 'claim', bound.claim_events = '{}'),
-        ('lapse', bound.lapse_event IS NOT NULL, 'lease', bound.lease_column IS NULL),
+        ('queue', bound.queue_column IS NOT NULL, 'owner', bound.owner_column IS NULL),
+        ('on_expiry', bound.on_expiry IS NOT NULL, 'lease', bound.lease_column IS NULL),
         ('retry', bound.retry_events <> '{}', 'due', bound.due_column IS NULL),
         ('retry', bound.retry_events <> '{}', 'attempts', bound.attempts_column IS NULL),
-        ('lapse_else', bound.lapse_else IS NOT NULL, 'lapse', bound.lapse_event IS NULL),
+        ('on_expiry_else', bound.on_expiry_else IS NOT NULL, 'on_expiry', bound.on_expiry IS NULL),
         ('backoff_column', bound.backoff_column IS NOT NULL, 'retry', bound.retry_events = '{}'),
         ('backoff', bound.backoff IS NOT NULL, 'retry', bound.retry_events = '{}'),
         ('wake', bound.wake, 'claim', bound.claim_events = '{}')) a(argument, is_given, needs, is_lacking)
      WHERE a.is_given AND a.is_lacking LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL, format('%s => ...', lacking.needs));
+        PERFORM pawl.raise('22023', format('%s needs %s', lacking.argument, lacking.needs), NULL,
+            format('select pawl.%s(%L, %L, %s => ...)',
+                   CASE WHEN lacking.needs = 'due' THEN 'enable_timers' WHEN lacking.needs IN ('owner', 'lease', 'attempts') THEN 'enable_queue'
+                        ELSE 'set_claiming' END, bound.relation, bound.state_column, lacking.needs));
     END IF;
     IF bound.lease_time <= interval '0' THEN
         PERFORM pawl.raise('22023', 'lease_time must be longer than nothing', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
@@ -35,7 +38,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_work_arguments(pawl.binding) IS 'internal: arguments of pawl.enforce that lack another one (22023)';
+COMMENT ON FUNCTION pawl._check_work_arguments(pawl.binding) IS 'internal: arguments that lack another one (22023)';
 
 -- Named columns exist, have the right type, are named once, and no two lifecycles write one.
 CREATE FUNCTION pawl._check_work_columns(bound pawl.binding) RETURNS void
@@ -71,7 +74,8 @@ BEGIN
         PERFORM pawl.raise('55000', format('table %s has no key by which its rows can be owned or timed', bound.relation),
             CASE WHEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = bound.relation AND i.indisprimary)
                  THEN 'Its primary key is the state alone.' ELSE 'It has no primary key.' END,
-            'add one, or name columns that identify a row: key => array[...]');
+            format('add one, or name columns that identify a row: select pawl.enforce(%L, %L, %L, key => array[...])',
+                   bound.relation, bound.state_column, bound.machine));
     END IF;
 END
 $function$;
@@ -148,8 +152,8 @@ DECLARE
     useless text;
 BEGIN
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'claim', bound.claim_events);
-    PERFORM pawl._check_known_events(bound.machine, bound.version, 'lapse', array_remove(ARRAY[bound.lapse_event], NULL));
-    PERFORM pawl._check_known_events(bound.machine, bound.version, 'lapse_else', array_remove(ARRAY[bound.lapse_else], NULL));
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'on_expiry', array_remove(ARRAY[bound.on_expiry], NULL));
+    PERFORM pawl._check_known_events(bound.machine, bound.version, 'on_expiry_else', array_remove(ARRAY[bound.on_expiry_else], NULL));
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'retry', bound.retry_events);
     PERFORM pawl._check_known_events(bound.machine, bound.version, 'operator_events', bound.operator_events);
     IF bound.owner_column IS NOT NULL AND owned = '{}' THEN
@@ -165,11 +169,11 @@ BEGIN
         PERFORM pawl.raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
             format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class ... owned');
     END IF;
-    SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.lapse_event, bound.lapse_else], NULL)) e
+    SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.on_expiry, bound.on_expiry_else], NULL)) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event = e AND t.from_state = ANY (owned));
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" leaves no owned state, so no lease can lapse by it', useless),
+        PERFORM pawl.raise('22023', format('event "%s" leaves no owned state, so no lease can expire by it', useless),
             format('Owned are %s.', pawl._quoted_list(owned)), format('%s --> ... : %s', owned[1], useless));
     END IF;
     SELECT e INTO useless FROM unnest(bound.retry_events) e
@@ -194,7 +198,7 @@ AS $function$
       FROM unnest(pawl._owned_states(bound.machine, bound.version)) WITH ORDINALITY o(state, n)
      WHERE bound.lease_column IS NOT NULL
        AND NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
-                          AND t.event IN (bound.lapse_event, bound.lapse_else) AND t.from_state = o.state)
+                          AND t.event IN (bound.on_expiry, bound.on_expiry_else) AND t.from_state = o.state)
 $function$;
 COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS 'internal: owned states that an expired lease does not lead out of';
 
@@ -211,30 +215,41 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._untimed_states(pawl.binding) IS 'internal: states with a timer in a lifecycle that has no due column';
 
-CREATE FUNCTION pawl._warn_of_work(bound pawl.binding) RETURNS void
+-- Of: unowned (owned states, and no owner column), untimed (timers, and no due column), stuck (owned states that an expired lease does
+-- not lead out of).
+CREATE FUNCTION pawl._warn_of_work(bound pawl.binding, of text[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    stuck text[] := pawl._stuck_states(bound);
+    owned text[] := CASE WHEN bound.owner_column IS NULL THEN pawl._owned_states(bound.machine, bound.version) ELSE '{}' END;
     untimed text[] := pawl._untimed_states(bound);
+    stuck text[] := pawl._stuck_states(bound);
 BEGIN
-    IF stuck <> '{}' THEN
+    IF owned <> '{}' AND 'unowned' = ANY (of) THEN
+        RAISE WARNING USING ERRCODE = '01000',
+            MESSAGE = format('rows of table %s have no owner in the owned states of machine "%s"', bound.relation, bound.machine),
+            DETAIL = format('Owned are %s, and no column says by which processor.', pawl._quoted_list(owned)),
+            HINT = format('next: select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column);
+    END IF;
+    IF untimed <> '{}' AND 'untimed' = ANY (of) THEN
+        RAISE WARNING USING ERRCODE = '01000',
+            MESSAGE = format('timers of machine "%s" do not fire on table %s', bound.machine, bound.relation),
+            DETAIL = format('Transitions leave %s after a time, and no column says when.', pawl._quoted_list(untimed)),
+            HINT = format('next: select pawl.enable_timers(%L, %L, due => ...)', bound.relation, bound.state_column);
+    END IF;
+    IF stuck <> '{}' AND 'stuck' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('an expired lease does not lead out of %s', pawl._quoted_list(stuck)),
-            DETAIL = CASE WHEN bound.lapse_event IS NULL THEN 'No lapse event is named.'
-                          ELSE format('Event "%s" does not leave these states of machine "%s".', bound.lapse_event, bound.machine) END,
-            HINT = CASE WHEN bound.lapse_event IS NULL THEN 'lapse => ...' ELSE format('%s --> ... : %s', stuck[1], bound.lapse_event) END;
-    END IF;
-    IF untimed <> '{}' THEN
-        RAISE WARNING USING ERRCODE = '01000',
-            MESSAGE = format('timers of machine "%s" will not fire on table %s', bound.machine, bound.relation),
-            DETAIL = format('Arrows leave %s after a time, and no column says when.', pawl._quoted_list(untimed)),
-            HINT = format('alter table %s add column due timestamptz, then due => ''due''', bound.relation);
+            DETAIL = CASE WHEN bound.on_expiry IS NULL THEN 'No event on_expiry is named.'
+                          ELSE format('Event "%s" does not leave these states of machine "%s".', bound.on_expiry, bound.machine) END,
+            HINT = CASE WHEN bound.on_expiry IS NULL
+                        THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
+                        ELSE format('%s --> ... : %s', stuck[1], bound.on_expiry) END;
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._warn_of_work(pawl.binding) IS 'internal: warns of states that no lease or timer leads out of';
+COMMENT ON FUNCTION pawl._warn_of_work(pawl.binding, text[]) IS 'internal: warns of states that lack an owner column, a timer, or a way out';
 
 -- Rows outside the owned states that have an owner or a lease, as `2 rows in "foo"`; null when there are none. Source as above.
 CREATE FUNCTION pawl._wrongly_owned_rows(source text, bound pawl.binding) RETURNS text
@@ -279,7 +294,6 @@ BEGIN
     PERFORM pawl._check_work_arguments(bound);
     PERFORM pawl._check_work_columns(bound);
     PERFORM pawl._check_work_events(bound);
-    PERFORM pawl._warn_of_work(bound);
 END
 $function$;
 COMMENT ON FUNCTION pawl._check_work(pawl.binding) IS 'internal: refuses what cannot be of the columns and events that a binding names';

@@ -155,6 +155,19 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._make_indexes(pawl.binding, oid[]) IS 'internal: creates the indexes that claims, leases and timers of a lifecycle need';
 
+-- Indexes of a binding that a change of it makes useless: they go, or are made anew.
+CREATE FUNCTION pawl._lost_indexes(before pawl.binding, after pawl.binding) RETURNS SETOF regclass
+LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT f FROM (SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment FROM pawl._work_indexes(before) w
+                   EXCEPT
+                   SELECT w.kind, w.anchor, w.columns, w.descending, w.predicate, w.comment FROM pawl._work_indexes(after) w) w,
+           pawl._members(before.relation) m, pawl._work_index(m, w.kind, w.anchor) f
+     WHERE f IS NOT NULL ORDER BY f
+$function$;
+COMMENT ON FUNCTION pawl._lost_indexes(pawl.binding, pawl.binding) IS 'internal: the indexes that a changed binding does not need as they are';
+
 CREATE FUNCTION pawl._drop_indexes(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

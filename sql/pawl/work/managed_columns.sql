@@ -1,4 +1,4 @@
--- Work that is owned, as pawl.enforce is told of it: which columns of the table are kept, by which events rows are claimed, given
+-- Work that is owned, as a binding says it: which columns of the table are kept, by which events rows are claimed, given
 -- back and tried again; and what is wrong with that.
 
 -- What pawl.claim takes first, in the notation of ORDER BY.

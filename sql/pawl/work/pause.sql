@@ -89,7 +89,7 @@ DECLARE
 BEGIN
     IF bound.claim_events = '{}' THEN
         PERFORM pawl.raise('55000', format('nothing is claimed from table %s', bound.relation), 'Its lifecycle names no claim events.',
-            'enforce it with claim => array[...]');
+            format('select pawl.set_claiming(%L, %L, claim => array[...])', bound.relation, bound.state_column));
     END IF;
     IF queue IS NULL THEN
         RETURN NULL;

@@ -109,12 +109,15 @@ DECLARE
     s mx.setting := (SELECT s FROM mx.setting s);
 BEGIN
     IF s.kind = 'several' THEN
-        PERFORM pawl.enforce('w.t', 'money', 'money', history => s.mode <> 'off', on_delete => on_delete,
-                             most_recent => CASE s.mode WHEN 'derived' THEN 'stored' ELSE 'derived' END);
+        PERFORM pawl.enforce('w.t', 'money', 'money', on_delete => on_delete);
+        IF s.mode <> 'off' THEN
+            PERFORM pawl.enable_log('w.t', 'money', most_recent => CASE s.mode WHEN 'derived' THEN 'stored' ELSE 'derived' END);
+        END IF;
     END IF;
-    PERFORM pawl.enforce('w.t', 'state', 'order', history => s.mode <> 'off', on_delete => on_delete,
-                         most_recent => CASE s.mode WHEN 'off' THEN 'stored' ELSE s.mode END, hash_chain => s.mode = 'stored',
-                         key => '{id}');
+    PERFORM pawl.enforce('w.t', 'state', 'order', key => '{id}', on_delete => on_delete);
+    IF s.mode <> 'off' THEN
+        PERFORM pawl.enable_log('w.t', 'state', most_recent => s.mode, hash_chain => s.mode = 'stored');
+    END IF;
 END
 $$;
 
