@@ -114,7 +114,7 @@ $function$;
 COMMENT ON FUNCTION pawl.raise(text, text, text, text) IS
 'Raises an error with an SQLSTATE: for functions in SQL, which have no RAISE. code: five characters; message: as
 PostgreSQL writes messages; detail, hint: null for none. Never returns. Errors: the code. Privileges: all roles.
-Example: SELECT pawl.raise(22023, batch must be positive, hint => batch => 100)';
+Example: SELECT pawl.raise(''22023'', ''batch must be positive'')';
 
 -- How much is done at once, as the packs' functions are told.
 CREATE FUNCTION pawl.check_batch(batch integer, most integer, name text DEFAULT 'batch') RETURNS integer
@@ -150,7 +150,7 @@ $function$;
 COMMENT ON FUNCTION pawl.check_lease(interval, text) IS
 'Returns an argument that says how long a lease is, or raises an error. lease: positive, null for the default of the
 binding; name: of the argument, for the error. Errors: 22023 out of range. Privileges: pawl_worker and above.
-Example: SELECT pawl.check_lease(1 min)';
+Example: SELECT pawl.check_lease(''1 min'')';
 
 -- The first of these tables that Citus distributes. Its shards are tables of other names, whose triggers find no lifecycle.
 CREATE FUNCTION pawl._distributed(relations regclass[]) RETURNS regclass

@@ -9,7 +9,7 @@ COMMENT ON FUNCTION pawl.fired_by(text, oid, text, text, text, regclass[]) IS
 statement of a trigger function that EXECUTE is granted on. moments: comma-separated, such as AFTER INSERT OR UPDATE
 STATEMENT; relation, at, operation, level: TG_RELID, TG_WHEN, TG_OP, TG_LEVEL; tables: those it is made for, with
 their partitions. Errors: 39P01 fired otherwise. Privileges: all roles. Example: fired constant boolean :=
-pawl.fired_by(AFTER INSERT STATEMENT, TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, public.orders)';
+pawl.fired_by(''AFTER INSERT STATEMENT'', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, ''public.orders'')';
 
 CREATE FUNCTION pawl.restoring() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_restoring';

@@ -70,7 +70,7 @@ LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_shows_events'
 COMMENT ON FUNCTION pawl.may_read_events(oid, oid) IS
 'Whether a role may read the events of a table: it has SELECT on the table or its log, and no policy hides rows.
 relation, reader: OIDs of the table and the role. Errors: none. Privileges: all roles. Example: SELECT
-pawl.may_read_events(orders::regclass, ada::regrole)';
+pawl.may_read_events(''orders''::regclass, ''ada''::regrole)';
 
 CREATE FUNCTION pawl._create_consumer(name text, start text, relations regclass[], reader oid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

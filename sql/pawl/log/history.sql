@@ -28,7 +28,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl.base_type(oid) IS
 'Returns the type that a domain is over, or the type itself. type: its OID. Errors: none. Privileges: all roles.
-Example: SELECT pawl.base_type(information_schema.sql_identifier::regtype)';
+Example: SELECT pawl.base_type(''information_schema.sql_identifier''::regtype)';
 
 -- A condition that a log row belongs to a key, given as text[] in $1. Every value is read as its column's own type, or the type
 -- below a domain, whose CHECK is the code of whoever owns the table and has no business in a look-up.
@@ -140,4 +140,4 @@ LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_trace_of';
 COMMENT ON FUNCTION pawl.trace_of(text) IS
 'Splits the headers of a W3C trace context into traceparent and tracestate; null if the traceparent is not valid, an
 empty tracestate if that is not. headers: both with a blank between. Errors: none. Privileges: all roles. Example:
-SELECT pawl.trace_of(00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01)';
+SELECT pawl.trace_of(''00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'')';

@@ -54,4 +54,4 @@ COMMENT ON FUNCTION pawl.enter_span(text, text) IS
 'Makes a new span of a trace the span of this transaction; a traceparent that is not valid ends the current one.
 traceparent, tracestate: W3C trace context, null for none. The caller restores the settings pawl.traceparent and
 pawl.tracestate. Errors: none. Privileges: pawl_worker and above. Example: SELECT
-pawl.enter_span(00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, null)';
+pawl.enter_span(''00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'', null)';

@@ -6,7 +6,7 @@
 CREATE FUNCTION pawl.value_text(value "any") RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_text';
 COMMENT ON FUNCTION pawl.value_text("any") IS
-'Returns a value as its types output function writes it; a cast to text can be replaced by the owner of a type.
+'Returns a value as its type''s output function writes it; a cast to text can be replaced by the owner of a type.
 value: of any type, null for null. Errors: those of the output function. Privileges: all roles. Example: SELECT
 pawl.value_text(state) FROM orders';
 
@@ -21,9 +21,9 @@ COMMENT ON FUNCTION pawl._same_support(internal) IS 'internal: planner support o
 CREATE FUNCTION pawl.same_value(one "any", other "any") RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT SUPPORT pawl._same_support AS 'MODULE_PATHNAME', 'pawl_same';
 COMMENT ON FUNCTION pawl.same_value("any", "any") IS
-'Whether two values of one type are equal, by the types default operator class and not by an operator looked up by
+'Whether two values of one type are equal, by the type''s default operator class and not by an operator looked up by
 name. one, other: of the same type; null if one of them is null. Errors: 42804 different types; 42883 a type without
-equality. Privileges: all roles. Example: SELECT pawl.same_value(state, open::text) FROM orders';
+equality. Privileges: all roles. Example: SELECT pawl.same_value(state, ''open''::text) FROM orders';
 
 CREATE FUNCTION pawl._above_support(internal) RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_above_support';
@@ -56,7 +56,7 @@ $function$;
 COMMENT ON FUNCTION pawl.value_expression(text, oid, integer) IS
 'Returns an expression that reads a text as a value of a type, for format() and EXECUTE. expression: one of type
 text; type, typmod: of the value, as in pg_attribute. Errors: none. Privileges: all roles. Example: SELECT
-pawl.value_expression($1, integer::regtype, -1)';
+pawl.value_expression(''$1'', ''integer''::regtype, -1)';
 
 -- What a table's owner has attached to it runs as that owner. The statements, and whether the caller may have them run, are those of
 -- pawl._owner_statements: nothing that a caller writes is run.
@@ -64,6 +64,6 @@ CREATE FUNCTION pawl.read_as_owner(relation regclass, state_column name, what te
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_as_owner';
 COMMENT ON FUNCTION pawl.read_as_owner(regclass, name, text) IS
 'Reads a bound table as its owner, in a security-restricted operation, after it has checked that the caller may read
-it. relation, state_column: the binding; what: stays and the other readings that pawl.verify and the API use.
+it. relation, state_column: the binding; what: ''stays'' and the other readings that pawl.verify and the API use.
 Errors: 42501 the caller may not read the table. Privileges: all roles. Example: SELECT * FROM
-pawl.read_as_owner(orders, state, stays) r(state text, n bigint)';
+pawl.read_as_owner(''orders'', ''state'', ''stays'') r(state text, n bigint)';

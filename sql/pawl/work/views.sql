@@ -33,7 +33,7 @@ $function$;
 COMMENT ON FUNCTION pawl.policies_are_safe(regclass) IS
 'Whether reading a table runs no row-level security policy with rights that its owner lacks: no policy applies to the
 current user, or the owner has the rights of the current user. relation: the table. Errors: none. Privileges: all
-roles. Example: SELECT pawl.policies_are_safe(orders)';
+roles. Example: SELECT pawl.policies_are_safe(''orders'')';
 
 CREATE FUNCTION pawl._readable_bindings() RETURNS SETOF pawl.binding
 LANGUAGE sql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
