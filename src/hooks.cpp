@@ -7,8 +7,8 @@
 #include "guard/handover.hpp"
 #include "guard/intent.hpp"
 #include "guard/partition_moves.hpp"
-#include "log/layout.hpp"
 #include "log/entry_buffer.hpp"
+#include "log/layout.hpp"
 #include "log/newest_entry.hpp"
 #include "observe/audit.hpp"
 #include "observe/transaction_counts.hpp"
@@ -18,6 +18,8 @@
 #include "work/scan_position.hpp"
 
 extern "C" {
+#include "access/twophase.h"
+
 PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 }
@@ -91,32 +93,45 @@ void executor_finish(QueryDesc* query) {
     if (!entry_buffer_is_empty() && ends_a_statement(query)) write_pending_entries(false);
 }
 
-// The statement, if it prepares, commits or rolls back a prepared transaction; else null.
-const TransactionStmt* on_prepared(const PlannedStmt* statement) {
-    if (!IsA(statement->utilityStmt, TransactionStmt)) return nullptr;
+// What a statement does with a prepared transaction. It is read before the statement runs: a CALL that ends its
+// transaction frees its own statement.
+struct OnPrepared {
+    bool any;
+    TransactionStmtKind kind;
+    char gid[GIDSIZE];
+};
+
+OnPrepared read_prepared(const PlannedStmt* statement) {
+    OnPrepared prepared = {};
+    if (!IsA(statement->utilityStmt, TransactionStmt)) return prepared;
     const auto* transaction = reinterpret_cast<const TransactionStmt*>(statement->utilityStmt);
-    return transaction->gid == nullptr ? nullptr : transaction;
+    if (transaction->gid == nullptr) return prepared;
+    prepared.any = true;
+    prepared.kind = transaction->kind;
+    strlcpy(prepared.gid, transaction->gid, GIDSIZE);
+    return prepared;
 }
 
 // The counts of a prepared transaction are kept under its name.
-void count_prepared(const TransactionStmt* transaction) {
+void count_prepared(const OnPrepared& prepared) {
     if (!counters_are_kept()) return;
-    if (transaction->kind == TRANS_STMT_PREPARE) note_gid(transaction->gid);
-    if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) end_prepared(transaction->gid, true);
-    if (transaction->kind == TRANS_STMT_ROLLBACK_PREPARED) end_prepared(transaction->gid, false);
+    if (prepared.kind == TRANS_STMT_PREPARE) note_gid(prepared.gid);
+    if (prepared.kind == TRANS_STMT_COMMIT_PREPARED) end_prepared(prepared.gid, true);
+    if (prepared.kind == TRANS_STMT_ROLLBACK_PREPARED) end_prepared(prepared.gid, false);
 }
 
 void process_utility(PlannedStmt* statement, const char* query, bool read_only, ProcessUtilityContext context,
                      ParamListInfo params, QueryEnvironment* environment, DestReceiver* destination,
                      QueryCompletion* completion) {
+    const OnPrepared prepared = read_prepared(statement);
     if (next_utility != nullptr)
         next_utility(statement, query, read_only, context, params, environment, destination, completion);
     else
         standard_ProcessUtility(statement, query, read_only, context, params, environment, destination, completion);
     if (executor_level == 0) deferring_level = no_level;
-    if (const TransactionStmt* transaction = on_prepared(statement)) {
-        count_prepared(transaction);
-        if (transaction->kind == TRANS_STMT_COMMIT_PREPARED) note_prepared_work();
+    if (prepared.any) {
+        count_prepared(prepared);
+        if (prepared.kind == TRANS_STMT_COMMIT_PREPARED) note_prepared_work();
     }
     if (!entry_buffer_is_empty() && IsTransactionState()) write_pending_entries(false);
 }
@@ -186,13 +201,13 @@ void subtransaction_event(SubXactEvent event, SubTransactionId mine, SubTransact
 
 void _PG_init(void) {
     using namespace pawl;
-    define_settings();
     cache_listener = {forget_newest_entries, free_plans, check_log};
     if (process_shared_preload_libraries_in_progress) {
         request_counters();
         observer = {[](int sqlstate, const char* machine) noexcept { count_rejection(sqlstate, machine); }, count_move,
                     count_time};
     }
+    define_settings();  // after the counters' setting: it reserves the prefix
     pg::on_failure = [](int sqlstate) noexcept { rejected(sqlstate, nullptr); };
     register_cache_callbacks();
     register_index_choice();

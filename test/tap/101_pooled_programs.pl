@@ -33,8 +33,13 @@ select pawl.define('job', 'stateDiagram-v2
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz,
     token bigint not null default 0, due timestamptz);
 alter table job owner to keeper;
-select pawl.enforce('job', 'state', 'job', history => true, owner => 'owner', lease => 'lease', token => 'token',
-    due => 'due', claim => '{start}', lapse => 'lapse');
+set client_min_messages = error;
+select pawl.enforce('job', 'state', 'job');
+select pawl.enable_log('job');
+select pawl.enable_queue('job', owner => 'owner', lease => 'lease', token => 'token');
+select pawl.enable_timers('job', due => 'due');
+select pawl.set_claiming('job', claim => '{start}', on_expiry => 'lapse');
+reset client_min_messages;
 SQL
 define_template($node, '{"name": "pair", "steps": [{"name": "a", "handler": "sleep"},
     {"name": "b", "handler": "sql:public.twice", "dependencies": ["a"]}]}');
