@@ -89,7 +89,7 @@ select is(as_role(current_user, format('delete from pawl_saga.intentions where f
 delete from pawl_saga.flows where flow_uuid = :'flow';
 select is((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), 0::bigint, 'it goes with its flow');
 
--- What follows from the moves of a worker is written all the same.
+-- What follows from the state changes of a worker is written all the same.
 set role marks_worker;
 select from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'fence', 1, 'result', 1)), 'c0000000-0000-7000-8000-00000000000c');
 select work();

@@ -57,7 +57,7 @@ select is_empty(format('select * from pawl.check(picture(%L)) where severity = '
   from (select files('sql/pawl_' || p) f from unnest(array['bulk', 'dag', 'saga']) p union all select files('test/diagrams/seed')) f;
 select is(pawl.define(machine, pawl.diagram(machine), unbound => 'note'), 1, machine || ' printed and read again is the same version') from pawl.machine;
 
--- Remarks that name no function: refused where nobody said that they are notes, and listed.
+-- Labels that name no function: rejected unless they are kept as notes, and listed.
 select throws_ok(format('select pawl.define(''refused'', picture(%L))', 'test/diagrams/seed/' || f || '.mmd'), 'PW007', null, f || ' is refused for its remarks')
   from unnest(array['bulk_row', 'tasker_step']) f;
 select ok((select count(*) from pawl.machine where machine = 'refused') = 0, 'and nothing of it is stored');

@@ -174,7 +174,7 @@ for my $consumer ('alone', 'together')
 }
 # What two readers of one consumer wrote into the table is not in its order; the order of one is.
 is(one($node, q(select count(*) from (select sort_key - lag(sort_key) over (partition by key order by i) as step from sink where consumer = 'alone' and relation = 'logged'::regclass) s where step <> 1)),
-	0, 'the moves of a row come in their order, without a gap');
+	0, 'the state changes of a row come in their order, without a gap');
 is(one($node, q(select count(*) from (select to_state = lag(to_state) over (partition by key order by i) as same from sink where consumer = 'alone' and relation = 'bare'::regclass) s where same)),
 	0, 'also without a log');
 is(one($node, q(select count(*) from (select (metadata ->> 'seq')::int < lag((metadata ->> 'seq')::int) over (partition by metadata ->> 'client' order by i) as back from sink where consumer = 'alone' and metadata ? 'client') s where back)),

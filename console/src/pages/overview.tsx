@@ -15,14 +15,14 @@ function Figures({ of }: { of: Overview }) {
     const now = useNow();
     const waiting = of.queues.reduce((n, q) => n + q.depth, 0);
     const oldest = of.queues.map((q) => q.oldest_at).filter((t): t is string => !!t).sort()[0];
-    const lapsed = of.owners.reduce((n, o) => n + o.lapsed, 0);
+    const expired = of.owners.reduce((n, o) => n + o.expired, 0);
     const seen = rates(samples).slice(-3);
     const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
     const refused = of.refusals?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
     return (
         <div class="figures">
             <Figure name="Waiting" value={count(waiting, of.queues.some((q) => q.capped))} note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"} />
-            <Figure name="In hand" value={count(of.owners.reduce((n, o) => n + o.owned, 0))} note={lapsed > 0 ? `${count(lapsed)} with a lapsed lease` : `${of.owners.length} owners`} bad={lapsed > 0} />
+            <Figure name="In hand" value={count(of.owners.reduce((n, o) => n + o.owned, 0))} note={expired > 0 ? `${count(expired)} with an expired lease` : `${of.owners.length} owners`} bad={expired > 0} />
             {rate !== null && <Figure name="Moves a second" value={count(rate)} note="just now" />}
             {of.dead_letters !== null && <Figure name="Dead letters" value={count(of.dead_letters)} note={of.dead_letters > 0 ? "need a decision" : "none"} href={link(["dlq"])} bad={of.dead_letters > 0} />}
             {refused !== null && <Figure name="Refused moves" value={count(refused)} note="illegal attempts seen" bad={refused > 0} />}
@@ -64,7 +64,7 @@ function Owners({ of }: { of: Owner[] }) {
                 { head: "Owner", kind: "grow", cell: (o) => <span class="mono">{o.processor}</span> },
                 { head: "Table", cell: (o) => o.relation },
                 { head: "Rows", kind: "num", cell: (o) => <Num n={o.owned} /> },
-                { head: "Lapsed", kind: "num", cell: (o) => (o.lapsed > 0 ? <strong class="bad">{count(o.lapsed)}</strong> : <span class="faint">0</span>) },
+                { head: "Expired", kind: "num", cell: (o) => (o.expired > 0 ? <strong class="bad">{count(o.expired)}</strong> : <span class="faint">0</span>) },
                 { head: "Next lease ends", kind: "num", cell: (o) => <Ago t={o.next_lease_end} /> },
             ]} />
         </Card>
