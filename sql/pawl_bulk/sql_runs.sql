@@ -189,7 +189,7 @@ BEGIN
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
-            RAISE WARNING 'a lost run of operation % cannot be seen to: %', r.operation, SQLERRM;
+            RAISE WARNING 'a lost run of operation % cannot be recovered: %', r.operation, SQLERRM;
             UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
         END;
         buried := buried + 1;

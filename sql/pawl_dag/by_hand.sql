@@ -24,8 +24,8 @@ BEGIN
     IF (OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
        IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
        OR OLD.evaluate AND NOT NEW.evaluate THEN
-        PERFORM pawl.raise('42501', 'counters and times of a task are kept by triggers',
-            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state, and leave out the others');
+        PERFORM pawl.raise('42501', 'counters and times of a task are maintained by triggers',
+            format('Task %s: steps_..., entered_at and evaluate follow from the states of its steps.', OLD.task_uuid), 'update state only');
     END IF;
     RETURN NEW;
 END
@@ -49,7 +49,7 @@ BEGIN
         RETURN NEW;
     END IF;
     IF (OLD.unsatisfied_parents, OLD.total_parents, OLD.level) IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level) THEN
-        PERFORM pawl.raise('42501', 'unsatisfied_parents, total_parents and level of a step are kept by triggers',
+        PERFORM pawl.raise('42501', 'unsatisfied_parents, total_parents and level of a step are maintained by triggers',
             format('Step %s of task %s: they follow from its edges and the states of its parents.', OLD.step_uuid, OLD.task_uuid), 'insert or delete edges');
     END IF;
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
@@ -62,7 +62,7 @@ BEGIN
             'update pawl_dag.steps set state = ''enqueued_for_orchestration'', result = ... where ...');
     END IF;
     IF OLD.next_retry_at IS DISTINCT FROM NEW.next_retry_at AND NOT (NEW.next_retry_at IS NULL AND OLD.next_retry_at <= clock_timestamp()) THEN
-        PERFORM pawl.raise('42501', 'only operators change the backoff of a step',
+        PERFORM pawl.raise('42501', 'only operators can change the backoff of a step',
             format('Step %s of task %s: next_retry_at follows from its backoff.', OLD.step_uuid, OLD.task_uuid), 'report an error with "retry_after"');
     END IF;
     RETURN NEW;
@@ -85,8 +85,8 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT pawl_dag._is_operator(TG_RELID) THEN
-        PERFORM pawl.raise('42501', format('only operators move a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
-            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step may be tried again, or no worker has had it.' END,
+        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s" here', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            CASE TG_TABLE_NAME WHEN 'tasks' THEN 'No step of the task has failed.' ELSE 'The step can be retried, or no worker has claimed it.' END,
             'report an error with "permanent": true, and let pawl_dag.orchestrate decide');
     END IF;
     RETURN NEW;
@@ -139,7 +139,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no task %s', NEW.task_uuid));
     ELSIF NEW.original_state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN
-        PERFORM pawl.raise('55000', 'a task that has ended is no dead letter',
+        PERFORM pawl.raise('55000', 'a task that has ended cannot become a dead letter',
                             format('Task %s is in state "%s".', NEW.task_uuid, NEW.original_state));
     END IF;
     RETURN NEW;
