@@ -118,7 +118,7 @@ select throws_ok(format('insert into pawl_bulk.events (operation, type) values (
 set role columns_operator;
 select throws_ok(format('update pawl_bulk.operations set status = ''Retrying'' where operation = %L', :'o'), 'PW003', null, 'nothing is retried that no step allows');
 reset role;
-select throws_ok(format('update pawl_bulk.records set state = ''Pending'' where operation = %L and state = ''Failed''', :'o'), 'PW003', null, 'by nobody');
+select throws_ok(format('update pawl_bulk.records set state = ''Pending'' where operation = %L and state = ''Failed''', :'o'), 'PW003', null, 'nor by any other role');
 
 -- runs of SQL functions
 set role columns_worker;
