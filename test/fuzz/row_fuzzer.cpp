@@ -52,7 +52,8 @@ void check_places(std::string_view input, const Split& result) {
     for (const Found& record : result.records) {
         for (; line < record.line; ++line) at = std::max(at, input.find('\n', at) + 1);
         const std::size_t found = input.find(record.text, at);
-        require(found != std::string_view::npos, "the text of each record is a part of the file, after the one before");
+        require(found != std::string_view::npos,
+                "the text of each record is a part of the file, after the one before");
         require(input.substr(at, found - at).find('\n') == std::string_view::npos,
                 "each record begins in the line that it names");
         line += std::count(record.text.begin(), record.text.end(), '\n');
@@ -93,7 +94,7 @@ void check_array(std::string_view input, const Split& result) {
     require(result.records.size() == known.size(), "every element is one of the records");
     for (std::size_t i = 0; i < known.size(); ++i)
         if (result.records[i].problem.empty())
-            require(nlohmann::json::parse(result.records[i].text) == known[i], "the text of each record is its element");
+            require(nlohmann::json::parse(result.records[i].text) == known[i], "the text of a record is its element");
 }
 
 }  // namespace

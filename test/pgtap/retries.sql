@@ -99,7 +99,7 @@ set pawl.event = '';
 select is((select array_agg(concat_ws(' ', key, ok, sqlstate)) from pawl.fire_many('task', array[7], 'retry', processor => 'w')), array['7 f PW003'], 'fire_many says so');
 set pawl.processor = 'w';
 select is((select string_agg(concat_ws(' ', event, to_state, allowed, blocked_by), ', ' order by event, to_state) from pawl.available('task', 7)),
-    'fail dead t {}, fail waiting f {pawl.attempts}, finish done t {}, expire waiting t {}, retry waiting f {pawl.attempts}', 'as does available');
+    'expire waiting t {}, fail dead t {}, fail waiting f {pawl.attempts}, finish done t {}, retry waiting f {pawl.attempts}', 'as does available');
 reset pawl.processor;
 update task set tries = 0 where id = 7;
 select is(code_of($$select pawl.fire('task', 7, 'retry', processor => 'w')$$), 'ok', 'attempts may be given back');
