@@ -94,7 +94,7 @@ void check_array(std::string_view input, const Split& result) {
     require(result.records.size() == known.size(), "every element is one of the records");
     for (std::size_t i = 0; i < known.size(); ++i)
         if (result.records[i].problem.empty())
-            require(nlohmann::json::parse(result.records[i].text) == known[i], "the text of a record is its element");
+            require(nlohmann::json::parse(result.records[i].text) == known[i], "each text is the one of its element");
 }
 
 }  // namespace

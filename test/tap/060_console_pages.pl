@@ -74,10 +74,10 @@ picture('machine_of_tasks');
 page('#/row?relation=shop.tickets&key=4');
 ok($browser->sees('answered', '.timeline'), 'a row has a timeline');
 page('#/row?relation=shop.tickets&key=2');
-ok($browser->sees('ask again'), 'and shows the ways out');
+ok($browser->sees('ask again'), 'and shows the possible transitions');
 picture('timeline');
 $browser->click('td button', 'Fire');
-ok($browser->sees('The row will move from answered to', 'dialog'), 'an event asks first, and says what will happen');
+ok($browser->sees('The row will change from answered to', 'dialog'), 'an event asks first, and says what will happen');
 $browser->click('dialog button[type=submit]');
 ok($node->poll_query_until('postgres', q{select state <> 'answered' from shop.tickets where id = 2}), 'then fires');
 ok($browser->sees('#3', '.timeline'), 'the timeline grows');
@@ -166,7 +166,7 @@ ok($browser->sees('completed with errors', 'h1'), 'the operation ends while one 
 ok($browser->sees('can be retried'), 'it can be retried now');
 picture('bulk_ended');
 $browser->click('.head button', 'Retry');
-ok($browser->sees('will be begun again at the step that failed', 'dialog'), 'which asks first');
+ok($browser->sees('will start again at the step that failed', 'dialog'), 'which asks first');
 $browser->click('dialog button[type=submit]');
 ok($node->poll_query_until('postgres', 'select retry_count = 1 from pawl_bulk.operations'), 'and is done');
 
