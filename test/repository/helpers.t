@@ -45,6 +45,9 @@ for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 	$outside .= $text;
 }
 
+# C runs a turn of the orchestrator, or a start, without asking for EXECUTE, for a role that may execute the C function
+my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks');
+
 # the roles with whose rights a text is run
 my @texts = ({ text => $outside, roles => { map { $_ => 1 } @everybody } });
 for my $caller (sort keys %callers)
@@ -53,9 +56,8 @@ for my $caller (sort keys %callers)
 	{
 		next if $one->{definer};
 		# a trigger is fired by any role that writes
-		# C runs a turn of the orchestrator without asking for EXECUTE, for a role that may take turns
 		# statements of pawl.verify that read a log are run as its owner, which may be any role
-		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $caller eq 'pawl_dag._turn' ? $roles{'pawl_dag._take_turn'} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
+		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $by_c{$caller} ? $roles{$by_c{$caller}} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
 		push @texts, { text => $one->{text}, roles => $roles, name => $caller };
 	}
 }

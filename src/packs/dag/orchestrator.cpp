@@ -1,13 +1,13 @@
-// May throw and may ereport. Whether an orchestrator runs in this session. It does itself what follows from the state
-// changes of its statements, so the trigger that does it for all others skips them. This is kept in a variable and not
-// in a setting, which any session could set.
+// May throw and may ereport. Whether an orchestrator, or a start of tasks, runs in this session. It does itself what
+// follows from its statements, and writes only what fits, so the triggers that do and check this for all others skip
+// them. This is kept in a variable and not in a setting, which any session could set.
 #include "pg/arguments.hpp"
 
 namespace pawl {
 
 namespace {
 
-// The trigger depth of the statements of the running orchestrator; triggers that these fire lie deeper.
+// The trigger depth of the statements of the running orchestrator or start; triggers that these fire lie deeper.
 int orchestrator_depth = -1;
 
 int trigger_depth() {
@@ -33,6 +33,21 @@ Datum turn(Datum batch) {
     return OidFunctionCall1(function, batch);
 }
 
+// Calls pawl_dag._insert_tasks with the arguments of the caller; which function that is, is decided as in turn().
+Datum insert_tasks(FunctionCallInfo fcinfo) {
+    const Oid function =
+        LookupFuncName(list_make2(makeString(pstrdup("pawl_dag")), makeString(pstrdup("_insert_tasks"))), -1, nullptr,
+                       false);
+    FmgrInfo called;
+    fmgr_info(function, &called);
+    LOCAL_FCINFO(call, FUNC_MAX_ARGS);
+    InitFunctionCallInfoData(*call, &called, PG_NARGS(), fcinfo->fncollation, nullptr, nullptr);
+    for (int n = 0; n < PG_NARGS(); ++n) call->args[n] = fcinfo->args[n];
+    const Datum tasks = FunctionCallInvoke(call);
+    fcinfo->isnull = call->isnull;
+    return tasks;
+}
+
 }  // namespace
 
 PAWL_FUNCTION(pawl_dag_orchestrating) {
@@ -43,6 +58,11 @@ PAWL_FUNCTION(pawl_dag_take_turn) {
     pg::require(fcinfo, 0, "batch");
     const AtWork at_work;
     return pg::call([&] { return turn(PG_GETARG_DATUM(0)); });
+}
+
+PAWL_FUNCTION(pawl_dag_start_tasks) {
+    const AtWork at_work;
+    return pg::call([&] { return insert_tasks(fcinfo); });
 }
 
 }  // namespace pawl
