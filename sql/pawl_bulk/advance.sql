@@ -88,8 +88,9 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
-CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+-- SECURITY DEFINER, and it reads the operation itself: no role inserts work.
+CREATE FUNCTION pawl_bulk._lay_blocks(operation uuid, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -99,8 +100,16 @@ AS $function$
 DECLARE
     laid bigint := 0;
     block record;
-    through bigint := o.opened_through;
+    o pawl_bulk.operations;
+    through bigint;
 BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x
+     WHERE x.operation = _lay_blocks.operation AND x.status = 'Running' AND x.paused_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND OR NOT EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0
+                                   AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
+        RETURN 0;
+    END IF;
+    through := o.opened_through;
     WHILE laid < batch LOOP
         SELECT min(v.row_number) AS first_row, max(v.row_number) AS last_row, count(*) AS rows INTO block
           FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > through
@@ -117,7 +126,7 @@ BEGIN
     RETURN laid;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._lay_blocks(pawl_bulk.operations, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
+COMMENT ON FUNCTION pawl_bulk._lay_blocks(uuid, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
 
 -- Valid rows get their record at the first step.
 CREATE FUNCTION pawl_bulk._open_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
@@ -135,7 +144,7 @@ DECLARE
     through bigint;
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0 AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
-        RETURN pawl_bulk._lay_blocks(o, batch);
+        RETURN pawl_bulk._lay_blocks(o.operation, batch);
     END IF;
     SELECT max(v.row_number), count(*) INTO through, opened
       FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
