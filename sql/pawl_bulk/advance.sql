@@ -234,7 +234,7 @@ BEGIN
     PERFORM pawl_bulk._lay_unvalidated(o.operation);
     did := 0;
     WHILE validate LOOP
-        rows := pawl_bulk._validate_block(o, least(size, batch - did::integer), patient, first_row);
+        rows := pawl_bulk._validate_block(o.operation, least(size, batch - did::integer), patient, first_row);
         did := did + rows;
         -- of rows that run out of time, or end their session, it is to be known which one did
         EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate ~ '^57' OR first_row IS NOT NULL;
@@ -297,7 +297,6 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     o pawl_bulk.operations;
-    block record;
 BEGIN
     IF coalesce(pawl_bulk._trouble(candidate, state, message), 0) <= 5 OR state !~ '^57' THEN
         RETURN;
@@ -311,10 +310,7 @@ BEGIN
             UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = candidate AND x.status = 'Pending';
             PERFORM pawl_bulk._fail(candidate, format('the metadata could not be validated: %s', message), 'Metadata validation fails');
         ELSIF attempt.operation IS NULL OR attempt.first_row = attempt.last_row THEN
-            block := pawl_bulk._take_unvalidated(candidate, 1, attempt.first_row);
-            IF block.first_row IS NOT NULL THEN
-                PERFORM pawl_bulk._invalidate(o, block.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state));
-                PERFORM pawl_bulk._end_unvalidated(candidate, block.first_row);
+            IF pawl_bulk._fail_row(candidate, attempt.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) THEN
                 PERFORM pawl_bulk._ease(candidate);
             END IF;
         END IF;

@@ -66,6 +66,40 @@ select results_eq($$select row_number, ok, problem from pawl_bulk.report(jsonb_b
 reset role;
 drop trigger stop on pawl_bulk.records;
 
+-- Validation records say what validators say. A validator that writes them itself does it in a function of its own.
+reset role;
+create function public.checks(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[])
+returns table (row_number bigint, code text, message text) language plpgsql as $$
+begin
+    return query select n, 'bad', 'this row is bad' from unnest(row_numbers, rows) u(n, r) where r ? 'bad';
+end $$;
+select pawl_bulk.define('{"name": "checked", "validators": ["public.checks"], "row_id": "id",
+    "steps": [{"name": "a", "handler": "hands"}]}') is not null as ok;
+set role byhand_worker;
+select operation as v from pawl_bulk.submit('checked', rows => '[{"id": 1}, {"bad": 1}, {"id": 3}]') \gset
+select pawl_bulk.advance(1) is not null as ok;
+select is((select status from pawl_bulk.operations where operation = :'v'), 'Validating', 'rows wait to be validated');
+reset role;
+select is(may('byhand_worker', format(command, :'v')), '42501', what) from (values
+    ('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 2, ''Completed'')',
+    'a bad row is not called valid'),
+    ('insert into pawl_bulk.validations (operation, row_number, state, errors) values (%L, 1, ''Failed'', ''[]'')',
+    'nor a good one bad'),
+    ('insert into pawl_bulk.validations (operation, row_number, state, row_id) values (%L, 1, ''Completed'', ''x'')',
+    'nor another'),
+    ($$select pawl_bulk._invalidate(o, 1, '{}') from pawl_bulk.operations o where operation = %L$$,
+    'nor by an internal function'),
+    ($$select pawl_bulk._validate_rows(d, o, 1, 3, false) from pawl_bulk.operations o, pawl_bulk.definitions d
+        where o.operation = %L and d.name = 'd'$$, 'nor by the validators of another definition')) x(command, what);
+select is(may('byhand_worker', format($$select 1 where pawl_bulk._fail_row(%L, 1, '{}')$$, :'v')), 'nothing',
+    'a row without trouble is not failed');
+set role byhand_worker;
+select pawl_bulk.advance() is not null as ok from generate_series(1, 2);
+select is((select string_agg(row_number || ' ' || state || coalesce(' ' || row_id, ''), ', ' order by row_number)
+    from pawl_bulk.validations where operation = :'v'),
+          '1 Completed 1, 2 Failed, 3 Completed 3', 'the duty writes what the validators say');
+reset role;
+
 -- Work: its times, and that of SQL functions. Row 5 is leased, row 3 waits three hours.
 insert into wish select what, format(command, :'o'), worker, operator from (values
     ('work is not inserted', 'insert into pawl_bulk.work (operation, row_number, step_index, queue) values (%L, 5, '

@@ -66,9 +66,9 @@ select throws_ok(format('insert into pawl_bulk.input (operation, row_number, dat
 select throws_ok(format('delete from pawl_bulk.input where operation = %L', :'o'), '42501', null, 'and loses none');
 
 -- validations
-select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')', :'o'), 'PW003', null, 'validation records are written in Validating');
+select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')', :'o'), '42501', null, 'validation records are written by the duty');
 select pawl_bulk.advance() is not null as ok;
-select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 9, ''Completed'')', :'o'), 'PW003', null, 'of rows that are there');
+select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 9, ''Completed'')', :'o'), '42501', null, 'also while rows are validated');
 select pawl_bulk.advance() is not null as ok from generate_series(1, 2);
 select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 3, 0)', :'o'), 'PW003', null, 'a row that is not valid has no record');
 select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 1, 1)', :'o'), 'PW003', null, 'no step is passed over');

@@ -45,8 +45,9 @@ for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 	$outside .= $text;
 }
 
-# C runs a turn of the orchestrator, or a start, without asking for EXECUTE, for a role that may execute the C function
-my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks');
+# C calls these without asking for EXECUTE, for a role that may execute the C function
+my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks',
+	'pawl_bulk._validate_next_block' => 'pawl_bulk._validate_block', 'pawl_bulk._fail_next_row' => 'pawl_bulk._fail_row');
 
 # the roles with whose rights a text is run
 my @texts = ({ text => $outside, roles => { map { $_ => 1 } @everybody } });
