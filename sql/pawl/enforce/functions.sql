@@ -59,19 +59,31 @@ CREATE FUNCTION pawl.deferred() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_deferred';
 COMMENT ON FUNCTION pawl.deferred() IS 'whether this transaction has rows to be judged, or effects to be run, after their statement';
 
-CREATE FUNCTION pawl.fire(relation regclass, key "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
-    processor text DEFAULT NULL, token bigint DEFAULT NULL)
+CREATE FUNCTION pawl.fire(relation regclass, key "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL, processor text DEFAULT NULL, token bigint DEFAULT NULL, events text[] DEFAULT NULL)
 RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire';
-COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint) IS
-'moves one row by an event and returns its new state. The key is a value, row(a, b), or a text array. processor: who acts (default pawl.processor); token: the fencing token that the row must have. PW001: no such move from here; PW003: a guard said no, or no attempt is left; PW004: not the owner; PW005: the lease is over, or the token is old; PW008: unknown event; P0002: no such row';
+COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint, text[]) IS
+'Fires an event for one row, or several in one write, and returns the new state. relation: an enforced table; key: a
+value, row(a, b), or a text array; event: the event; metadata: stored in the log; state_column: needed if the table has
+several machines; processor: the identity that acts (default: the setting pawl.processor); token: the fencing token that
+the row must have; events: 1 to 16 events instead of one, decided in order, all or nothing. Errors: PW001 no such
+transition; PW003 a guard returned false, or no attempt is left; PW004 not the owner; PW005 the lease has expired, or
+the token is stale; PW008 unknown event; P0002 no such row; 22004 no event; 22023 event and events, or an empty list;
+54000 over 16 events. Privileges: all roles; UPDATE on the table. Example: SELECT pawl.fire(''orders'', 7, ''ship'')';
 
-CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
-    processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL)
+CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL, processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL,
+    events text[] DEFAULT NULL)
 RETURNS TABLE (key text, ok boolean, from_state text, to_state text, sqlstate text, message text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_fire_many';
-COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[]) IS
-'moves many rows by an event; one result row a key: what cannot move says why and keeps nobody else from moving. tokens: the fencing token of each key, in the order of the keys, null for none';
+COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[], text[]) IS
+'Fires an event, or several in one write, for many rows, and returns one row for each key: whether it changed, its states
+before and after, or why it was rejected; a rejected row does not affect the others. relation: an enforced table; keys:
+an array of keys; event, metadata, state_column, processor, events: as in pawl.fire; tokens: the fencing token of each
+key, in the order of the keys, null for none. Errors: 2202E the numbers of keys and tokens differ; 22004, 22023, 54000,
+PW008 as in pawl.fire. Privileges: all roles; UPDATE on the table. Example: SELECT * FROM pawl.fire_many(''orders'',
+array[7, 8], ''ship'')';
 
 CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
 RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[], notes text[])
