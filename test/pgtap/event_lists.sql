@@ -210,7 +210,7 @@ select results_eq('select what from seen order by n', $$values ('label DRAFT WRI
     'is right in the rows between');
 
 -- Ownership
--- -----------------------------------------------------------------------------------------------------------------------
+-- ---
 select pawl.define('job', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
@@ -222,11 +222,12 @@ select pawl.define('job', $$stateDiagram-v2
     done --> [*]
     class running owned$$) \g /dev/null
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz,
-    token bigint not null default 0, attempts int not null default 0, due timestamptz);
+    token bigint not null default 0, attempts int not null default 0, due timestamptz, limit_of int);
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'), pawl.enable_queue('job', 'state',
     owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.set_claiming('job', 'state', claim => '{start}'), pawl.enable_timers('job', 'state', due => 'due') \g /dev/null
 insert into job (id) select generate_series(1, 20);
+update job set limit_of = id - 9 where id in (10, 11);
 create function job_is(id int) returns text language sql as $$
     select concat_ws(' ', state, coalesce(owner, '-'), case when lease is null then '-' else 'leased' end,
         token, attempts,
@@ -262,6 +263,14 @@ reset pawl.events; reset pawl.processor; reset pawl.token;
 select is((select string_agg(format('%s %s %s %s', key, ok, to_state, sqlstate), ', ') from pawl.fire_many('job',
     array[6, 7, 2], events => '{start,give_up}', processor => 'w', tokens => array[0, 8, null]::bigint[])),
     '6 t ready , 7 f  PW005, 2 f  PW001', 'tokens of fire_many');
+
+-- Attempts ------------------------------------------------------------------------------------------------------
+select pawl.enable_queue('job', 'state', max_attempts => 'limit_of'),
+    pawl.set_claiming('job', 'state', retry => '{give_up}')
+  from (select set_config('pawl.events', '', false)) s \g /dev/null
+select throws_ok($$select pawl.fire('job', 10, events => '{start,give_up}', processor => 'w')$$, 'PW003', null,
+    'the attempt that the list begins counts for its next event');
+select lives_ok($$select pawl.fire('job', 11, events => '{start,give_up}', processor => 'w')$$, 'an attempt is left');
 
 -- An audit of a state between
 -- ------------------------------------------------------------------------------------------------------
