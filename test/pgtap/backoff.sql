@@ -53,9 +53,9 @@ select throws_ok(format('select pawl.backoff(1, %L)', policy), '22023', message,
 select throws_ok('select pawl.backoff(1, ''{"base": "soon"}'')', '22007', 'invalid input syntax for type interval: "soon"');
 select throws_ok('select pawl.backoff(1, ''{}'', interval ''178000000 years'')', '22015', 'asked is too long');
 
-create role backoff_nobody;
-set role backoff_nobody;
-select lives_ok('select pawl.backoff(1, ''{}'')', 'anybody may ask');
+create role backoff_stranger;
+set role backoff_stranger;
+select lives_ok('select pawl.backoff(1, ''{}'')', 'any role may call it');
 reset role;
-drop role backoff_nobody;
+drop role backoff_stranger;
 select * from finish();

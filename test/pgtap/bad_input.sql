@@ -17,7 +17,7 @@ exception when others then
     if m ~ '^[A-Z]' then marks := marks || ' (upper case)'; end if;
     return sqlstate || marks || ' ' || replace(m, 'public.', '');
 end $$;
--- The traces that an attachment leaves.
+-- What a binding leaves behind on a table.
 create function traces(of oid) returns text language sql as $$
     select concat_ws(', ', (select 'binding' from pawl.binding b where b.relation = of limit 1),
                      (select 'trigger' from pg_trigger t where t.tgrelid = of and t.tgname ~ 'pawl' limit 1),
@@ -115,7 +115,7 @@ select is(says('select pawl.enforce(''' || rest || ')'), said, 'enforce(''' || r
     ('t'', ''state'', ''m''), pawl.enable_log(''t'', log_name => ''good''', null),
     ('nokey'', ''state'', ''m''), pawl.enable_log(''nokey''', '55000 table nokey has no key for its log'), ('onlystate'', ''state'', ''m''), pawl.enable_log(''onlystate''', '55000 table onlystate has no key for its log'),
     ('strange'', ''state'', ''m''', 'PW008 table strange has rows that are in no state of machine "m"'), ('strange'', ''state'', ''m''), pawl.enable_log(''strange''', 'PW008 table strange has rows that are in no state of machine "m"')) c(rest, said) where said is not null;
-select is(traces(r), '', r::regclass || ' has nothing of an attachment') from unnest(array['t', 'nokey', 'onlystate', 'strange', 'typed', 'v', 'mv', 'remote', 'tmp', 'part', 'part_1']::regclass[]) r;
+select is(traces(r), '', r::regclass || ' has no trace of a binding') from unnest(array['t', 'nokey', 'onlystate', 'strange', 'typed', 'v', 'mv', 'remote', 'tmp', 'part', 'part_1']::regclass[]) r;
 
 -- Names.
 select is(says('select pawl.' || call), said, call) from (values
@@ -144,5 +144,5 @@ select is(left(says(format('select pawl.%s', format(call, diagram))), 5), code, 
     ('control characters', convert_from(decode('0102031b7f08', 'hex'), 'UTF8'), 'PW007'), ('letters beyond Latin', '日本 🐘', 'PW007'), ('10 MB', repeat('x', 10 * 1024 * 1024), '54000'),
     ('SQL', 'select 1; drop table good', 'PW007')) d(what, diagram, code) where call ~ 'define' or code = '54000';
 select is((select count(*) from pawl.machine where machine = 'd'), 0::bigint, 'nothing of it is stored');
-select lives_ok(format('select pawl.define(''large'', %L)', (select E'stateDiagram-v2\n[*] --> s1\n' || string_agg(format('s%s --> s%s : e%s', g % 1000 + 1, (g * 7) % 1000 + 1, g), E'\n') from generate_series(1, 10000) g)), '1,000 states and 10,000 arrows');
+select lives_ok(format('select pawl.define(''large'', %L)', (select E'stateDiagram-v2\n[*] --> s1\n' || string_agg(format('s%s --> s%s : e%s', g % 1000 + 1, (g * 7) % 1000 + 1, g), E'\n') from generate_series(1, 10000) g)), '1,000 states and 10,000 transitions');
 select * from finish();

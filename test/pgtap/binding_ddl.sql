@@ -52,7 +52,7 @@ select is_empty($$select complaints('base')$$, 'health is content');
 select is(outcome($$create table base_four (check (id > 0), owner text not null) inherits (base)$$),
     '22023 column "owner" of table public.base_four must allow null | A null value means that the row has no owner. | select pawl.release(''public.base'', ''state'')', 'a child that cannot hold null stays out');
 alter table base_three no inherit base;
-select is_empty($$select work_indexes('base_three')$$, 'who leaves loses them');
+select is_empty($$select work_indexes('base_three')$$, 'a child that leaves loses them');
 drop index base_two_pawl_due;
 select results_eq($$select complaints('base')$$, $$values ('error work_indexes | due on public.base_two is missing | create index concurrently base_two_pawl_due ON public.base_two (due, id) WHERE due IS NOT NULL; comment on index public.base_two_pawl_due is ''kept by pawl for timers: rows that have a due time''')$$,
     'health says what is missing');
@@ -134,7 +134,7 @@ select pawl.define('slow', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> checking : check
-    running --> ready : lapse
+    running --> ready : expire
     checking --> done : finish
     ready --> gone : give_up after 1 day
     done --> [*]
@@ -143,15 +143,15 @@ select pawl.define('slow', $$stateDiagram-v2
 select make_jobs('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow'),
     pawl.enable_queue('slow_jobs', 'state', owner => 'owner', lease => 'lease'),
-    pawl.set_claiming('slow_jobs', 'state', on_expiry => 'lapse');
+    pawl.set_claiming('slow_jobs', 'state', on_expiry => 'expire');
 select results_eq($$select complaints('slow_jobs')$$, $$values
-    ('warning on_expiry | no transition for expired leases leaves "checking" | define a machine with checking --> ... : lapse'),
+    ('warning on_expiry | no transition for expired leases leaves "checking" | define a machine with checking --> ... : expire'),
     ('info timers | timed transitions leave "ready", but there is no due column | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'states that nothing leads out of');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow'),
     pawl.enable_queue('slow_jobs', 'state', owner => 'owner', lease => 'lease'),
     pawl.enable_timers('slow_jobs', 'state', due => 'due');
-select results_eq($$select complaints('slow_jobs')$$, $$values ('warning on_expiry | no transition for expired leases leaves "running", "checking" | select pawl.set_claiming(''public.slow_jobs'', ''state'', on_expiry => ...)')$$, 'no lapse event at all');
+select results_eq($$select complaints('slow_jobs')$$, $$values ('warning on_expiry | no transition for expired leases leaves "running", "checking" | select pawl.set_claiming(''public.slow_jobs'', ''state'', on_expiry => ...)')$$, 'no event for expired leases at all');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow');
 select results_eq($$select complaints('slow_jobs')$$, $$values ('info queue | states "running", "checking" are owned, but there is no owner column | select pawl.enable_queue(''public.slow_jobs'', ''state'', owner => ...)'),
@@ -166,9 +166,9 @@ select is(pawl.upgrade('tasks'), 2, 'another state to claim from');
 select is((select w from work_indexes('tasks') w where w ~ 'claim'),
     'tasks_pawl_claim: (queue, priority DESC, created_at, id) WHERE ((state = ANY (ARRAY[''ready''::text, ''waiting''::text, ''parked''::text])) AND (due IS NULL))', 'is in the claim index');
 select is_empty($$select complaints('tasks')$$, 'health is content');
-select pawl.define('job', replace(pawl.diagram('job'), 'lapse', 'expire')) as version \gset
-select is(outcome($$select pawl.upgrade('tasks')$$), 'PW008 machine "job" has no event "lapse", given in on_expiry | Version 3 has "start", "finish", "park", "unpark", "fail", "expire", "cancel".', 'a version without the lapse event is refused');
-select pawl.define('job', replace(replace(pawl.diagram('job'), 'expire', 'lapse'), 'class running owned', '')) as version \gset
+select pawl.define('job', replace(pawl.diagram('job'), 'expire', 'time_out')) as version \gset
+select is(outcome($$select pawl.upgrade('tasks')$$), 'PW008 machine "job" has no event "expire", given in on_expiry | Version 3 has "start", "finish", "park", "unpark", "fail", "time_out", "cancel".', 'a version without the event of on_expiry is rejected');
+select pawl.define('job', replace(replace(pawl.diagram('job'), 'time_out', 'expire'), 'class running owned', '')) as version \gset
 select matches(outcome($$select pawl.upgrade('tasks')$$), '^22023 machine "job" has no state in which rows are owned', 'one without owned states too');
 select is((select version from pawl.binding where relation = 'tasks'::regclass), 2, 'the table stays at its version');
 select * from finish();

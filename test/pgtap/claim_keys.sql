@@ -1,4 +1,4 @@
--- Work that others are told of by messages: pawl.claim_keys takes rows that are named, pawl.enable_events and pawl.read_claimable say which.
+-- Work that others learn of by messages: pawl.claim_keys claims the rows that are named, pawl.enable_events and pawl.read_claimable say which.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -19,8 +19,8 @@ select is(claimed($$pawl.claim_keys(null::jobs, array[3, 1, 3, 99], processor =>
     'rows that are named, each once, in the order of their keys; one that is not there is passed over');
 select is((select string_agg(format('%s %s %s %s', state, owner, token, attempts), ', ' order by id) from jobs where id in (1, 3)), 'running w 1 1, running w 1 1', 'as by pawl.claim');
 select is((select round(extract(epoch from max(lease) - clock_timestamp()) / 60) from jobs), 5::numeric, 'with the lease that was asked for');
-select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'other', queue => 'a')$$), '2', 'who is told of a row that is taken gets the others');
-select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'w', queue => 'a')$$), '-', 'nor does its owner take a row twice');
+select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'other', queue => 'a')$$), '2', 'a caller that names a claimed row gets the others');
+select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'w', queue => 'a')$$), '-', 'nor does the owner claim a row twice');
 select is((select string_agg(token::text, ' ' order by id) from jobs where id <= 3), '1 1 1', 'so the token is the one of the first');
 select is(claimed($$pawl.claim_keys(null::jobs, '{4,8}', processor => 'w', queue => 'a')$$), '4', 'a row of another queue is passed over');
 select is(claimed($$pawl.claim_keys(null::jobs, '{}', processor => 'w', queue => 'a')$$), '-', 'nothing named, nothing taken');
@@ -40,13 +40,13 @@ select is(split_part(outcome(call), ' |', 1), answer, call) from (values
     ($$select pawl.claim_keys(null::jobs, '{7}', 'finish', 'w', queue => 'a')$$, '22023 rows of public.jobs are not claimed by event "finish"'),
     ($$select pawl.claim_keys(null::jobs, (select array_agg(g) from generate_series(1, 10001) g), processor => 'w', queue => 'a')$$, '22023 more than 10000 keys'),
     ($$select pawl.claim_keys(1, '{7}', processor => 'w')$$, '42809 the first argument must be of a table''s row type')) v(call, answer);
-select is((select state from jobs where id = 7), 'ready', 'what was refused took nothing');
+select is((select state from jobs where id = 7), 'ready', 'a rejected call claimed nothing');
 
 -- A key of several columns, one of them a word that needs quotes
 create table parts (region text, id int, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, primary key (region, id));
 select pawl.enforce('parts', 'state', 'job'),
     pawl.enable_queue('parts', 'state', owner => 'owner', lease => 'lease', token => 'token'),
-    pawl.set_claiming('parts', 'state', claim => '{start}', on_expiry => 'lapse'),
+    pawl.set_claiming('parts', 'state', claim => '{start}', on_expiry => 'expire'),
     pawl.enable_events('parts', 'state');
 select pawl.create_consumer('parts', relations => '{parts}');
 insert into parts select r, g from unnest(array['north', 'a "b", c']) r, generate_series(1, 3) g;
@@ -89,9 +89,9 @@ select is((select string_agg(key[1], ' ') from pawl.read_claimable('c', 7)), '60
 select pawl.abandon('jobs', 'w');
 select is((select count(*) from pawl.read_claimable('c', 10000)), (select count(*) from jobs where state = 'ready' and token > 0), 'what was given back is told again');
 update jobs set state = 'gone' where id = 60;
-select is_empty($$select * from pawl.read_claimable('c')$$, 'who reads what nobody can claim reads to the end');
+select is_empty($$select * from pawl.read_claimable('c')$$, 'a reader of rows that cannot be claimed reads to the end');
 select is_empty($$select * from pawl.read_events('c')$$, 'which is the end of the events');
-select alike(outcome($$select * from pawl.read_claimable('nobody')$$), 'PW008 unknown consumer "nobody"%', 'a consumer that is not there');
+select alike(outcome($$select * from pawl.read_claimable('missing')$$), 'PW008 unknown consumer "missing"%', 'a consumer that is not there');
 select is_empty('select * from pawl.verify()', 'log and outbox agree');
 
 select pawl.enable_events('jobs', events => false);

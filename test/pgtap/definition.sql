@@ -32,7 +32,7 @@ select pawl.enforce('work', 'state', 'job', key => '{code,id}', on_delete => 'te
        pawl.enable_log('work', most_recent => 'stored', hash_chain => true, log_name => 'Work "log"', log_partition => 'hash (id) partitions 3'),
        pawl.enable_queue('work', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts', queue => 'queue'),
        pawl.enable_timers('work', due => 'due'),
-       pawl.set_claiming('work', claim => '{start}', claim_order => 'priority desc, created_at', lease_time => '1 day 5 min', on_expiry => 'lapse',
+       pawl.set_claiming('work', claim => '{start}', claim_order => 'priority desc, created_at', lease_time => '1 day 5 min', on_expiry => 'expire',
                          on_expiry_else => 'cancel', retry => '{fail}', backoff => '{"base": "10 s"}', backoff_column => 'backoff', operator_events => '{cancel}'),
        pawl.enable_events('work', wake => true),
        pawl.set_trace('work', 'trace'), pawl.set_lock_order('work', 'parents'), pawl.set_log_fence('work'), pawl.set_result_columns('work', '{result}'),

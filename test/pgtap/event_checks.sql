@@ -19,7 +19,7 @@ select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state') \
 create view checks as select check_name, status, detail, hint from pawl.health() where check_name in ('outbox', 'consumer', 'paused');
 
 -- nothing is wrong
-select results_eq('select check_name, status from checks', $$values ('outbox', 'ok')$$, 'an outbox, and nobody reads it');
+select results_eq('select check_name, status from checks', $$values ('outbox', 'ok')$$, 'an outbox without a consumer');
 insert into told select generate_series(4, 8);
 insert into bare select generate_series(1, 2);
 update told set state = 'b' where id < 5;
@@ -39,7 +39,7 @@ select is_empty('select * from pawl.verify()', 'entries whose events were pruned
 update told set state = 'b' where id in (1, 6);
 select is_empty('select * from pawl.verify()', 'nor do those that follow');
 
--- somebody writes to the outbox
+-- rows that are written to the outbox by hand
 begin;
 delete from pawl.outbox_1 where key = '{6}';
 select results_eq('select relation, key, problem from pawl.verify() order by problem',
@@ -72,7 +72,7 @@ select pawl.enforce('told', 'state', 'm'), pawl.enable_log('told', 'state', hash
     pawl.enable_events('told', 'state') \g /dev/null
 select is_empty('select * from pawl.verify()', 'a log that is taken up again owes no events of what was before');
 
--- who reads
+-- consumers
 select results_eq('select check_name, status from checks', $$values ('outbox', 'ok'), ('consumer', 'ok')$$, 'a consumer, not far behind');
 update pawl.outbox_commit_1 set at = at - interval '2 hours';
 select results_eq($$select status, detail ~ '^consumer "reader" is 2 events and 02:0[0-4]:[0-9]{2} behind$', hint from checks where check_name = 'consumer'$$,

@@ -1,4 +1,4 @@
--- pawl.fire_many: one result row a key; what cannot move says why and keeps nobody else from moving.
+-- pawl.fire_many: one result row a key; a row that cannot change state says why, and stops no other row.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -37,7 +37,7 @@ select results_eq('select answer(array[3, 1, 4], ''go'')',
 select results_eq('select answer(array[5, 5, 6, 5], ''go'')', array['5|t|a|b', '5|t|a|b', '6|t|a|b', '5|t|a|b'], 'a key given twice moves once and is answered twice');
 select is((select count(*) from t_transitions where subject_id = 5), 2::bigint, 'one log row of it');
 select results_eq('select answer(array[5, 5], ''touch'')', array['5|f|b|PW001|event "touch" is not possible in state "b" of machine "m"',
-                  '5|f|b|PW001|event "touch" is not possible in state "b" of machine "m"'], 'a refusal too');
+                  '5|f|b|PW001|event "touch" is not possible in state "b" of machine "m"'], 'a rejection too');
 select is_empty('select answer(array[]::bigint[], ''go'')', 'no keys, no results');
 select is_empty('select * from pawl.fire_many(''t'', ''{}'', ''go'')', 'no keys as a literal');
 
@@ -45,14 +45,14 @@ update t set ok = false where id in (8, 9);
 select results_eq('select answer(array[7, 8, 9, 10], ''check'')',
                   array['7|t|a|ok', '8|f|a|PW003|guard public.is_ok rejects the transition from "a" to "ok" in machine "m"',
                         '9|f|a|PW003|guard public.is_ok rejects the transition from "a" to "ok" in machine "m"', '10|t|a|ok'],
-                  'a guard that says no keeps only its own row, also where the event has one arrow');
+                  'a guard that rejects stops only its own row, also where the event has one transition');
 select results_eq('select answer(array[11, 12, 13], ''split'')', array['11|t|a|odd', '12|t|a|even', '13|t|a|odd'], 'guards choose where each goes');
 update t set n = 13 where id = 14;
-select throws_ok('select answer(array[15, 14, 16], ''ask'')', 'PW003', 'unlucky', 'a guard''s own error is nobody''s result, whatever its code');
+select throws_ok('select answer(array[15, 14, 16], ''ask'')', 'PW003', 'unlucky', 'an error inside a guard is the error of the call, whatever its code');
 select is((select count(*) from t where state in ('calm', 'calmer')), 0::bigint, 'and undoes everything');
 select lives_ok('select answer(array[15, 16], ''ask'')', 'afterwards all is well');
 
--- Nobody else's trouble.
+-- What stops one row stops no other.
 create function stop_17() returns trigger language plpgsql as $$ begin return case when new.id = 17 then null else new end; end $$;
 create trigger stopper before update on t for each row execute function stop_17();
 select results_eq('select answer(array[17, 18, 17], ''go'')',
@@ -74,7 +74,7 @@ select count(*) from pawl.fire_many('t', array[24], 'go') \g /dev/null
 commit;
 select results_eq($$select subject_id, processor, correlation_id, metadata::text from t_transitions where subject_id in (22, 23, 24) and event = 'go' order by 1$$,
                   $$values (22::bigint, 'worker 1', 'request 7', '{"by": "call"}'), (23, 'worker 1', 'request 7', '{"by": "call"}'),
-                           (24, 'worker 1', 'request 7', '{"from": "context"}')$$, 'each log row says who and why; the call''s metadata come first');
+                           (24, 'worker 1', 'request 7', '{"from": "context"}')$$, 'each entry has processor, correlation and metadata; the call''s metadata come first');
 
 -- Forms of keys.
 select results_eq($$select key, ok from pawl.fire_many('t', array[25, 26], 'go')$$, $$values ('25', true), ('26', true)$$, 'integers for bigint');

@@ -24,7 +24,7 @@ commit;
 update t set state = 'a' where code <> 'plain';
 delete from t where code = '/';
 insert into t values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'a');
-insert into t_transitions (code, at, n, event, metadata) values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'touch', '"by the door"');
+insert into t_transitions (code, at, n, event, metadata) values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'touch', '"by insert"');
 
 create function json_text(v text) returns text language sql immutable as $$ select coalesce(to_json(v)::text, 'null') $$;
 create function committed(field text, value text, salt bytea) returns text language sql immutable as $$

@@ -115,7 +115,7 @@ select throws_ok($$select pawl.fire('c', row(1, null), 'go')$$, '22004', 'key of
 select throws_ok($$select pawl.fire('c', array['1', null], 'go')$$, '22004', 'key of table "c" must not be null', 'a null in an array');
 select throws_ok($$select pawl.fire('c', 'gibberish', 'go')$$, '22P02', null, 'a text that is no array');
 select throws_ok($$select pawl.fire('c', row('x', 1), 'go')$$, '22P02', null, 'the wrong way round');
-select throws_ok($$select pawl.fire('c', row(1, 'nobody'), 'go')$$, 'P0002', 'public.c has no row with key (1, nobody)', 'no such row');
+select throws_ok($$select pawl.fire('c', row(1, 'missing'), 'go')$$, 'P0002', 'public.c has no row with key (1, missing)', 'no such row');
 
 -- A key of the caller's choice, and one that is a row itself.
 create table r (id int, code text unique not null, state text not null);

@@ -97,7 +97,7 @@ select is(by_hand('chained', 'alter table chained_transitions_pruned disable tri
 select is(by_hand('chained', 'alter table chained disable trigger user; delete from chained where id = 8'), '8 row_missing', 'a row that went unseen');
 select is(by_hand('chained', 'alter table chained_transitions disable trigger user; delete from chained_transitions where subject_id = 1'), '1 log_differs', 'an entry after the end');
 
--- Nobody waits for a reader or a writer of the partition: it stays for this time.
+-- Pruning waits for no reader or writer of a partition: the partition stays for this time.
 create table lists (id int primary key, state text not null default 'ready');
 select pawl.enforce('lists', 'state', 'job'), pawl.enable_log('lists', 'state', log_partition => 'list (id)') \g /dev/null
 create table lists_1 partition of lists_transitions_log for values in (1);
@@ -131,10 +131,10 @@ select is(to_regclass('quiet_1'), null, 'it goes');
 select ok(to_regclass('quiet_0') is not null, 'a partition that never had an entry stays');
 select is_empty($$select * from pawl.verify('quiet')$$, 'nothing is wrong');
 
--- Who may, and with whose rights.
-create role retention_nobody; create role retention_owner;
-grant select on quiet to retention_nobody;
-set role retention_nobody;
+-- Which roles may prune, and with which rights.
+create role retention_reader; create role retention_owner;
+grant select on quiet to retention_reader;
+set role retention_reader;
 select throws_ok($$select pawl.prune_log('quiet', '0')$$, '42501', 'must be owner of table quiet_transitions, or a member of pawl_admin');
 select throws_ok($$select pawl.extend_log('quiet', 'month')$$, '42501', 'must be owner of table public.quiet_transitions');
 reset role;

@@ -1,4 +1,4 @@
--- Rows in states that the machine does not have: they came in while nobody looked, and no arrow leads them out.
+-- Rows in states that the machine does not have: they were written while nothing was enforced, and no transition leaves them.
 \set QUIET 1
 select no_plan();
 create table jobs (id integer primary key, state text);

@@ -1,4 +1,4 @@
--- pawl.queue_depth, pawl.owners and pawl.timers: what they count, up to where, by which indexes, and for whom.
+-- pawl.queue_depth, pawl.owners and pawl.timers: what they count, up to where, by which indexes, and for which roles.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -106,7 +106,7 @@ select pg_stat_force_next_flush();
 select is((select seq_scan from pg_stat_user_tables where relname = 'many'), :seq_scans::bigint, 'the table is never read from end to end');
 drop table many;
 
--- Everybody sees the tables he may read, with his own rights.
+-- Every role sees the tables that it may read, with its own rights.
 select make_jobs('jobs');
 select enforce_jobs('jobs');
 select fill('jobs');
@@ -118,7 +118,7 @@ set role pawl_views_clerk;
 select results_eq($$select distinct relation::text from pawl.queue_depth union all select distinct relation::text from pawl.owners union all select relation::text from pawl.timers$$, $$values ('jobs'), ('jobs'), ('jobs')$$, 'a table that may not be read is left out');
 reset role;
 set role pawl_views_stranger;
-select is_empty($$select relation from pawl.queue_depth union all select relation from pawl.owners union all select relation from pawl.timers$$, 'somebody who may read none sees none');
+select is_empty($$select relation from pawl.queue_depth union all select relation from pawl.owners union all select relation from pawl.timers$$, 'a role that may read none sees none');
 reset role;
 grant select (id, state, owner, lease, token, due, attempts, max_attempts, queue, priority, created_at) on secret to pawl_views_stranger;
 set role pawl_views_stranger;

@@ -1,4 +1,4 @@
-# pawld tends logs: those that somebody has declared, and no others; with all that belongs to it a declaration is dumped and restored.
+# pawld tends logs: those that were declared, and no others; with all that belongs to it a declaration is dumped and restored.
 use strict;
 use warnings;
 use FindBin;
@@ -25,7 +25,7 @@ update asked set state = 'sent';
 update silent set state = 'sent';
 SQL
 is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld --once ends well');
-is(one($node, 'select (select count(*) from asked_transitions) || $$ $$ || (select count(*) from silent_transitions)'), '5000 5000', 'and prunes nothing that nobody asked for');
+is(one($node, 'select (select count(*) from asked_transitions) || $$ $$ || (select count(*) from silent_transitions)'), '5000 5000', 'and prunes nothing that was not declared');
 $node->safe_psql('postgres', q(select pawl.keep_log('asked', '0'), pawl.keep_log('months', null, period => 'day', ahead => 2)));
 my ($last) = split /\n/, one($node, q(select inhrelid::regclass from pg_inherits where inhparent = 'months_transitions_log'::regclass order by inhrelid desc));
 $node->safe_psql('postgres', "drop table $last");

@@ -1,4 +1,4 @@
-# What the programs say to somebody who has never used them: versions, help, wrong names, files that are no JSON, packs that are not there.
+# What the programs say to a new user: versions, help, wrong names, files that are no JSON, packs that are not there.
 use strict;
 use warnings;
 use FindBin;
@@ -76,8 +76,8 @@ complains(3, 'pawl: invalid input syntax for type uuid: "7" \[22P02\]', undef, '
 my $long = "\xc3\xa4" x 90;
 for my $shift ('', 'x')
 {
-	my (undef, undef, $refusal) = $node->psql('postgres', qq(select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"tsk$shift": "$long"}]}')));
-	like($refusal, qr/^DETAIL:  It is \{"tsk$shift": "(?:\xc3\xa4)+ \.\.\.\.$/m, "the beginning of what is no task, cut between characters, by a name of " . (3 + length $shift));
+	my (undef, undef, $rejection) = $node->psql('postgres', qq(select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"tsk$shift": "$long"}]}')));
+	like($rejection, qr/^DETAIL:  It is \{"tsk$shift": "(?:\xc3\xa4)+ \.\.\.\.$/m, "the beginning of what is no task, cut between characters, by a name of " . (3 + length $shift));
 }
 
 # Files and JSON
@@ -97,7 +97,7 @@ sub users
 	return qq(select pawl_bulk.define('{"name": "users", "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "$key"}]}'));
 }
 my ($code, undef, $error) = $node->psql('postgres', users('ask-{row_id}'));
-like($error, qr/ERROR:  the signal_key of step "ask" has an unknown placeholder \{row_id\}\n.*\nHINT:  use \{row\}, \{step\} or \{data\.<field>\}/s, 'it is refused');
+like($error, qr/ERROR:  the signal_key of step "ask" has an unknown placeholder \{row_id\}\n.*\nHINT:  use \{row\}, \{step\} or \{data\.<field>\}/s, 'it is rejected');
 is($node->safe_psql('postgres', users('{step}-ask-{data.mail}')), 1, 'those that are known are taken');
 $node->safe_psql('postgres', 'grant pawl_worker to clerk');
 complains(3, 'pawl: there is no definition "user" \[P0002\]', qr/^HINT:  defined: 'users'$/m, 'a definition misspelt, by a worker',

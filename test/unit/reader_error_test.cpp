@@ -1,4 +1,4 @@
-// What the reader refuses: the place, and what it expected there.
+// What the reader rejects: the place, and what it expected there.
 #include <gtest/gtest.h>
 
 #include "support.hpp"
