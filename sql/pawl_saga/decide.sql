@@ -133,6 +133,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     UPDATE pawl_saga.flows f SET broken = true, problem = coalesce(f.problem, _break.problem) WHERE f.flow_uuid = flow AND NOT f.broken;
+    DELETE FROM pawl_saga.questions q WHERE q.flow_uuid = flow;
     PERFORM pawl_saga._hold(flow);
 END
 $function$;
@@ -160,7 +161,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._note_failure(uuid, integer, text, jsonb) IS 'internal: keeps a failure in the history of a retry';
 
 -- Asks one controller after the other, from the inside outwards, and does what they say.
-CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb) RETURNS void
+CREATE FUNCTION pawl_saga._decide(flow uuid, node integer, failure jsonb, asks boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -189,9 +190,14 @@ BEGIN
             RETURN;
         END IF;
         PERFORM pawl_saga._note_failure(flow, asking.controller, asking.name, failure);
+        IF NOT asks AND (SELECT r.controller ->> 'retry' FROM pawl_saga.retries r
+                          WHERE r.flow_uuid = flow AND r.node = asking.controller) = 'Function'
+           AND pawl_saga._left_question(flow, node, coalesce(failure, 'null')) THEN
+            RETURN;
+        END IF;
         BEGIN
             answer := pawl_saga._answer(flow, asking.controller, failure);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -211,4 +217,20 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._decide(uuid, integer, jsonb) IS 'internal: what follows from the failure of an atom';
+COMMENT ON FUNCTION pawl_saga._decide(uuid, integer, jsonb, boolean) IS
+'internal: what follows from the failure of an atom; asks: users'' functions are asked in any case';
+
+CREATE FUNCTION pawl_saga._decide_later(flow uuid, node integer, failure jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM pawl_saga._decide(flow, node, failure, true);
+    -- what waited for the decision: the revert of the failed atom, and retries of the scope
+    IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) = 'RUNNING' THEN
+        PERFORM pawl_saga._settle(flow);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION pawl_saga._decide_later(uuid, integer, jsonb) IS
+'internal: what follows from a failure whose decision was left for later';

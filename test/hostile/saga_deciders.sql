@@ -22,7 +22,7 @@ select pawl_saga.define('{"flow": "graph", "name": "hers", "children": [{"task":
     "links": [{"from": "a", "to": "b", "decider": {"function": "hers.note"}}]}') as definition \gset
 reset role;
 select pawl_saga.create_flow(:'definition') as flow \gset
-select pawl_saga.run(:'flow') \g /dev/null
+select pawl_saga.run(:'flow'), pawl_saga.run_sql_tasks() \g /dev/null
 select is((select string_agg(distinct as_role || ' ' || is_superuser, ', ') from ran), 'saga_decider_owner false', 'a superuser runs it as its owner');
 select is((select state from pawl_saga.flows where flow_uuid = :'flow'), 'SUCCESS', 'and the flow ends');
 
@@ -30,7 +30,7 @@ select is((select state from pawl_saga.flows where flow_uuid = :'flow'), 'SUCCES
 delete from ran;
 select pawl_saga.create_flow(:'definition') as flow \gset
 set role saga_decider_worker;
-select pawl_saga.run(:'flow') \g /dev/null
+select pawl_saga.run(:'flow'), pawl_saga.run_sql_tasks() \g /dev/null
 reset role;
 select is((select string_agg(distinct as_role::text, ', ') from ran), 'saga_decider_worker', 'a worker runs it with its own rights');
 
@@ -42,7 +42,7 @@ end $$;
 select pawl_saga.define('{"flow": "linear", "name": "inner", "children": [{"task": "x", "wait_seconds": 0}]}') \g /dev/null
 select pawl_saga.define('{"flow": "graph", "name": "outer", "children": [{"task": "a", "wait_seconds": 0}, {"task": "b", "wait_seconds": 0}],
     "links": [{"from": "a", "to": "b", "decider": {"function": "public.moves_others"}}]}') \g /dev/null
-select pawl_saga.start('outer') \g /dev/null
+select pawl_saga.start('outer'), pawl_saga.run_sql_tasks() \g /dev/null
 select is((select string_agg(name || ' ' || state, ', ' order by name) from pawl_saga.flows where name in ('inner', 'outer')), 'inner SUCCESS, outer SUCCESS',
     'a flow that a decider starts ends as well');
 
@@ -53,7 +53,7 @@ create function raises(history jsonb) returns boolean language plpgsql as $$ beg
 end $$;
 select pawl_saga.define('{"flow": "graph", "name": "raising", "children": [{"task": "a", "wait_seconds": 0}, {"task": "b", "wait_seconds": 0}],
     "links": [{"from": "a", "to": "b", "decider": {"function": "public.raises"}}]}') \g /dev/null
-select pawl_saga.start('raising') \g /dev/null
+select pawl_saga.start('raising'), pawl_saga.run_sql_tasks() \g /dev/null
 select isnt((select state from pawl_saga.flows where name = 'raising'), 'RUNNING', 'a flow whose decider raises ends');
 select is((select count(*) from pawl_saga.flows where name = 'inner'), 1::bigint, 'and what the decider did is undone');
 select is_empty($$select * from pawl_saga.verify()$$, 'nothing is left behind');

@@ -59,7 +59,7 @@ Oid asking_role(const char* function) {
 
 // The function's changes to other flows have follow-ups of their own.
 void ask(Oid role, Question* question) {
-    const SubTransactionId suspended = suspend_following();
+    const Following suspended = suspend_following();
     PG_TRY();
     { with_rights_of(role, put, question, Reach::confined); }
     PG_FINALLY();
