@@ -74,7 +74,7 @@ Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
         deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT8OID, 8, true, TYPALIGN_DOUBLE, &values, &nulls, &n);
         if (n != nkeys)
             ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%d keys, but %d tokens", nkeys, n),
-                            errdetail("A token stands for the key at the same place; null for none.")));
+                            errdetail("Each token belongs to the key at the same position; null means no token.")));
         return Tokens{values, nulls};
     });
 }
@@ -167,8 +167,8 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
         set(5, cstring_to_text(outcome.rejection->message));
     } else if (!ok) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
-        set(5, cstring_to_text(
-                   psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
+        set(5, cstring_to_text(psprintf("event \"%s\" changed no row of %s", text_to_cstring(request.event),
+                                        request.target.table)));
     }
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -212,7 +212,7 @@ PAWL_FUNCTION(pawl_fire) {
         text* state = target.binding->machine->state_text[to];
         if (move_row(target, key, state) == 0)
             ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
-                            errmsg("event \"%s\" moved no row of %s", text_to_cstring(request.event), target.table),
+                            errmsg("event \"%s\" changed no row of %s", text_to_cstring(request.event), target.table),
                             errdetail("A trigger of the table or a row security policy suppressed the update.")));
         SPI_finish();
         close_target(target);

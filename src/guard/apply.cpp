@@ -79,10 +79,11 @@ Statement statement_of(const ManagedUpdate& managed_update, const Row& before, c
 }
 
 [[noreturn]] void report_rewritten(const Binding& binding, TupleTableSlot* row) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a trigger moved the row after pawl had kept its columns"),
-                    errdetail("%s: a BEFORE UPDATE trigger sorts after that of pawl.", describe_row(binding, row)),
-                    errhint("Give that trigger a shorter name.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("a trigger changed the state after the managed columns were set"),
+             errdetail("%s: a BEFORE UPDATE trigger sorts after the validating trigger.", describe_row(binding, row)),
+             errhint("Rename that trigger so that it sorts before \"~pawl_validate\".")));
 }
 
 // Records a state change: wakes waiters, counts it, and puts it into the entry buffer or hands it to the function that

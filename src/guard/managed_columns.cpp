@@ -76,7 +76,7 @@ void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 numbe
     if (number > limit - more)  // an inserted row can have such a value
         ereport(ERROR,
                 (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-                 errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
+                 errmsg("column \"%s\" cannot exceed " INT64_FORMAT, NameStr(column.name), limit),
                  errhint("ALTER TABLE ... ALTER COLUMN %s TYPE bigint;", quote_identifier(NameStr(column.name)))));
     number += more;
     put(changes, column,
@@ -195,8 +195,8 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
 [[noreturn]] void reject_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column,
                                 const char* hint) {
     ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
-                    errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
-                    errdetail("%s: it changes when the row enters or leaves a state that is owned.",
+                    errmsg("managed column \"%s\" cannot be changed by this statement", NameStr(column.name)),
+                    errdetail("%s: the column changes when the row enters or leaves an owned state.",
                               describe_row(binding, row)),
                     errhint("%s", hint)));
 }
@@ -209,10 +209,10 @@ void take_still(const Binding& binding, const Ownership& ownership, core::StateI
     const bool ownable = state != core::no_state && managed.owned[state];
     if (ownership.has_owner || owner.null || !ownable)
         reject_change(binding, statement.before, managed.owner,
-                      ownable ? "It has an owner: wait for its lease to end, then pawl.reap."
-                              : "Move it by an event that leads to an owned state.");
+                      ownable ? "The row has an owner: wait until its lease expires, then call pawl.reap."
+                              : "Use an event that leads to an owned state.");
     if (ownership.claim == OwnershipFault::stale_token)
-        reject_ownership(binding, statement.before, ownership, ownership.claim, "taking the row");
+        reject_ownership(binding, statement.before, ownership, ownership.claim, "claiming the row");
     take(ownership, lease_of(ownership, &statement, nullptr), changes);
 }
 
@@ -222,7 +222,8 @@ void extend_still(const Binding& binding, const Ownership& ownership, const Stat
     if (ownership.claim != OwnershipFault::none)
         reject_ownership(binding, statement.before, ownership, ownership.claim, "extending the lease");
     if (value_in(statement.after, ownership.managed->lease).null)
-        reject_change(binding, statement.before, ownership.managed->lease, "Set it to the time when the lease ends.");
+        reject_change(binding, statement.before, ownership.managed->lease,
+                      "Set it to the time when the lease expires.");
 }
 
 bool shows_token(const Intent* intent) {
@@ -317,20 +318,20 @@ void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* 
     const char* name = quoted_state(binding.machine->state_text[state]);
     if (managed.owned[state]) {
         if (!value_in(row, managed.owner).null) return;
-        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
-                        errmsg("state %s needs an owner", name),
-                        errdetail("%s begins there without one, and no processor is named to become it.",
-                                  describe_row(binding, row)),
-                        errhint("SET pawl.processor = 'name of the worker'; or give it in column %s.",
-                                quote_identifier(NameStr(managed.owner.name)))));
+        ereport(
+            ERROR,
+            (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("state %s needs an owner", name),
+             errdetail("%s is inserted without an owner, and no processor is set.", describe_row(binding, row)),
+             errhint("SET pawl.processor = 'name of the worker'; or set column %s.",
+                     quote_identifier(NameStr(managed.owner.name)))));
     }
     for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
         if (value_in(row, *column).null) continue;
         ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
                         errmsg("state %s cannot be owned", name),
-                        errdetail("%s begins there with a value in column \"%s\".", describe_row(binding, row),
+                        errdetail("%s is inserted with a value in column \"%s\".", describe_row(binding, row),
                                   NameStr(column->name)),
-                        errhint("Insert it without, then take it with pawl.claim.")));
+                        errhint("Insert the row without the value, then claim it with pawl.claim.")));
     }
 }
 

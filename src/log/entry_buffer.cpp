@@ -165,11 +165,12 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
 [[noreturn]] void reject_second_row(const Binding& binding, const Datum* key, const text* state) {
     const char* table =
         quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
-    ereport(ERROR,
-            (errcode(ERRCODE_UNIQUE_VIOLATION),
-             errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
-             errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
-             errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNIQUE_VIOLATION),
+         errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
+         errdetail("Its log ends in state %s. One log cannot hold entries of two rows.", quoted_state(state)),
+         errhint("SELECT * FROM pawl.verify(%s); reports whether that row still exists.", quote_literal_cstr(table))));
 }
 
 // Rejects a row that is inserted while the log says that its key exists. That is possible where no index makes the key
@@ -224,9 +225,9 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
     Relation log = try_relation_open(table, RowExclusiveLock);
     if (log == nullptr)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                        errmsg("the log table of \"%s\" is gone", get_rel_name(changes->binding->root)),
-                        errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
-                        errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
+                        errmsg("the log table of \"%s\" does not exist", get_rel_name(changes->binding->root)),
+                        errdetail("It was dropped while its binding existed."),
+                        errhint("SELECT pawl.release(%s); then enforce the machine again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(changes->binding->root)))));
     LogWork work = {log, changes, outbox, all};
     // A subscription often belongs to a superuser, but the log's triggers and expressions are code of the log's owner.

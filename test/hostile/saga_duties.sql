@@ -77,7 +77,7 @@ set session_replication_role = replica;
 update pawl_saga.tasks set lease_until = null, worker = null where flow_uuid = :'o' and name = 'a';
 set session_replication_role = origin;
 select pawl_saga.start('other') \g /dev/null
-select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim settles it, and hands out the rest');
+select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim handles it, and returns the rest');
 select is((select state || ' ' || intention from pawl_saga.tasks where flow_uuid = :'o' and name = 'a'), 'FAILURE REVERT', 'its failure is not decided yet');
 select pawl_saga.run_sql_tasks() \g /dev/null
 select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'run_sql_tasks 40P01', 'the flow is set aside when its controller is asked');
