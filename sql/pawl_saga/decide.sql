@@ -79,6 +79,8 @@ DECLARE
     otherwise text := CASE WHEN (how ->> 'revert_all')::boolean THEN 'REVERT_ALL' ELSE 'REVERT' END;
     answer text := coalesce(how -> 'on' ->> (failure ->> 'sqlstate'), how -> 'on' ->> (failure ->> 'type'));
     history jsonb;
+    called text;
+    definer name;
 BEGIN
     IF answer IS NULL OR answer = 'RETRY' THEN
         CASE how ->> 'retry'
@@ -92,7 +94,12 @@ BEGIN
             ELSE
                 SELECT coalesce(jsonb_agg(jsonb_build_object('value', a.value, 'failures', a.failures) ORDER BY a.attempt), '[]') INTO history
                   FROM pawl_saga.attempts a WHERE a.flow_uuid = flow AND a.node = retry AND a.closed_at IS NULL;
-                answer := pawl_saga._ask(pawl_saga._function(how ->> 'function', 'jsonb'), history);
+                -- as it was defined: operators may write the row
+                SELECT n.written ->> 'function', d.created_by INTO called, definer
+                  FROM pawl_saga.flows f JOIN pawl_saga.definitions d ON d.definition_uuid = f.definition_uuid
+                  JOIN pawl_saga.nodes n ON n.definition_uuid = d.definition_uuid AND n.node = retry
+                 WHERE f.flow_uuid = flow;
+                answer := pawl_saga._ask(pawl_saga._function(called, 'jsonb'), history, definer);
         END CASE;
     END IF;
     IF answer IS NULL OR answer NOT IN ('RETRY', 'REVERT', 'REVERT_ALL') THEN
@@ -121,10 +128,12 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by its name; 42883: there is none';
 
 -- Follow-ups run with the rights of the extension's owner; functions of users must not.
-CREATE FUNCTION pawl_saga._ask(function text, argument jsonb) RETURNS text
+CREATE FUNCTION pawl_saga._ask(function text, argument jsonb, definer name) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
-COMMENT ON FUNCTION pawl_saga._ask(text, jsonb) IS
-'internal: calls a function with the rights of the session''s current role, for a superuser those of the function''s owner, and returns the output of its type; 42501: the operation is security-restricted';
+COMMENT ON FUNCTION pawl_saga._ask(text, jsonb, name) IS
+'internal: calls a function with the rights of the session''s current role, in a superuser''s session those of the role
+that defined the flow (a superuser''s: of the function''s owner), and returns the output of its type; 42501: the
+operation is security-restricted; 42704: the role that defined the flow is gone';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void

@@ -7,6 +7,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     definition uuid := (SELECT f.definition_uuid FROM pawl_saga.flows f WHERE f.flow_uuid = flow);
+    definer name := (SELECT d.created_by FROM pawl_saga.definitions d WHERE d.definition_uuid = definition);
     vote record;
     history jsonb;
     says boolean;
@@ -25,7 +26,7 @@ BEGIN
         ELSIF vote.decider ? 'when_result_in' THEN
             says := vote.decider -> 'when_result_in' @> coalesce(vote.result, 'null');
         ELSE
-            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history)::boolean;
+            says := pawl_saga._ask(pawl_saga._function(vote.decider ->> 'function', 'jsonb'), history, definer)::boolean;
         END IF;
         IF says IS NOT TRUE AND (widest IS NULL OR array_position('{ATOM,NEIGHBORS,FLOW,ALL}', vote.depth) > array_position('{ATOM,NEIGHBORS,FLOW,ALL}', widest)) THEN
             widest := vote.depth;

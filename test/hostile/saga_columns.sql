@@ -77,7 +77,7 @@ select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_u
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
 -- the mark of the follow-ups is not a worker's
 select is(pg_temp.try('select pawl_saga._follow()'), '42501', 'follow-ups cannot be told that others finish the flow');
-select is(pg_temp.try(format('select pawl_saga._ask(%L, null)', 'public.done')), '42501', 'nor is a function called as another');
+select is(pg_temp.try(format('select pawl_saga._ask(%L, null, current_user)', 'public.done')), '42501', 'nor is a function called as another');
 
 -- What a worker does by hand is what the functions do.
 select flow_uuid, node, fence from pawl_saga.claim('w') \gset
