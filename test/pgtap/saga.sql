@@ -160,7 +160,7 @@ select pawl_saga.post('hopeless') as hopeless \gset
 update pawl_saga.jobs set max_attempts = 1 where job_uuid = :'hopeless';
 select pawl_saga.claim_job(job_uuid, 'c1') from pawl_saga.jobs where name = 'hopeless' \g /dev/null
 select pawl_saga.abandon_job(job_uuid, 'c1') from pawl_saga.jobs where name = 'hopeless' \g /dev/null
-select is((select trashed_for from pawl_saga.jobs where name = 'hopeless'), 'given up too often', 'what is given up too often is trashed');
+select is((select trashed_for from pawl_saga.jobs where name = 'hopeless'), 'abandoned too often', 'what is abandoned too often is trashed');
 
 -- privileges
 create role saga_worker in role pawl_worker;
