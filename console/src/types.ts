@@ -7,7 +7,7 @@ export interface Session {
 }
 
 export interface Queue { relation: string; queue: string | null; depth: number; capped?: boolean; owned: number; oldest_at: string | null; paused?: boolean }
-export interface Owner { relation: string; processor: string; owned: number; lapsed: number; next_lease_end: string | null }
+export interface Owner { relation: string; processor: string; owned: number; expired: number; next_lease_end: string | null }
 export interface Timer { relation: string; due: number; oldest_at?: string | null }
 export interface Minute { minute: string; transitions: number; failures: number }
 export interface Moved { relation: string; machine: string; total: number }

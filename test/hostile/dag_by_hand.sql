@@ -96,6 +96,92 @@ insert into wish select what, format(command, :'task'), worker, operator from (v
 select is_rows(format($$select may('plain_worker', %1$L), may('plain_operator', %1$L)$$, command), format('values (%L, %L)', worker, operator), what) from wish;
 select is(may('plain_operator', format('insert into pawl_dag.dlq (task_uuid, reason) values (%L, ''manual_dlq'')', uuid)), code, what)
   from (values (pawl.uuid_v7(), 'P0002', 'no dead letter without a task'), (:'task', 'ok', 'a dead letter need not say what its task is')) l(uuid, code, what);
+-- Rows that are inserted by hand: they begin with the defaults, and fit their template and their task.
+create function a_task(more_columns text, more_values text, changed jsonb default '{}') returns text language sql as $$
+    select format('insert into pawl_dag.tasks (template_uuid, namespace, name, version, identity_key%s) values (%L, %L, %L, %L, %L%s)', more_columns,
+                  x ->> 'template_uuid', x ->> 'namespace', x ->> 'name', x ->> 'version', pawl.uuid_v7(), more_values)
+      from (select to_jsonb(t) || changed as x from pawl_dag.templates t where t.name = 'two') y $$;
+create function a_step(more_columns text, more_values text, task uuid, changed jsonb default '{}') returns text language sql as $$
+    select format('insert into pawl_dag.steps (task_uuid, name, namespace, handler%s) values (%L, %L, %L, %L%s)', more_columns,
+                  task, coalesce(changed ->> 'name', 'x'), coalesce(changed ->> 'namespace', 'default'), coalesce(changed ->> 'handler', 'x'), more_values) $$;
+grant execute on function a_task, a_step to public;
+select pawl_dag.start_task('two') as ended \gset
+select from pawl_dag.cancel_task(:'ended', 'x');
+create table made (what text, command text, worker text, operator text);
+insert into made select format('a task with %s', c), a_task(', ' || c, ', 7'), '42501', '42501' from unnest('{steps_total,steps_ready,steps_blocked,rank}'::text[]) c;
+insert into made select format('a step with %s', c), a_step(', ' || c, ', 7', :'task'), '42501', '42501' from unnest('{level,total_parents,unsatisfied_parents,rank}'::text[]) c;
+insert into made values
+    ('a task', a_task('', ''), 'ok', 'ok'),
+    ('a task of a template that is not there', a_task('', '', '{"template_uuid": "00000000-0000-0000-0000-000000000001"}'), 'PW008', 'PW008'),
+    ('a task of another namespace', a_task('', '', '{"namespace": "other"}'), '22023', '22023'),
+    ('a task of another name', a_task('', '', '{"name": "other"}'), '22023', '22023'),
+    ('a task of another version', a_task('', '', '{"version": "9"}'), '22023', '22023'),
+    ('a task that goes on after failures', a_task(', failure_policy', $$, 'continue'$$), '22023', '22023'),
+    ('a task with an unknown policy', a_task(', failure_policy', $$, 'x'$$), '22023', '22023'),
+    ('a task without an end', a_task(', deadline_at', $$, 'infinity'$$), '42501', 'ok'),
+    ('a task that never is stale', a_task(', stale_after', $$, '9 years'$$), '42501', 'ok'),
+    ('a task with less time', a_task(', deadline_at, stale_after', $$, now() + interval '1 h', '1 s'$$), 'ok', 'ok'),
+    ('a task with a priority', a_task(', priority', ', 7'), 'ok', 'ok'),
+    ('a step of a task that has ended', a_step('', '', :'ended'), '55000', '55000'),
+    ('a step of another queue', a_step('', '', :'task', '{"namespace": "other"}'), '22023', '22023'),
+    ('a step in the queue of SQL functions', a_step('', '', :'task', '{"namespace": "sql:"}'), '22023', '22023'),
+    ('a SQL function in the queue of workers', a_step('', '', :'task', '{"handler": "sql:public.x"}'), '22023', '22023'),
+    ('a step without a handler', a_step('', '', :'task', '{"handler": ""}'), '22023', '22023'),
+    ('a step with a long name', a_step('', '', :'task', jsonb_build_object('name', repeat('x', 256))), '22023', '22023'),
+    ('a step whose options are no object', a_step(', handler_options', $$, '7'$$, :'task'), '22023', '22023'),
+    ('a step with no attempt', a_step(', max_attempts', ', 0', :'task'), '22023', '22023'),
+    ('a step with too many', a_step(', max_attempts', ', 1000001', :'task'), '22023', '22023'),
+    ('a step with no time', a_step(', timeout', $$, '0'$$, :'task'), '22023', '22023'),
+    ('a step with a negative time', a_step(', timeout', $$, '-1 s'$$, :'task'), '22023', '22023'),
+    ('a step with an unknown backoff', a_step(', backoff', $$, '{"strategy": "x"}'$$, :'task'), '22023', '22023'),
+    ('a step whose backoff is no object', a_step(', backoff', $$, '7'$$, :'task'), '22023', '22023'),
+    ('a step whose settings can be', a_step(', max_attempts, timeout, backoff, optional, retryable', $$, 5, '1 min', '{"strategy": "linear", "base": "1 s"}', true, false$$, :'task'), 'ok', 'ok'),
+    ('attempts below none', format('update pawl_dag.steps set attempts = -1 where task_uuid = %L', :'task'), '42501', '22023'),
+    ('a backoff that cannot be', format('update pawl_dag.steps set backoff = ''7'' where task_uuid = %L', :'task'), '42501', '22023'),
+    ('a time that cannot be', format('update pawl_dag.steps set timeout = ''0'' where task_uuid = %L', :'task'), '42501', '22023'),
+    ('a maximum that cannot be', format('update pawl_dag.steps set max_attempts = 0 where task_uuid = %L', :'task'), '42501', '22023');
+select is_rows(format($$select may('hand_worker', %1$L), may('hand_operator', %1$L)$$, command), format('values (%L, %L)', worker, operator), what) from made;
+
+-- So a task by hand, with its steps and edges, in one statement or in several, counts as one of pawl_dag.start_task does.
+create function by_hand(at_once boolean) returns uuid language plpgsql as $$
+declare task uuid := pawl.uuid_v7(); ids uuid[] := array(select pawl.uuid_v7() from generate_series(1, 4));
+begin
+    if at_once then
+        with t as (insert into pawl_dag.tasks (task_uuid, template_uuid, namespace, name, version, priority, identity_key)
+                   select task, x.template_uuid, x.namespace, x.name, x.version, 3, task::text from pawl_dag.templates x where x.name = 'diamond'),
+             s as (insert into pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, handler)
+                   select task, ids[i], substr('abcd', i, 1), 'default', 3, 'x' from generate_series(1, 4) i)
+        insert into pawl_dag.edges select task, ids[p], ids[c] from (values (1, 2), (1, 3), (2, 4), (3, 4)) e(p, c);
+    else
+        insert into pawl_dag.tasks (task_uuid, template_uuid, namespace, name, version, priority, identity_key)
+        select task, x.template_uuid, x.namespace, x.name, x.version, 3, task::text from pawl_dag.templates x where x.name = 'diamond';
+        insert into pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, handler)
+        select task, ids[i], substr('abcd', i, 1), 'default', 3, 'x' from generate_series(1, 2) i;
+        insert into pawl_dag.edges values (task, ids[1], ids[2]);
+        insert into pawl_dag.steps (task_uuid, step_uuid, name, namespace, priority, handler)
+        select task, ids[i], substr('abcd', i, 1), 'default', 3, 'x' from generate_series(3, 4) i;
+        insert into pawl_dag.edges select task, ids[p], ids[c] from (values (1, 3), (2, 4), (3, 4)) e(p, c);
+    end if;
+    return task;
+end $$;
+begin;
+set local role hand_worker;
+select by_hand(true) as at_once \gset
+select by_hand(false) as in_parts \gset
+select pawl_dag.start_task('diamond', priority => 3) as called \gset
+reset role;
+create function looks(task uuid) returns text language sql as $$
+    select concat_ws(' ', t.steps_total, t.steps_ready, t.steps_blocked, t.evaluate, t.state, t.failure_policy, t.stale_after, round((t.rank + extract(epoch from t.created_at - '2020-01-01 UTC') / 36000)::numeric, 3),
+        (select string_agg(concat_ws(' ', s.name, s.state, s.level, s.total_parents, s.unsatisfied_parents, round((s.rank - t.rank)::numeric, 3)), ', ' order by s.name) from pawl_dag.steps s where s.task_uuid = t.task_uuid))
+      from pawl_dag.tasks t where t.task_uuid = task $$;
+select is(looks(:'at_once'), looks(:'called'), 'a task that is inserted with its steps looks as one that is started');
+select is(looks(:'in_parts'), looks(:'called'), 'as one whose steps come one after the other');
+set local role hand_worker;
+select work();
+reset role;
+select is(state_of(x), 'complete: a complete, b complete, c complete, d complete', 'and runs to its end') from unnest(array[:'at_once', :'in_parts', :'called']::uuid[]) x;
+select is_empty('select wrong()', 'with counters that are right');
+rollback;
 begin;
 set local role plain_operator;
 insert into pawl_dag.dlq (task_uuid, original_state, reason, task_snapshot) values (:'task', 'x', 'manual_dlq', '{}');

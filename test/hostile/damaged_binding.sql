@@ -44,7 +44,7 @@ select is(under($$update pawl.binding set history = 'app.c_transitions' where re
 select is(under($$update pawl.binding set history = 'app.a_transitions' where relation = 'app.c'::regclass$$, $$update app.c set state = 'running'$$),
           'XX001 | log table "a_transitions" is damaged | Its key column "subject_id" is of type integer, and "id" of the table of type uuid.', 'and a pointer taken for an integer');
 select is(under($$update pawl.machine_transition set to_state = 'nowhere' where to_state = 'running'$$, $$update app.c set state = 'running'$$),
-          'XX001 | version 1 of machine "job" is damaged | Transition 2 names "nowhere", which is no state that a row can be in.', 'a transition to no state');
+          'XX001 | version 1 of machine "job" is damaged | Transition 2 names "nowhere", which is not a state that a row can be in.', 'a transition to no state');
 select is(under($$update pawl.machine_state set kind = 'composite' where state = 'done'$$, $$update app.c set state = 'running'$$) like 'XX001 | version 1 of machine "job" is damaged | %', true, 'to a composite');
 select is(under($$update pawl.binding set key_columns = '{ctid}' where relation = 'app.a'::regclass$$, $$update app.a set state = 'running', owner = 'x'$$) like 'XX001 | column "ctid" of enforced table "a" is a system column%', true, 'a system column as key');
 select is(under($$update pawl.binding set owner_column = 'id' where relation = 'app.a'::regclass$$, $$update app.a set state = 'running', owner = 'x'$$) like 'XX001 | the binding of column "state" of table "a" is damaged | Column "id" cannot be kept: its type is integer.', true, 'a managed column of another type');

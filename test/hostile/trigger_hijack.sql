@@ -148,7 +148,7 @@ select throws_ok($$select pawl.fired_by(null, null, null, null, null, variadic n
 select throws_ok($$select pawl.fired_by('BEFORE INSERT ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.machine')$$,
                  '39P01', 'this trigger function must be fired BEFORE INSERT ROW', 'nor another moment');
 select throws_ok($$select pawl.fired_by('BEFORE INSERT ROW', 'pawl.binding'::regclass, 'BEFORE', 'INSERT', 'ROW', 'pawl.machine')$$,
-                 '39P01', 'this trigger function is not made for table "binding"', 'nor another table');
+                 '39P01', 'this trigger function cannot be used on table "binding"', 'nor another table');
 select ok(pawl.fired_by('AFTER DELETE STATEMENT, BEFORE INSERT OR UPDATE ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.binding', 'pawl.machine'),
           'one of several moments and tables is right');
 select * from finish();

@@ -20,16 +20,16 @@ select pawl.enforce('steps', 'state', 'step'), pawl.enable_log('steps', 'state')
 select throws_ok($$select pawl.audit('steps', null)$$, '22004', 'on_states must not be null');
 select throws_ok(format('select pawl.audit(''steps'', %L)', j), '22023', 'on_states must be a JSON object of states', j) from unnest(array['{}', '[]', '"done"']) j;
 select throws_ok($$select pawl.audit('steps', '{"finished": true}')$$, 'PW008', 'unknown state "finished" in on_states');
-select throws_ok($$select pawl.audit('steps', '{"done": "yes"}')$$, '22023', 'on_states must say of state "done" whether it is a success');
+select throws_ok($$select pawl.audit('steps', '{"done": "yes"}')$$, '22023', 'on_states must have true or false for state "done"');
 select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{job}')$$, '42703', 'parent column "job" of table public.steps does not exist');
-select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{task,task}')$$, '42701', 'a parent column is named twice');
+select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{task,task}')$$, '42701', 'a parent column is specified twice');
 select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{task,null}')$$, '22023', 'parent must be a list of column names');
 select throws_ok($$select pawl.audit('steps', '{"done": true}', into_table => 'steps')$$, '42P07', 'relation "steps" exists and cannot be the audit of table public.steps');
 select throws_ok($$select pawl.unaudit('steps')$$, '42704', 'the results of table public.steps are not audited');
 select throws_ok($$select * from pawl.audit_of('steps', 1)$$, '42704', 'the results of table public.steps are not audited');
 create table bare (id int primary key, state text not null);
 select pawl.enforce('bare', 'state', 'step') \g /dev/null
-select throws_ok($$select pawl.audit('bare', '{"done": true}')$$, '55000', 'table public.bare keeps no history of column "state"');
+select throws_ok($$select pawl.audit('bare', '{"done": true}')$$, '55000', 'table public.bare has no log of column "state"');
 begin isolation level repeatable read;
 select throws_ok($$select pawl.audit('steps', '{"done": true}')$$, '25001', 'pawl.audit cannot run in isolation level repeatable read');
 rollback;
@@ -48,9 +48,9 @@ select is((select count(*) from steps_result_audit where worker = 'old hand' and
     2::bigint, 'what the log held is there');
 select is(pawl.audit('steps', '{"done": true, "failed": false}', parent => '{task,worker}')::text, 'steps_result_audit', 'once more the same changes nothing');
 select is((select count(*) from steps_result_audit), 2::bigint, 'nothing is there twice');
-select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{task,worker}')$$, '42710', 'the results of table public.steps are audited already');
-select throws_ok($$select pawl.audit('steps', '{"done": true, "failed": false}')$$, '42710', 'the results of table public.steps are audited already', 'other parents');
-select throws_ok($$select pawl.audit('steps', '{"done": true, "failed": false}', 'elsewhere', '{task,worker}')$$, '42710', 'the results of table public.steps are audited already', 'elsewhere');
+select throws_ok($$select pawl.audit('steps', '{"done": true}', parent => '{task,worker}')$$, '42710', 'the results of table public.steps are already audited');
+select throws_ok($$select pawl.audit('steps', '{"done": true, "failed": false}')$$, '42710', 'the results of table public.steps are already audited', 'other parents');
+select throws_ok($$select pawl.audit('steps', '{"done": true, "failed": false}', 'elsewhere', '{task,worker}')$$, '42710', 'the results of table public.steps are already audited', 'elsewhere');
 
 -- Every way to enter a result.
 create function audited(k int) returns text language sql as $$
@@ -102,10 +102,10 @@ commit;
 select pawl.fire('steps', 18, 'touch') \g /dev/null
 select ok(took(17, null) between 3600000 and 3660000, 'else the time since it was taken');
 select ok(took(18, '{"note": "touched"}') between 3600000 and 3660000, 'which is not the time since its last state change');
-select throws_ok(format('select took(19, %L)', j), '22023', 'execution_time_ms of a result must be a number from 0 on', j) from unnest(array[
+select throws_ok(format('select took(19, %L)', j), '22023', 'execution_time_ms of a result must be a non-negative number', j) from unnest(array[
     '{"execution_time_ms": -1}', '{"execution_time_ms": "12"}', '{"execution_time_ms": true}', '{"result": {"execution_time_ms": {}}}', '{"execution_time_ms": 1e30}',
     '{"result": {"metadata": {"execution_time_ms": -0.5}}}']) j;
-select throws_ok(format('select took(19, %L)', j), '22023', 'a result in state "done" is a success, and its metadata says the opposite', j) from unnest(array[
+select throws_ok(format('select took(19, %L)', j), '22023', 'metadata contradicts state "done", which is a success', j) from unnest(array[
     '{"success": false}', '{"result": {"success": false}}']) j;
 select is((select state from steps where id = 19), 'running', 'a rejected change did not happen');
 select is((select count(*) from steps_transitions where subject_id = 19), 2::bigint, 'nor is it in the log');
@@ -120,17 +120,17 @@ select is_empty('select * from pawl.verify()', 'audit and log agree');
 select is_empty($$select * from pawl.health() where status not in ('ok', 'info')$$, 'all is in place');
 
 -- Immutable.
-select throws_ok(s, 'PW006', 'the record "steps_result_audit" is immutable', s) from unnest(array['insert into steps_result_audit select * from steps_result_audit',
+select throws_ok(s, 'PW006', 'table "steps_result_audit" is immutable', s) from unnest(array['insert into steps_result_audit select * from steps_result_audit',
     'insert into steps_result_audit select * from steps_result_audit where false', 'update steps_result_audit set success = true', 'delete from steps_result_audit where false',
     'truncate steps_result_audit', 'merge into steps_result_audit a using (values (1)) v(x) on false when matched then delete']) s;
-select throws_ok('drop table steps_result_audit', '2BP01', 'the audit of table public.steps cannot be dropped while it is kept');
+select throws_ok('drop table steps_result_audit', '2BP01', 'the audit of table public.steps cannot be dropped while the binding exists');
 select throws_ok('alter table steps_result_audit drop column worker', '2BP01', 'column "worker" cannot be dropped: the audit public.steps_result_audit depends on it');
 select throws_ok('alter table steps drop column task', '2BP01', 'column "task" cannot be dropped: the audit public.steps_result_audit depends on it');
-select throws_ok('alter table steps_result_audit rename column worker to handler', '55000', 'table public.steps and its audit public.steps_result_audit would no longer fit together');
-select throws_ok('alter table steps alter column worker type varchar(9)', '55000', 'table public.steps and its audit public.steps_result_audit would no longer fit together');
+select throws_ok('alter table steps_result_audit rename column worker to handler', '55000', 'columns of table public.steps and its audit public.steps_result_audit would no longer match');
+select throws_ok('alter table steps alter column worker type varchar(9)', '55000', 'columns of table public.steps and its audit public.steps_result_audit would no longer match');
 create function misuse() returns void language plpgsql as $$ begin create trigger x after insert on bare referencing new table as n for each statement execute function pawl.audit_results(); end $$;
 select misuse() \g /dev/null
-select throws_ok('insert into bare values (1, ''ready'')', '55000', 'nothing is known of an audit of "bare"', 'the trigger function on another table');
+select throws_ok('insert into bare values (1, ''ready'')', '55000', 'log "bare" has an audit trigger, but no audit', 'the trigger function on another table');
 drop trigger x on bare;
 create trigger x after insert on bare for each row execute function pawl.audit_results();
 select throws_ok('insert into bare values (1, ''ready'')', '39P01', 'pawl.audit_results() must be fired AFTER INSERT FOR EACH STATEMENT with a transition table');

@@ -32,10 +32,10 @@ select is(claimed($$pawl.claim_keys(null::jobs, '{8}', processor => 'w', queue =
 select pawl.resume('jobs', 'a');
 select is(claimed($$pawl.claim_keys(null::jobs, '{6}', processor => 'w', queue => 'a')$$), '6', 'until it goes on');
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.claim_keys(null::jobs, '{7}', queue => 'a')$$, '22004 processor must be named'),
-    ($$select pawl.claim_keys(null::jobs, '{7}', processor => 'w')$$, '22004 queue must be named'),
+    ($$select pawl.claim_keys(null::jobs, '{7}', queue => 'a')$$, '22004 no processor given'),
+    ($$select pawl.claim_keys(null::jobs, '{7}', processor => 'w')$$, '22004 queue must be specified'),
     ($$select pawl.claim_keys(null::jobs, null, processor => 'w', queue => 'a')$$, '22004 keys must not be null'),
-    ($$select pawl.claim_keys(null::jobs, array[7, null], processor => 'w', queue => 'a')$$, '22004 a key of "jobs" cannot be null'),
+    ($$select pawl.claim_keys(null::jobs, array[7, null], processor => 'w', queue => 'a')$$, '22004 key of table "jobs" must not be null'),
     ($$select pawl.claim_keys(null::jobs, 7, processor => 'w', queue => 'a')$$, '42804 keys must be an array, not integer'),
     ($$select pawl.claim_keys(null::jobs, '{7}', 'finish', 'w', queue => 'a')$$, '22023 rows of public.jobs are not claimed by event "finish"'),
     ($$select pawl.claim_keys(null::jobs, (select array_agg(g) from generate_series(1, 10001) g), processor => 'w', queue => 'a')$$, '22023 more than 10000 keys'),
@@ -56,9 +56,9 @@ select is(claimed($$pawl.claim_keys(null::parts, array[row('north', 2), row('a "
 select is(claimed($$pawl.claim_keys(null::parts, array[(array['a "b", c', '3'])::text, '{north,3}'], processor => 'w')$$), '3 3', 'and so are the texts of arrays');
 
 -- Events, switched on later -------------------------------------------------------------------------------------------------------------
-select matches(outcome($$select pawl.create_consumer('c', relations => '{jobs}')$$), '55000 the lifecycles of table public.jobs have no events.*enable_events', 'no events yet');
+select matches(outcome($$select pawl.create_consumer('c', relations => '{jobs}')$$), '55000 table public.jobs has no events.*enable_events', 'no events yet');
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.enable_events('pg_class')$$, '42704 no lifecycle is enforced on table pg_class')) v(call, answer);
+    ($$select pawl.enable_events('pg_class')$$, '42704 no machine is enforced on table pg_class')) v(call, answer);
 create table keyless (state text not null default 'ready');
 select pawl.enforce('keyless', 'state', 'job');
 select alike(outcome($$select pawl.enable_events('keyless')$$), '55000 table public.keyless has no key for its events%', 'events name rows');

@@ -56,23 +56,23 @@ select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a', batch
 
 -- What is rejected ----------------------------------------------------------------------------------------------------------------------
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.claim(null::jobs, queue => 'a')$$, '22004 processor must be named'),
-    ($$select pawl.claim(null::jobs, processor => '', queue => 'a')$$, '22004 processor must be named'),
-    ($$select pawl.claim(null::jobs, processor => 'w')$$, '22004 queue must be named'),
+    ($$select pawl.claim(null::jobs, queue => 'a')$$, '22004 no processor given'),
+    ($$select pawl.claim(null::jobs, processor => '', queue => 'a')$$, '22004 no processor given'),
+    ($$select pawl.claim(null::jobs, processor => 'w')$$, '22004 queue must be specified'),
     ($$select pawl.claim(null::jobs, 'finish', 'w', queue => 'a')$$, '22023 rows of public.jobs are not claimed by event "finish"'),
     ($$select pawl.claim(null::jobs, 'sing', 'w', queue => 'a')$$, 'PW008 rows of public.jobs are not claimed by event "sing"'),
     ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 0)$$, '22023 batch must be from 1 to 10000'),
     ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 10001)$$, '22023 batch must be from 1 to 10000'),
     ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => null)$$, '22004 batch must not be null'),
-    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '0')$$, '22023 lease must be longer than nothing'),
-    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '-1 s')$$, '22023 lease must be longer than nothing'),
-    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', state_column => 'queue')$$, '42704 no lifecycle is attached to column "queue"'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '0')$$, '22023 lease must be positive'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '-1 s')$$, '22023 lease must be positive'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', state_column => 'queue')$$, '42704 no machine is enforced on column "queue"'),
     ($$select pawl.claim(1, processor => 'w')$$, '42809 the first argument must be of a table''s row type'),
-    ($$select pawl.claim(null::pg_class, processor => 'w')$$, '42704 no lifecycle is attached to table pg_catalog.pg_class'),
-    ($$select pawl.heartbeat('jobs')$$, '22004 processor must be named'),
+    ($$select pawl.claim(null::pg_class, processor => 'w')$$, '42704 no machine is enforced on table pg_catalog.pg_class'),
+    ($$select pawl.heartbeat('jobs')$$, '22004 no processor given'),
     ($$select pawl.heartbeat(null, 'w')$$, '22004 relation must not be null'),
-    ($$select pawl.heartbeat('jobs', 'w', '0 s')$$, '22023 lease must be longer than nothing'),
-    ($$select pawl.abandon('jobs')$$, '22004 processor must be named'),
+    ($$select pawl.heartbeat('jobs', 'w', '0 s')$$, '22023 lease must be positive'),
+    ($$select pawl.abandon('jobs')$$, '22004 no processor given'),
     ($$select pawl.abandon('jobs', 'w', 'sing')$$, 'PW008 machine "job" has no event "sing"'),
     ($$select pawl.reap('jobs', 0)$$, '22023 batch must be from 1 to 10000'),
     ($$select pawl.fire_due('jobs', 20000)$$, '22023 batch must be from 1 to 10000')) v(call, answer);
@@ -212,12 +212,12 @@ select pawl.fire('desk', 3, 'park', processor => 'me');
 select is(claimed($$pawl.claim(null::desk, 'resume', 'you', batch => 5)$$), '3', 'resume takes only what it leads from');
 select is(outcome($$select pawl.claim(null::desk, 'take', 'a name that is long')$$), '22001 value too long for type character varying(5)', 'an owner must fit into the column');
 select is(claimed($$pawl.claim(null::desk, 'take', 'me')$$), '1', 'and the failed call claimed nothing');
-select is(split_part(outcome($$select pawl.heartbeat('desk', 'me')$$), ' |', 1), '55000 the lifecycle of table public.desk has no leases', 'without leases there are no heartbeats');
-select is(split_part(outcome($$select pawl.reap('desk')$$), ' |', 1), '55000 the lifecycle of table public.desk has no leases', 'nor reaping');
-select is(split_part(outcome($$select pawl.abandon('desk', 'me')$$), ' |', 1), '55000 the lifecycle of table public.desk has no event for lost leases', 'nor an event to give up by');
+select is(split_part(outcome($$select pawl.heartbeat('desk', 'me')$$), ' |', 1), '55000 table public.desk has no leases', 'without leases there are no heartbeats');
+select is(split_part(outcome($$select pawl.reap('desk')$$), ' |', 1), '55000 table public.desk has no leases', 'nor reaping');
+select is(split_part(outcome($$select pawl.abandon('desk', 'me')$$), ' |', 1), '55000 table public.desk has no event for expired leases', 'nor an event to give up by');
 select is(pawl.abandon('desk', 'me', 'park'), 2::bigint, 'but one may be named');
-select is(split_part(outcome($$select pawl.claim(null::desk, 'take', 'me', queue => 'x')$$), ' |', 1), '55000 the lifecycle of table public.desk has no queues', 'nor are there queues');
-select is(split_part(outcome($$select pawl.fire_due('desk')$$), ' |', 1), '55000 the lifecycle of table public.desk has no timers', 'nor timers');
+select is(split_part(outcome($$select pawl.claim(null::desk, 'take', 'me', queue => 'x')$$), ' |', 1), '55000 table public.desk has no queues', 'nor are there queues');
+select is(split_part(outcome($$select pawl.fire_due('desk')$$), ' |', 1), '55000 table public.desk has no timers', 'nor timers');
 
 -- With the rights on the table alone ----------------------------------------------------------------------------------------------------
 select reset_jobs();

@@ -33,8 +33,8 @@ select throws_ok($$select pawl.create_consumer('')$$, '22023', 'consumer must no
 select throws_ok($$select pawl.create_consumer('x', 'end')$$, '22023', 'unknown value "end" for start', 'it starts now or at the beginning');
 select throws_ok($$select pawl.create_consumer('x', relations => '{}')$$, '22023', 'relations must be a list of tables', 'no tables');
 select throws_ok($$select pawl.create_consumer('x', relations => array[null]::regclass[])$$, '22023', 'relations must be a list of tables', 'a table that is null');
-select throws_ok($$select pawl.create_consumer('x', relations => array['silent']::regclass[])$$, '55000', 'the lifecycles of table public.silent have no events', 'a table without events');
-select throws_ok($$select pawl.create_consumer('x', relations => array['loose']::regclass[])$$, '42704', 'no lifecycle is enforced on table public.loose', 'a table without lifecycle');
+select throws_ok($$select pawl.create_consumer('x', relations => array['silent']::regclass[])$$, '55000', 'table public.silent has no events', 'a table without events');
+select throws_ok($$select pawl.create_consumer('x', relations => array['loose']::regclass[])$$, '42704', 'no machine is enforced on table public.loose', 'a table without lifecycle');
 select throws_ok($$select * from pawl.read_events('x')$$, 'PW008', 'unknown consumer "x"', 'an unknown consumer is an error');
 select throws_ok($$select * from pawl.read_events(null)$$, '22004', 'consumer must not be null', 'none, too');
 select throws_ok($$select * from pawl.read_events('x', null)$$, '22004', 'batch must not be null', 'a batch is a number');
@@ -65,7 +65,7 @@ select throws_ok($$select * from pawl.outbox_1$$, '42501', null, 'nor the tables
 reset role;
 set role pawl_consumer_one;
 select lives_ok($$select pawl.create_consumer('one', 'beginning')$$, 'a worker makes a consumer');
-select throws_ok($$select pawl.create_consumer('one')$$, '42710', 'there is a consumer "one" already', 'once');
+select throws_ok($$select pawl.create_consumer('one')$$, '42710', 'consumer "one" already exists', 'once');
 select throws_ok($$select pawl.create_consumer('x', relations => array['hidden']::regclass[])$$, '42501', 'permission denied for the events of table public.hidden', 'not of a table that it may not read');
 select throws_ok($$select pawl.create_consumer('x', relations => array['seen', 'secured']::regclass[])$$, '42501', 'permission denied for the events of table public.secured', 'nor where policies hide rows');
 select lives_ok($$select pawl.create_consumer('parts', relations => array['parted_1']::regclass[])$$, 'a partition stands for its root');

@@ -73,7 +73,7 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 
 -- steps cancelled by choice
 select pawl_dag.start_task('diamond') as task \gset
-select throws_ok(format('select pawl_dag.cancel_step(%L, %L, null, %L)', :'task', step_of(:'task', 'b'), 'refuse'), '55000', null, 'another step waits for it');
+select throws_ok(format('select pawl_dag.cancel_step(%L, %L, null, %L)', :'task', step_of(:'task', 'b'), 'reject'), '55000', null, 'another step waits for it');
 select is(pawl_dag.cancel_step(:'task', step_of(:'task', 'b')), 2::bigint, 'it and what is behind it');
 select pawl_dag.define_template('{"name": "short", "identity_strategy": "always_unique", "steps": [{"name": "a"}, {"name": "c", "dependencies": ["a"]}]}') \g /dev/null
 select pawl_dag.start_task('short') as whole \gset

@@ -140,7 +140,7 @@ select results_eq($$select count(*), count(to_state) from pair where machine = '
 -- only the set-up of the rows is allowed by no transition
 -- A row that was written without the kernel has an illegal first state, and no event in the outbox.
 -- Nor does the audit, where such a row says that a result came in.
-select is_empty($$select * from pawl.verify() v where not (problem in ('illegal_hop', 'event_missing') and detail ~ '^sort_key 1:' or problem = 'audit_missing'
+select is_empty($$select * from pawl.verify() v where not (problem in ('illegal_transition', 'event_missing') and detail ~ '^sort_key 1:' or problem = 'audit_missing'
     and exists (select from pawl_dag.step_transitions_log l where l.sort_key = 1 and strpos(v.detail, l.id::text) > 0))$$, 'verify finds nothing else');
 select is_empty($$select t.task_uuid from pawl_dag.tasks t, pawl_dag._count_steps(t.task_uuid) c
     where (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, t.steps_satisfied, t.steps_cancelled)

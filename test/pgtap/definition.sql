@@ -54,7 +54,7 @@ select pawl.enforce('"O''Table"', 'St ate', 'job'), pawl.enable_log('"O''Table"'
        pawl.enable_queue('"O''Table"', 'St ate', owner => 'own er'), pawl.set_claiming('"O''Table"', 'St ate', claim => '{start}', claim_order => '"My Id" desc'),
        pawl.enforce('"O''Table"', 'phase', 'job'), pawl.enable_log('"O''Table"', 'phase'), pawl.enable_timers('"O''Table"', 'phase', due => 'due');
 create table before_strange as select facts('"O''Table"') as fact;
-select alike(outcome($$select pawl.definition('"O''Table"')$$), '22023 table public."O''Table" has several lifecycles%', 'one of several is to be named');
+select alike(outcome($$select pawl.definition('"O''Table"')$$), '22023 table public."O''Table" has several bindings%', 'one of several is to be named');
 select lives_ok($$select again('"O''Table"', 'St ate')$$, 'the one');
 select lives_ok($$select again('"O''Table"', 'phase')$$, 'the other');
 select set_eq($$select facts('"O''Table"')$$, 'select fact from before_strange', 'both are what they were');
@@ -63,7 +63,7 @@ select alike(pawl.definition('plain'), '%version => 1%', 'a version that is not 
 create table before_plain as select facts('plain') as fact;
 select lives_ok($$select again('plain')$$, 'and taken again');
 select set_eq($$select facts('plain')$$, 'select fact from before_plain', 'as it was');
-select alike(outcome($$select pawl.definition('parents')$$), '42704 no lifecycle is enforced on table public.parents%', 'where there is none');
+select alike(outcome($$select pawl.definition('parents')$$), '42704 no machine is enforced on table public.parents%', 'where there is none');
 
 -- What the packs have attached can be printed and run as well.
 create extension pawl_dag;

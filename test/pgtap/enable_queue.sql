@@ -113,7 +113,7 @@ begin isolation level repeatable read;
 select alike(outcome(format('select pawl.%s(''jobs'')', call)), format('25001 pawl.%s cannot run in isolation level repeatable read%%', call), call || ' with an old snapshot')
   from unnest('{enable_queue,set_claiming,enable_timers,enable_events}'::text[]) call;
 rollback;
-select is(outcome($$select pawl.enable_queue('jobs', 'phase')$$), '42704 no lifecycle is enforced on column "phase" of table public.jobs | state_column => ''state''', 'a column that has no binding');
+select is(outcome($$select pawl.enable_queue('jobs', 'phase')$$), '42704 no machine is enforced on column "phase" of table public.jobs | state_column => ''state''', 'a column that has no binding');
 
 -- The owner of a table that writes a binding by the internal function does not gain a log of another role, nor another date.
 create role queue_owner login;

@@ -202,11 +202,11 @@ DROP TABLE w.loop, w.loop_transitions_log CASCADE;
 -- Keys ----------------------------------------------------------------------------------------------------------------------
 SELECT mx.build('plain', 'text', 'stored');
 SELECT mx.put(41, 42);
-SELECT throws_ok('UPDATE w.t SET id = 49 WHERE id = 41', '0A000', NULL, 'the key of a row with history cannot change');
-SELECT mx.lived(41, 'new', 'the key of a row with history: the row stayed');
+SELECT throws_ok('UPDATE w.t SET id = 49 WHERE id = 41', '0A000', NULL, 'the key of a row with a log cannot change');
+SELECT mx.lived(41, 'new', 'the key of a row with a log: the row stayed');
 SELECT mx.build('range', 'text', 'stored');
 SELECT mx.put(41);
-SELECT throws_ok('UPDATE w.t SET id = 49, region = 50 WHERE id = 41', '0A000', NULL, 'the key of a row with history cannot change on the way to another partition');
+SELECT throws_ok('UPDATE w.t SET id = 49, region = 50 WHERE id = 41', '0A000', NULL, 'the key of a row with a log cannot change on the way to another partition');
 SELECT mx.build('range', 'text', 'off');
 SELECT mx.put_in('paid', 41) \g /dev/null
 UPDATE w.t SET id = 49, region = 50 WHERE id = 41;

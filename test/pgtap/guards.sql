@@ -50,7 +50,7 @@ reset search_path;
 select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 insert into t select g, 'a', 5 from generate_series(1, 60) g;
 create function rejected(by text, "to" text) returns text language sql as $$
-    select format('guard %s refuses the transition from "a" to "%s" in machine "m"', by, "to") $$;
+    select format('guard %s rejects the transition from "a" to "%s" in machine "m"', by, "to") $$;
 
 -- Signatures.
 select lives_ok(format('update t set state = %L where id = %s', s, n), format('a guard f(%s) says yes', s)) from (values ('exact', 1), ('poly', 2), ('anyrow', 3)) c(s, n);
@@ -93,8 +93,8 @@ select lives_ok($$update t set n = 1 where id = 20$$, 'and is not called when no
 
 -- First states.
 select lives_ok($$insert into t values (101, 'guarded', 1)$$, 'a guard of a first state gets no old row');
-select throws_ok($$insert into t values (102, 'guarded', null)$$, 'PW003', 'guard public.no_old refuses the transition from null to "guarded" in machine "m"', 'and may say no');
-select throws_ok($$insert into t values (103, 'strict', 1)$$, 'PW003', 'guard public.strict_guard refuses the transition from null to "strict" in machine "m"', 'a strict guard is not called without an old row: that is no');
+select throws_ok($$insert into t values (102, 'guarded', null)$$, 'PW003', 'guard public.no_old rejects the transition from null to "guarded" in machine "m"', 'and may say no');
+select throws_ok($$insert into t values (103, 'strict', 1)$$, 'PW003', 'guard public.strict_guard rejects the transition from null to "strict" in machine "m"', 'a strict guard is not called without an old row: that is no');
 
 -- Other tables.
 select throws_ok($$update t set state = 'told' where id = 21$$, 'PW003', rejected('public.reads', 'told'), 'a guard may read other tables');
@@ -179,7 +179,7 @@ select pawl.define('i', $$stateDiagram-v2
 select pawl.enforce('i', 'state', 'i') \g /dev/null
 insert into i values (1, 'a', 10); insert into i_child values (2, 'a', 10, 'x'); insert into i_late values (10, 'a', 3, 1), (9, 'a', 4, 1);
 select lives_ok($$update i set state = 'b' where id in (1, 2, 3)$$, 'inheritance children too');
-select throws_ok($$update i_late set state = 'b' where id = 4$$, 'PW003', 'guard public.rich_i refuses the transition from "a" to "b" in machine "i"', 'straight at a child');
+select throws_ok($$update i_late set state = 'b' where id = 4$$, 'PW003', 'guard public.rich_i rejects the transition from "a" to "b" in machine "i"', 'straight at a child');
 
 -- pawl.available.
 delete from t;
@@ -216,7 +216,7 @@ update t set n = 20 where id = 301;
 select results_eq($$select event, to_state, blocked_by from pawl.available('t', 301) where not allowed$$,
                   $$values ('pay', 'b', '{public.flagged}'::text[]), ('choose', 'd', '{public.flagged}')$$, 'as the row is now');
 select is(pawl.fire('t', 301, 'choose'), 'e', 'a choice goes where its guard says yes');
-select throws_ok($$select pawl.fire('t', 302, 'choose')$$, 'PW003', 'guard public.flagged refuses the transition from "a" to "d" in machine "m"', 'and nowhere when none does');
+select throws_ok($$select pawl.fire('t', 302, 'choose')$$, 'PW003', 'guard public.flagged rejects the transition from "a" to "d" in machine "m"', 'and nowhere when none does');
 select is_empty($$select * from pawl.available('t', 301)$$, 'nothing leaves a state without transitions');
 select throws_ok($$select * from pawl.available('t', 999)$$, 'P0002', 'public.t has no row with key 999', 'no such row');
 update t set state = 'b' where id = 302;

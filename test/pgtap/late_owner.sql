@@ -27,7 +27,7 @@ select results_eq($$select id, state, owner, token from late order by id$$,
     $$values (1, 'ready', null, 2::bigint), (2, 'running', 'bob', 3::bigint), (3, 'done', null, 3::bigint)$$, 'three fates');
 
 select throws_like(format($$update late set state = 'done', result = 7, token = 1 where id = %s$$, i),
-    'fencing token 1 is not that of the row', 'an UPDATE that names the token: row ' || i) from generate_series(1, 3) i;
+    'fencing token 1 does not match the row', 'an UPDATE that names the token: row ' || i) from generate_series(1, 3) i;
 select throws_ok(format($$update late set state = 'checked', token = 1 where id = %s$$, i), 'PW005', null, 'to another state: row ' || i) from generate_series(1, 3) i;
 select throws_ok(format($$select pawl.fire('late', %s, 'complete', processor => 'anna', token => 1)$$, i), 'PW005', null, 'fire: row ' || i) from generate_series(1, 3) i;
 select results_eq($$select key, ok, sqlstate from pawl.fire_many('late', array[1, 2, 3], 'complete', processor => 'anna', tokens => '{1, 1, 1}')$$,

@@ -17,8 +17,8 @@ create function parts_of(log regclass) returns text language plpgsql as $$ decla
 -- What cannot be a layout.
 create table t (tenant int, id int, state text not null default 'ready', note text, primary key (tenant, id));
 select throws_ok(format($$select pawl.enforce('t', 'state', 'job'), pawl.enable_log('t', 'state', log_partition => %L)$$, bad), '22023', message)
-  from (values ('by month', 'log_partition "by month" cannot be read'), ('range', 'log_partition "range" cannot be read'),
-               ('hash (id)', 'log_partition "hash (id)" cannot be read'), ('range (id) partitions 8', 'log_partition "range (id) partitions 8" cannot be read'),
+  from (values ('by month', 'invalid log_partition "by month"'), ('range', 'invalid log_partition "range"'),
+               ('hash (id)', 'invalid log_partition "hash (id)"'), ('range (id) partitions 8', 'invalid log_partition "range (id) partitions 8"'),
                ('range (note)', 'log_partition names column "note", which is not part of the key'), ('hash (id) partitions 0', 'a log has from 1 to 1024 hash partitions')) b(bad, message);
 select throws_ok($$select pawl.enforce('t', 'state', 'job'),
     pawl.enable_log('t', 'state', log_partition => 'list (tenant, id)')$$, '42P17', null, 'PostgreSQL has a word in it, too');
@@ -152,7 +152,7 @@ select is_empty($$select * from pawl.verify('w4')$$, 'batches, savepoints, rows 
 create table gaps (tenant int primary key, state text not null default 'ready');
 select pawl.enforce('gaps', 'state', 'job'), pawl.enable_log('gaps', 'state', log_partition => 'list (tenant)') \g /dev/null
 alter table gaps_transitions_log detach partition gaps_transitions_log_default;
-select is((select status || ': ' || detail from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'), 'error: the log has no default partition: a move is refused where there is no partition for its entry', 'health knows before');
+select is((select status || ': ' || detail from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'), 'error: the log has no default partition: a state change fails if no partition fits its entry', 'health knows before');
 select throws_ok('insert into gaps values (1)', '23514', 'no partition of relation "gaps_transitions_log" found for row', 'what happens then');
 alter table gaps_transitions_log attach partition gaps_transitions_log_default default;
 insert into gaps values (1);
@@ -164,7 +164,7 @@ select is_empty($$select * from pawl.health() where relation = 'gaps'::regclass 
 create table gaps_2 partition of gaps_transitions_log for values in (2);
 insert into gaps values (2);
 select is((select status || ': ' || detail || ' -> ' || hint from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'),
-    'warning: partition public.gaps_2 of the log belongs to another role than the log, whose owner prunes -> alter table public.gaps_2 owner to partition_owner', 'health knows before pruning fails');
+    'warning: partition public.gaps_2 of the log is not owned by the owner of the log, which prunes it -> alter table public.gaps_2 owner to partition_owner', 'health knows before pruning fails');
 select throws_ok($$select pawl.prune_log('gaps', '0')$$, '42501', 'permission denied for table gaps_2', 'as it would');
 alter table gaps_2 owner to partition_owner;
 select lives_ok($$select pawl.prune_log('gaps', '0')$$, 'the hint mends it');

@@ -82,7 +82,7 @@ select is_empty('select * from pawl.verify()', 'what is known of ends counts whe
 select results_eq($$select sort_key, from_state, to_state, event from pawl.history('stored', 7)$$, $$values (4, 'done', null, 'pawl.delete')$$, 'a row that went meanwhile');
 select is((select count(*) from pawl.history('stored', 8)), 0::bigint, 'a row that did not has no entry for it');
 select throws_ok($$select pawl.release('derived'); update derived set state = 'running' where id = 8; select pawl.enforce('derived', 'state', 'job'),
-    pawl.enable_log('derived', 'state')$$, '55000', 'the log public.derived_transitions_log does not agree with the rows of table public.derived');
+    pawl.enable_log('derived', 'state')$$, '55000', 'the log public.derived_transitions_log does not match the rows of table public.derived');
 
 -- What is done by hand is told from what was pruned.
 create function by_hand(t regclass, what text) returns text language plpgsql as $$ declare answer text; begin

@@ -49,13 +49,13 @@ select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 
 -- What is rejected.
 select is(outcome(statement), answer, statement) from (values
     ('select pawl.pause(null)', '22004 relation must not be null'),
-    ('select pawl.pause(''pg_class'')', '42704 no lifecycle is enforced on table pg_class | select pawl.enforce(''pg_class'', state_column, machine)'),
-    ('select pawl.pause(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
-    ('select pawl.resume(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
-    ('select pawl.pause(''plain'', ''mail'')', '22023 table public.plain has no queues | Its lifecycle names no queue column. | leave the queue out to mean the whole table'),
+    ('select pawl.pause(''pg_class'')', '42704 no machine is enforced on table pg_class | select pawl.enforce(''pg_class'', state_column, machine)'),
+    ('select pawl.pause(''unclaimed'')', '55000 table public.unclaimed has no claim events | Its binding has no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
+    ('select pawl.resume(''unclaimed'')', '55000 table public.unclaimed has no claim events | Its binding has no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
+    ('select pawl.pause(''plain'', ''mail'')', '22023 table public.plain has no queues | Its binding has no queue column. | omit the queue to pause the whole table'),
     ('select pawl.pause(''numbered'', ''medium'')', '22P02 invalid input value for enum public.lane: "medium"'),
     ('select pawl.pause(''jobs'', until => ''2001-01-01 00:00+00'')', '22023 a pause cannot end in the past | It would end at 2001-01-01 00:00:00+00.'),
-    ('select pawl.pause(''jobs'', state_column => ''phase'')', '42704 no lifecycle is enforced on column "phase" of table public.jobs | state_column => ''state''')) v(statement, answer);
+    ('select pawl.pause(''jobs'', state_column => ''phase'')', '42704 no machine is enforced on column "phase" of table public.jobs | state_column => ''state''')) v(statement, answer);
 
 -- Queues have one name, however they are written.
 create table counted (id int primary key, state text not null, owner text, n int);
@@ -93,7 +93,7 @@ select is(tried_as(role, statement), answer, concat_ws(': ', role, statement)) f
     ('pawl_pause_owner', 'lock pawl.paused in exclusive mode', '42501 permission denied for table paused'),
     ('pawl_pause_worker', 'insert into pawl.paused (relation, state_column, until) values (''plain'', ''state'', ''-infinity'')', '42501 permission denied to pause or resume table public.plain'),
     ('pawl_pause_owner', 'update pawl.paused set relation = ''plain'' where relation = ''jobs''::regclass', '42501 permission denied for table paused'),
-    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column) values (''pg_class'', ''relname'')', '42704 no lifecycle is enforced on column "relname" of table pg_class'),
+    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column) values (''pg_class'', ''relname'')', '42704 no machine is enforced on column "relname" of table pg_class'),
     ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column, queue, paused_by) values (''jobs'', ''state'', ''y'', ''other'')', 'ok')) v(role, statement, answer);
 select is((select string_agg(queue || ' ' || paused_by, ', ' order by queue) from pawl.paused where relation = 'jobs'::regclass), 'x pawl_pause_boss, y pawl_pause_boss', 'paused_by is the role that paused, whatever the statement says');
 

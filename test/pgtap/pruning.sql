@@ -28,7 +28,7 @@ create table t (id int primary key, state text not null default 'ready');
 select pawl.enforce('t', 'state', 'job'), pawl.enable_log('t', 'state', most_recent => 'stored') \g /dev/null
 create table bare (id int primary key, state text not null);
 select pawl.enforce('bare', 'state', 'job') \g /dev/null
-select throws_ok($$select pawl.prune_log('bare', '1 day')$$, '55000', 'table public.bare keeps no history of column "state"');
+select throws_ok($$select pawl.prune_log('bare', '1 day')$$, '55000', 'table public.bare has no log of column "state"');
 select throws_ok($$select pawl.prune_log('t', null)$$, '22004', 'older_than must not be null');
 select throws_ok($$select pawl.prune_log('t', '1 day', batch => null)$$, '22004', 'batch must not be null');
 select throws_ok($$select pawl.prune_log('t', '1 day', only_terminal => null)$$, '22004', 'only_terminal must not be null');
@@ -112,9 +112,9 @@ select is((select next_block from pawl.pruned_log where log = 't_transitions'::r
 
 -- Clients cannot.
 select throws_ok('delete from t_transitions', 'PW006', null, 'a DELETE by a client is rejected');
-select throws_ok(s, 'PW006', 'the record "t_transitions_pruned" is immutable', s) from unnest(array['delete from t_transitions_pruned', 'update t_transitions_pruned set sort_key = 9',
+select throws_ok(s, 'PW006', 'table "t_transitions_pruned" is immutable', s) from unnest(array['delete from t_transitions_pruned', 'update t_transitions_pruned set sort_key = 9',
     'insert into t_transitions_pruned select * from t_transitions_pruned', 'truncate t_transitions_pruned']) s;
-select throws_ok('drop table t_transitions_pruned', '2BP01', 'what is known of the pruned log public.t_transitions cannot be dropped while that is kept');
+select throws_ok('drop table t_transitions_pruned', '2BP01', 'the pruning state of log public.t_transitions cannot be dropped while the log exists');
 create role pruning_reader; create role pruning_owner; create role pruning_admin in role pawl_admin;
 grant select on t to pruning_reader;
 grant all on t_transitions to pruning_reader;
@@ -156,7 +156,7 @@ select is_empty($$select * from pawl.verify('chained')$$, 'nothing is wrong befo
 select is(by_hand('chained_transitions_log', 'delete from chained_transitions_log where subject_id = 1 and sort_key = 3'), '{"1 chain_broken","1 hash_mismatch","1 sort_key_gap"}', 'one entry more at the cut');
 select is(by_hand('chained_transitions_log', 'delete from chained_transitions_log where subject_id = 3 and sort_key = 1'), '{"3 chain_broken","3 hash_mismatch","3 sort_key_gap"}', 'a cut where none was made');
 select is(by_hand('chained_transitions_log', 'delete from chained_transitions_log where subject_id = 2'), '{"2 end_missing","2 log_missing"}', 'a whole log');
-select is(by_hand('chained_transitions_log', 'update chained_transitions_log set from_state = ''ready'' where subject_id = 1 and sort_key = 3'), '{"1 chain_broken","1 hash_mismatch","1 illegal_hop"}', 'the first entry after the cut');
+select is(by_hand('chained_transitions_log', 'update chained_transitions_log set from_state = ''ready'' where subject_id = 1 and sort_key = 3'), '{"1 chain_broken","1 hash_mismatch","1 illegal_transition"}', 'the first entry after the cut');
 select is(by_hand('chained_transitions_log', 'update chained_transitions_log set processor = ''x'' where subject_id = 1 and sort_key = 3'), '{"1 hash_mismatch"}', 'the processor of an entry');
 select is(by_hand('chained_transitions_log_pruned', 'update chained_transitions_log_pruned set hash = '''' where subject_id = 1'), '{"1 hash_mismatch"}', 'the memory of the cut');
 select is(by_hand('chained_transitions_log_pruned', 'delete from chained_transitions_log_pruned where subject_id = 1'), '{"1 chain_broken","1 hash_mismatch","1 sort_key_gap"}', 'or none');

@@ -155,13 +155,13 @@ begin
 exception when sqlstate 'P0042' then return sqlerrm;
 end $$;
 select is(unrecorded($$delete from pawl.redaction where reason = 'request 17'$$), 'none', 'a later redaction of all is in pawl.redaction');
-select is(unrecorded($$delete from pawl.redaction where reason = 'one key of the top level'$$), '5 sort_key 1: pawl.redaction does not say that metadata.a was redacted', 'one field is not');
+select is(unrecorded($$delete from pawl.redaction where reason = 'one key of the top level'$$), '5 sort_key 1: pawl.redaction has no row for the redacted metadata.a', 'one field is not');
 select is(unrecorded($$update pawl.redaction set key = '{6}' where relation = 's.chained'::regclass and key = '{5}'$$),
-    '5 sort_key 1: pawl.redaction does not say that metadata.a, metadata.a/b was redacted', 'nor those of another row');
+    '5 sort_key 1: pawl.redaction has no row for the redacted metadata.a, metadata.a/b', 'nor those of another row');
 select is(unrecorded($$delete from pawl.redaction where relation = 's.chained'::regclass and key = '{1}'$$),
-    '1 sort_key 1: pawl.redaction does not say that correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor was redacted; '
-    '1 sort_key 2: pawl.redaction does not say that correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor was redacted; '
-    '1 sort_key 3: pawl.redaction does not say that correlation_id, metadata, processor was redacted', 'all of a row');
+    '1 sort_key 1: pawl.redaction has no row for the redacted correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor; '
+    '1 sort_key 2: pawl.redaction has no row for the redacted correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor; '
+    '1 sort_key 3: pawl.redaction has no row for the redacted correlation_id, metadata, processor', 'all of a row');
 -- the owner of the table removes a value by hand: the chain holds, and pawl.redaction has no row for it
 begin;
 do $$ begin
@@ -175,7 +175,7 @@ update pawl.outbox_2 e set processor = l.processor from s.chained_transitions l 
 update pawl.outbox_3 e set processor = l.processor from s.chained_transitions l where l.id = e.log_id;
 set role owns;
 select results_eq($$select key, problem, detail from pawl.verify('s.chained') where problem not like 'audit%'$$,
-    $$values ('2', 'redaction_missing', 'sort_key 2: pawl.redaction does not say that processor was redacted')$$, 'a redaction by hand is not in pawl.redaction, and the owner sees that');
+    $$values ('2', 'redaction_missing', 'sort_key 2: pawl.redaction has no row for the redacted processor')$$, 'a redaction by hand is not in pawl.redaction, and the owner sees that');
 select is((select count(*) from pawl._redactions), (select count(*) from pawl.redaction where relation::text ^@ 's.'), 'an owner sees the redactions of its logs');
 set role other;
 select is((select count(*) from pawl._redactions), 0::bigint, 'others do not');

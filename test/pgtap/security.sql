@@ -155,7 +155,7 @@ select set_eq($$select proname from pg_proc where pronamespace = 'pawl'::regname
                     'read_as_owner', 'reap', 'restoring', 'resume', 'same_value', 'set_context', 'state_at',
                     'states', 'tend_logs', 'trace_of', 'transitions', 'upkeep_of', 'uuid_v7', 'value_expression',
                     'value_text'], 'what PUBLIC may call');
-select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's' and proname not in ('raise', '_count_refusal', 'uuid_v7')$$, 'what writes is not parallel safe');
+select is_empty($$select oid::regprocedure from pg_proc where pronamespace = 'pawl'::regnamespace and provolatile = 'v' and proparallel = 's' and proname not in ('raise', '_count_rejection', 'uuid_v7')$$, 'what writes is not parallel safe');
 select ok(not has_schema_privilege('pawl_test_user', 'pawl', 'create'), 'no other role creates in schema pawl');
 -- PUBLIC may INSERT into pawl.paused and pawl.log_upkeep, and a trigger checks the rights: only so can the owner of a table pause it, or declare how long its log is kept, without a right to LOCK.
 select is_empty($$select c.oid::regclass, a.privilege_type from pg_class c, aclexplode(c.relacl) a where c.relnamespace = 'pawl'::regnamespace and a.grantee = 0 and a.privilege_type <> 'SELECT'

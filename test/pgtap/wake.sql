@@ -32,7 +32,7 @@ select is(pawl.channel('jobs'), 'pawl_' || 'jobs'::regclass::oid, 'the channel o
 select is(pawl.channel(), 'pawl_events', 'the channel of the outbox');
 select throws_ok($$select pawl.channel('loose')$$, '42704', null, 'no lifecycle, no channel');
 select throws_ok($$select pawl.sleep('loose')$$, '42704', null, 'nothing to sleep at');
-select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'nothing that happens to table "deaf" wakes anybody', 'a lifecycle without wake');
+select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'wake-ups are not enabled for table "deaf"', 'a lifecycle without wake');
 select throws_ok($$select pawl.sleep(0)$$, '42P01', null, 'no table');
 select is(pawl.awake('jobs'), false, 'there was no waiter');
 

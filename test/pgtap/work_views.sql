@@ -26,7 +26,7 @@ end $$;
 create function depth() returns setof text language sql as $$
     select concat_ws(' ', relation, coalesce(queue, '(null)'), claimable, due_later, owned, at_least, date_trunc('minute', oldest), is_paused) from pawl.queue_depth $$;
 create function owners() returns setof text language sql as $$
-    select concat_ws(' ', relation, processor, owned, at_least, extract(epoch from next_lease_end - now())::int, extract(epoch from last_lease_end - now())::int, lapsed) from pawl.owners order by 1 $$;
+    select concat_ws(' ', relation, processor, owned, at_least, extract(epoch from next_lease_end - now())::int, extract(epoch from last_lease_end - now())::int, expired) from pawl.owners order by 1 $$;
 create function timers() returns setof text language sql as $$
     select concat_ws(' ', relation, due, at_least, extract(epoch from next_due - now())::int, extract(epoch from lag)::int) from pawl.timers order by 1 $$;
 
@@ -97,7 +97,7 @@ select g, case when g <= 10001 then 'ready' when g <= 20002 then 'running' when 
        case when g between 10002 and 20002 then 'w' end, case when g between 10002 and 20002 then now() end, case when g between 20003 and 30003 then now() end from generate_series(1, 60000) g;
 set session_replication_role = origin;
 select results_eq($$select queue, claimable, due_later, owned, at_least from pawl.queue_depth$$, $$values ('q', 10000::bigint, 10000::bigint, 10000::bigint, true)$$, 'a queue');
-select results_eq($$select processor, owned, at_least, lapsed from pawl.owners$$, $$values ('w', 10000::bigint, true, 10000::bigint)$$, 'an owner');
+select results_eq($$select processor, owned, at_least, expired from pawl.owners$$, $$values ('w', 10000::bigint, true, 10000::bigint)$$, 'an owner');
 select results_eq($$select due, at_least from pawl.timers$$, $$values (10000::bigint, true)$$, 'a timer');
 select pg_stat_force_next_flush();
 select seq_scan as seq_scans, idx_tup_fetch as fetched from pg_stat_user_tables where relname = 'many' \gset

@@ -175,7 +175,7 @@ quietly('schema', @psql, '-d', 'replica', '-f', "$dir/schema.sql");
 	local $ENV{PGOPTIONS} = '-c session_replication_role=replica';
 	my ($out, $err) = ('', '');
 	IPC::Run::run([@psql, '-v', 'ON_ERROR_STOP=1', '-d', 'replica', '-1', '-f', "$dir/data.sql"], '>', \$out, '2>', \$err);
-	like($err, qr/ERROR:  table app\.lorries carries triggers of pawl, but no lifecycle/, 'as a replica: always means always');
+	like($err, qr/ERROR:  table app\.lorries has state machine triggers, but no binding/, 'as a replica: always means always');
 	# so that table is told to be quiet
 	$node->safe_psql('replica', "alter table app.$_ disable trigger all") for qw(vehicles lorries);
 	quietly('data as a replica', @psql, '-d', 'replica', '-f', "$dir/data.sql");

@@ -51,8 +51,8 @@ SQL
 my %thrown = (
 	failure => "PW003|a message with %s and %d|a detail with %n|a hint||0|context",
 	definition => 'PW007|a definition error|Why. Line 12, column 34.|What to do.||0|context',
-	bad_alloc => '53200|out of memory|A C++ allocation of pawl failed.|||0|context',
-	'real bad_alloc' => '53200|out of memory|A C++ allocation of pawl failed.|||0|context',
+	bad_alloc => '53200|out of memory|A C++ allocation failed.|||0|context',
+	'real bad_alloc' => '53200|out of memory|A C++ allocation failed.|||0|context',
 	length_error => '54000|value too large||||0|context',
 	exception => 'XX000|a runtime error||||0|context',
 	anything => 'XX000|unknown C++ exception||||0|context');

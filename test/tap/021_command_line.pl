@@ -90,7 +90,7 @@ is((pawl('start', 'chain', '--key', 'k1'))[1], 3, 'the same key again is rejecte
 is((pawl('start', 'chain', '--key', 'k2', '--context', '{'))[1], 2, 'a context that is no JSON');
 is(scalar @{ pawl('--json', 'list', '--name', 'chain') }, 1, 'list by name');
 is(pawl('--json', 'cancel', $chain, 'b', '--reason', 'not wanted')->{moved}, 2, 'a step is cancelled with what waits for it');
-is((pawl('cancel', $chain, 'a', '--descendants', 'refuse'))[1], 0, 'a step that no other step waits for any more');
+is((pawl('cancel', $chain, 'a', '--descendants', 'reject'))[1], 0, 'a step that no other step waits for any more');
 is(pawl('--json', 'resolve', $chain, '--reason', 'done by phone')->{moved}, 1, 'a task is closed by hand');
 is(pawl('--json', 'show', $chain)->{state}, 'resolved_manually', 'and shows it');
 is(pawl('--json', 'export', $chain)->{mermaid} =~ /cancelled/ ? 1 : 0, 1, 'its diagram has the states');

@@ -33,9 +33,9 @@ SQL
 
 # The transitions of a machine: from>to=count.
 my $moves = q{select coalesce(string_agg(format('%s>%s=%s', from_state, to_state, n), ' ' order by from_state nulls first, to_state), '') from
-    (select from_state, to_state, sum(count) n from pawl.counters() where kind = 'move' and machine = '%s' and count > 0 group by 1, 2) c};
+    (select from_state, to_state, sum(count) n from pawl.counters() where kind = 'transition' and machine = '%s' and count > 0 group by 1, 2) c};
 sub moves { my ($node, $machine, $database) = @_; return one($node, sprintf($moves =~ s/%s>%s=%s/%%s>%%s=%%s/r, $machine), $database) }
-sub rejections { my ($node, $where) = @_; return one($node, "select coalesce(sum(count), 0) from pawl.counters() where kind = 'refusal' and $where") }
+sub rejections { my ($node, $where) = @_; return one($node, "select coalesce(sum(count), 0) from pawl.counters() where kind = 'rejection' and $where") }
 
 my $without = new_cluster('without');
 $without->safe_psql('postgres', $schema);
@@ -130,7 +130,7 @@ my $by_role = q{select coalesce(sum(count), 0) || ' ' || coalesce(sum(timed), 0)
 is(one($node, sprintf($by_role, 'claim')), '5 5', 'claims, each with the time its row had waited');
 is(one($node, sprintf($by_role, 'completion')), '2 2', 'a result and a failure, each with the time its row was owned');
 is(one($node, sprintf($by_role, 'retry')), '1 1', 'a retry');
-is(one($node, sprintf($by_role, 'lapse')), one($node, "select format('%s %s', n, n) from (select count(*) n from jobs_transitions where event = 'lost') x"), 'leases that ran out');
+is(one($node, sprintf($by_role, 'expiry')), one($node, "select format('%s %s', n, n) from (select count(*) n from jobs_transitions where event = 'lost') x"), 'leases that ran out');
 is(one($node, "select bool_and((select sum(b) from unnest(buckets) b) = timed and cardinality(buckets) = cardinality(pawl.counter_bounds()) + 1) from pawl.counters()"), 't', 'buckets hold all times');
 is(one($node, "select bool_and(abs(c.seconds - t.seconds) < 0.001) from pawl.counters() c join (select from_state, to_state, event, extract(epoch from sum(lasted)) seconds
 	from (select *, created_at - lag(created_at) over (partition by id_ order by sort_key) lasted from (select subject_id id_, * from jobs_transitions) e) d
@@ -153,9 +153,9 @@ is(one($node, "select count(*) from pawl.counters() where machine is null and sq
 my $many = join "\n", map { "s$_ --> s" . ($_ + 1) . " : e$_" } 1 .. 60;
 $node->safe_psql('second', "select pawl.define('long', 'stateDiagram-v2\n[*] --> s1\n$many'); create table longs (id int primary key, state text default 's1'); select pawl.enforce('longs', 'state', 'long');
 	insert into longs values (1); do \$\$ begin for i in 1 .. 60 loop perform pawl.fire('longs', 1, 'e' || i); end loop; end \$\$");
-is(one($node, "select (select sum(count) from pawl.counters() where machine = 'long') + (select count from pawl.counters() where kind = 'move' and machine is null)", 'second'),
+is(one($node, "select (select sum(count) from pawl.counters() where machine = 'long') + (select count from pawl.counters() where kind = 'transition' and machine is null)", 'second'),
 	61, 'what has no room is counted as other');
-cmp_ok(one($node, "select count from pawl.counters() where kind = 'move' and machine is null", 'second'), '>', 20, 'and that was much');
+cmp_ok(one($node, "select count from pawl.counters() where kind = 'transition' and machine is null", 'second'), '>', 20, 'and that was much');
 
 $node->safe_psql('postgres', 'select pawl.reset_counters()');
 is(moves($node, 'light'), '', 'reset');

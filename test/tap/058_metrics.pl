@@ -79,7 +79,7 @@ my $machine = qr/machine="odd \\"name\\"\\\\"/;
 is(sample($seen, 'pawl_counters_preloaded'), 1, 'moves are counted');
 is(sample($seen, 'pawl_transitions_total', $machine), one($node, 'select count(*) from jobs_transitions'), 'as many as the log has');
 is(sample($seen, 'pawl_transitions_total', qr/$machine,version="1",from="ready",to="running",event="start"/), 4, 'by transition');
-is(sample($seen, 'pawl_refusals_total', qr/$machine,sqlstate="PW001"/), 1, 'rejections by code');
+is(sample($seen, 'pawl_rejections_total', qr/$machine,sqlstate="PW001"/), 1, 'rejections by code');
 is(sample($seen, 'pawl_retries_total', $machine), 1, 'a retry');
 is(sample($seen, 'pawl_claim_latency_seconds_count', $machine), 4, 'the latency of every claim');
 is(sample($seen, 'pawl_completion_latency_seconds_count', qr/event="(finish|fail)"/), 2, 'and of every result');

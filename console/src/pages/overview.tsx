@@ -15,7 +15,7 @@ function Figures({ of }: { of: Overview }) {
     const now = useNow();
     const waiting = of.queues.reduce((n, q) => n + q.depth, 0);
     const oldest = of.queues.map((q) => q.oldest_at).filter((t): t is string => !!t).sort()[0];
-    const expired = of.owners.reduce((n, o) => n + o.lapsed, 0);
+    const expired = of.owners.reduce((n, o) => n + o.expired, 0);
     const seen = rates(samples).slice(-3);
     const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
     const rejected = of.refusals?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
@@ -64,7 +64,7 @@ function Owners({ of }: { of: Owner[] }) {
                 { head: "Owner", kind: "grow", cell: (o) => <span class="mono">{o.processor}</span> },
                 { head: "Table", cell: (o) => o.relation },
                 { head: "Rows", kind: "num", cell: (o) => <Num n={o.owned} /> },
-                { head: "Expired", kind: "num", cell: (o) => (o.lapsed > 0 ? <strong class="bad">{count(o.lapsed)}</strong> : <span class="faint">0</span>) },
+                { head: "Expired", kind: "num", cell: (o) => (o.expired > 0 ? <strong class="bad">{count(o.expired)}</strong> : <span class="faint">0</span>) },
                 { head: "Next lease ends", kind: "num", cell: (o) => <Ago t={o.next_lease_end} /> },
             ]} />
         </Card>
