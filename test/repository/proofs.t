@@ -1,6 +1,7 @@
 #!/usr/bin/env perl
-# A test asserts the thing itself. No test passes whatever happened, accepts two outcomes, skips for want of a file that belongs here,
-# counts the examples of a page instead of comparing what they give, or refers to a document outside the repository.
+# A test asserts the thing itself. No test passes whatever happened, accepts two outcomes, skips for want of a file that
+# belongs here, counts the examples of a page instead of comparing what they give, or refers to a document outside the
+# repository.
 use strict;
 use warnings;
 use File::Find;
