@@ -15,8 +15,10 @@ BEGIN
         SELECT t.node, t.name FROM pawl_saga.tasks t WHERE t.flow_uuid = flow UNION ALL SELECT r.node, r.name FROM pawl_saga.retries r WHERE r.flow_uuid = flow)
     SELECT array_agg(coalesce(k.node, free + 1 + n.node) ORDER BY n.node) INTO numbers
       FROM pawl_saga.nodes n LEFT JOIN known k ON k.name = n.name AND n.kind IN ('task', 'retry') WHERE n.definition_uuid = base.definition_uuid;
-    INSERT INTO pawl_saga.definitions (definition_uuid, name, version, structure, content_hash, last_node, flow_uuid, made_from)
-    VALUES (made, base.name, base.version, base.structure, base.content_hash, numbers[base.last_node + 1], flow, base.definition_uuid);
+    INSERT INTO pawl_saga.definitions (definition_uuid, name, version, structure, content_hash, last_node, created_by,
+                                       flow_uuid, made_from)
+    VALUES (made, base.name, base.version, base.structure, base.content_hash, numbers[base.last_node + 1], base.created_by,
+            flow, base.definition_uuid);
     INSERT INTO pawl_saga.nodes (definition_uuid, node, kind, name, controller, waits_for, priority, votes, may_miss, careful, written)
     SELECT made, numbers[n.node + 1], n.kind, n.name, numbers[n.controller + 1], n.waits_for, n.priority, n.votes, n.may_miss, n.careful, n.written
       FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid;

@@ -283,7 +283,7 @@ BEGIN
             ELSIF NOT EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = job.flow_uuid AND f.state IN ('SUSPENDING', 'SUSPENDED')) THEN
                 PERFORM pawl_saga.resume(job.flow_uuid);
             END IF;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
                 RAISE;
             ELSIF pawl.is_transient(SQLSTATE) THEN

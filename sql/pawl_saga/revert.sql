@@ -17,7 +17,7 @@ BEGIN
         PERFORM pawl.raise('55000', 'the flow has nothing to revert', format('Flow %s is in state "%s".', flow, f.state),
             CASE f.state WHEN 'REVERTED' THEN format('select pawl_saga.reset(%L, ''...'')', flow) END);
     END IF;
-    outermost := pawl_saga._follow();
+    outermost := pawl_saga._follow(true);
     PERFORM set_config('pawl.metadata', why::text, true);
     -- each UPDATE is an arrow of the flow; what is under way finishes, and is undone then
     IF f.state = 'SUSPENDING' THEN

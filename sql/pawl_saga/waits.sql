@@ -54,9 +54,11 @@ COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'inter
 
 -- The outermost follow-up of a move looks whether the flow has ended, when everything else is done. That one is under way
 -- is known to the backend alone: a setting could be set by any session.
-CREATE FUNCTION pawl_saga._follow() RETURNS boolean
+CREATE FUNCTION pawl_saga._follow(leave_questions boolean DEFAULT false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_follow';
-COMMENT ON FUNCTION pawl_saga._follow() IS 'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that as well';
+COMMENT ON FUNCTION pawl_saga._follow(boolean) IS
+'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that
+as well. leave_questions: from now on to the end of the outermost follow-up no user''s function is called';
 
 CREATE FUNCTION pawl_saga._followed() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_followed';
@@ -69,7 +71,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     each integer;
-    outermost constant boolean := pawl_saga._follow();
+    outermost constant boolean := pawl_saga._follow(true);
 BEGIN
     FOREACH each IN ARRAY nodes LOOP
         PERFORM pawl_saga._examine(flow, each);

@@ -243,7 +243,7 @@ select throws_ok($$select pawl.fire('job', 2, events => '{pause,resume}', proces
     'not the owner');
 select throws_ok($$select pawl.fire('job', 2, events => '{give_up,start}', processor => 'w', token => 1)$$,
     'PW005', null,
-    'a stale token fences the whole list');
+    'a stale token rejects the whole list');
 select pawl.fire('job', 2, events => '{give_up,start,pause}', processor => 'w', token => 2) \g /dev/null
 select is(job_is(2), 'waiting - - 3 3 60',
     'the token that is shown is compared once; the timer of the last state is set');

@@ -34,7 +34,9 @@ select is(say(:'a', '{"result": {"n": 1}, "failure": null}'), 'true SUCCESS', 'a
 select is(say(:'a', '{"result": {"n": 1}}'), 'true SUCCESS', 'sent again');
 select is(say(:'a', '{"result": {"n": 1.0}, "note": "x"}'), 'true SUCCESS', 'compared by value');
 select is(say(:'a', said), 'false PW005 the task already has another outcome SUCCESS', said::text || ' was not recorded')
-  from unnest(array['{"result": {"n": 2}}', '{"result": null}', '{}', '{"result": "1"}']::jsonb[]) said;
+  from unnest(array['{"result": {"n": 2}}', '{"result": null}', '{"result": "1"}']::jsonb[]) said;
+select is(say(:'a', '{}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without SUCCESS',
+    'nor is nothing');
 select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(:'a'::jsonb || '{"result": {"n": 1}}'), 'w2')), 'PW005', 'another processor has not reported it');
 select is(say(:'a', '{"failure": {"message": "no"}}'), 'false PW005 the task already has another outcome SUCCESS', 'nor is a failure after the success');
 select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), '{"n": 1}', 'what counted stays');
@@ -43,7 +45,8 @@ select is(say(:'b', '{"result": null, "failure": {"message": "no"}}'), 'true FAI
 select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'sent again');
 select is(say(:'b', '{"failure": {"message": "no", "type": "x"}}'), 'false PW005 the task already has another outcome FAILURE', 'another failure was not recorded');
 select is(say(:'b', '{"result": 1}'), 'false PW005 the task already has another outcome FAILURE', 'nor is a result after the failure');
-select is(say(:'b', '{}'), 'false PW005 the task already has another outcome FAILURE', 'an empty one neither');
+select is(say(:'b', '{}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without FAILURE',
+    'an empty one neither');
 select claimed() as b \gset
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
@@ -54,11 +57,25 @@ select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE',
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
 select is(say(:'a', '{"failure": {"message": "stuck more"}}'), 'false PW005 the task already has another outcome REVERT_FAILURE', 'another failure was not recorded');
 select is(say(:'a', '{"result": "undone"}'), 'false PW005 the task already has another outcome REVERT_FAILURE', 'it was not undone');
--- nothing reported for it is nothing
+-- an execution without an outcome is rejected, alone; a revert is done without one
 select pawl_saga.start('f') as f \gset
-select claimed() as a \gset
-select is(say(:'a', '{}'), 'true SUCCESS', 'no result');
-select is(say(:'a', '{"result": null}'), 'true SUCCESS', 'is null');
+select pawl_saga.start('f') as g \gset
+select jsonb_object_agg(case c.flow_uuid when :'f' then 'f' else 'g' end,
+    jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)) as both from pawl_saga.claim('w', batch => 2) c \gset
+select results_eq(format($$select ok, problem, state from pawl_saga.report(jsonb_build_array(%L::jsonb -> 'f', (%1$L::jsonb -> 'g') || '{"result": 1}'), 'w') order by ok$$, :'both'),
+    $$values (false, '22023 an element must have a result or a failure; only a revert can be reported without', 'RUNNING'), (true, null, 'SUCCESS')$$,
+    'an element without an outcome is rejected, and the other counts');
+select is(say(:'both'::jsonb -> 'f', '{"note": "done"}'), 'false 22023 an element must have a result or a failure; only a revert can be reported without RUNNING',
+    'another field is no outcome');
+select is((select result from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), null, 'nothing is recorded');
+select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'a result that is null is one');
+select is(say(:'both'::jsonb -> 'f', '{"result": null}'), 'true SUCCESS', 'sent again');
+select claimed() as b \gset
+select is(say(:'b', '{"failure": {"message": "no"}}'), 'true FAILURE', 'a failure, and all is reverted');
+select claimed() as b \gset
+select is(say(:'b', '{}'), 'true REVERTED', 'a revert without a result');
+select is(say(:'b', '{}'), 'true REVERTED', 'sent again');
+select pawl_saga.suspend(x) from unnest(array[:'f', :'g']::uuid[]) x \g /dev/null
 select pawl_saga.suspend(:'f') \g /dev/null
 
 -- a failure that the database recorded is not the worker's report

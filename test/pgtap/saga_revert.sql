@@ -38,7 +38,7 @@ select throws_ok(format('select pawl_saga.revert(%L, %L)', :'flow', 'x'), '55000
 create function public.work_on(flow uuid) returns void language plpgsql as $$
 begin
     perform pawl_saga.run_sql_tasks();
-    perform pawl_saga.report(coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)), '[]'), 'me') from pawl_saga.claim('me') c;
+    perform pawl_saga.report(coalesce(jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)), '[]'), 'me') from pawl_saga.claim('me') c;
     perform pawl_saga.run_sql_tasks();
 end $$;
 select pawl_saga.start('trip') as flow \gset
