@@ -131,4 +131,10 @@ BEGIN
         || pawl_api._overview_work() || pawl_api._overview_tasks();
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.overview(jsonb) IS 'route: queues, owners, timers, moves, open tasks, flows and operations, dead letters, latest failures. Nothing is counted beyond 10,000 rows';
+COMMENT ON FUNCTION pawl_api.overview(jsonb) IS
+'Route: queues, owners, timers, state changes, open tasks, flows and operations, dead letters, latest failures.
+Counts end at 10000 rows.
+q: none. Returns the answer as JSON.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.overview(''{}'')';

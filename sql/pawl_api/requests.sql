@@ -56,7 +56,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
-'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: a W3C traceparent, with its tracestate behind a blank, whose trace id is kept as pawl.correlation_id; or any other text that is. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
+'Begins a request of the HTTP API and returns the role: until the end of the transaction the session acts as the
+role and person of the token; with the scope read it is read-only.
+kind: bearer or certificate. digest: the SHA-256 of the token or certificate. scope: read or operate. trace: a W3C
+traceparent, optionally with its tracestate after a blank, or another text that becomes pawl.correlation_id; default
+null.
+Errors: 28000 no such token; 42501 it lacks the scope, or pawl_authenticator is not a member of the role.
+Privileges: pawl_admin, pawl_authenticator.
+Example: SELECT pawl_api.begin_request(''bearer'', sha256(''secret''), ''read'')';
 
 CREATE FUNCTION pawl_api._token_of_request() RETURNS uuid
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
@@ -130,7 +137,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.once(text, text, jsonb, jsonb) IS
-'calls a route once for a key of this token: the second time it returns what the first one answered. A request that fails leaves no key. 23514: the key was used for another request; 42501: this session has begun no request';
+'Calls a route once for a key of the token; the next calls return the answer of the first. A request that fails
+leaves no key.
+key: 1 to 255 characters. route: the name of a function with a body. arguments: its q. body: its body.
+Errors: 42883 no such route; 23514 the key was used for another request; 22023 an invalid key; 42501 the session has
+begun no request; those of the route. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_api.once(''key 1'', ''start_task'', ''{}'', ''{"name": "invoice"}'')';
 
 CREATE FUNCTION pawl_api.prune_answers(older_than interval DEFAULT '1 day', batch integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -145,4 +157,7 @@ BEGIN
     RETURN removed;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.prune_answers(interval, integer) IS 'forgets idempotency keys that are older; returns how many. A duty of pawld';
+COMMENT ON FUNCTION pawl_api.prune_answers(interval, integer) IS
+'Deletes old idempotency keys and returns how many. A duty of pawld.
+older_than: default 1 day. batch: how many at most; default 1000.
+Errors: none. Privileges: pawl_admin, pawl_operator. Example: SELECT pawl_api.prune_answers(''1 day'')';

@@ -127,5 +127,5 @@ key counts.
 operation: its id. signals: [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}].
 Returns key and answer. Errors: P0002 no such operation; 22023 not an array, no key, or an unknown result.
 Privileges: pawl_admin, pawl_operator, pawl_worker.
-Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'', ''[{"key": "carrier-1",
-"result": "complete"}]'')';
+Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'',
+''[{"key": "carrier-1", "result": "complete"}]'')';

@@ -247,8 +247,8 @@ always_unique, "failure_policy": block | continue, "max_duration_minutes", "life
 "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array
 in the context, of which each element becomes a step}]}.
 Errors: 22023 an invalid template; 42710 the version exists with another definition. Privileges: pawl_admin.
-Example: SELECT pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"name": "send",
-"dependencies": ["draft"]}]}'')';
+Example: SELECT
+pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"name": "send", "dependencies": ["draft"]}]}'')';
 
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -158,4 +158,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.alter_flow(uuid, uuid) IS
-'has a flow that is not being run go on with another definition (null: the newest version of its own), and returns the id of the one it has now, made from that: atoms are matched by name and keep state, result and record; new ones are PENDING; those that are gone stay as they are, and nobody is given them. 55000: it is being run, or the revert of a task that would be gone has failed; 22023: a task would be a retry, or a retry a task; PW008: unknown definition; P0002: no such flow';
+'Lets a flow that is not running continue with another definition, and returns the id of the definition it now has,
+a copy. Atoms are matched by name and keep state, result and log; new atoms are PENDING; atoms that are missing in
+the definition stay as they are and are not claimed.
+flow: its id. definition: default null: the newest version of its own.
+Errors: 55000 the flow is running, or the revert of a missing task has failed; 22023 an atom changes between task
+and retry; PW008 unknown definition; P0002 no such flow; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_saga.alter_flow(''01890000-0000-7000-8000-000000000001'')';

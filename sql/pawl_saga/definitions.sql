@@ -148,7 +148,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.define(jsonb) IS
-'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". A value of inject that its task does not require is not used, and a WARNING names it. PW007: what is wrong with it';
+'Defines a version of a flow and returns its id. An equal structure returns the id that exists. A value of inject
+that its task does not require raises a warning.
+structure: {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links":
+[{"from", "to", "decider", "depth"}]}; a task is {"task", "priority", "requires", "optional", "provides", "rebind",
+"inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that
+waits has "signal", "wait_seconds" or both, and no "execute".
+Errors: PW007 an invalid structure; 22004 null. Privileges: pawl_admin.
+Example: SELECT pawl_saga.define(''{"flow": "linear", "name": "trip", "children": [{"task": "book", "execute":
+"book", "revert": "cancel"}]}'')';
 
 CREATE FUNCTION pawl_saga._definition_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -128,4 +128,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.signal(uuid, text, jsonb) IS
-'tells a flow something, and returns the id of the signal: one task that waits for it succeeds with the payload as its result, in this transaction; where none waits yet the signal stays for the first that will. P0002: no such flow; 22004: no name';
+'Sends a signal to a flow and returns the id of the signal: one task that waits for it succeeds with the payload as
+its result; if none waits, the signal is kept for the next that does.
+flow: its id. name: of the signal. payload: a JSON value; default null.
+Errors: P0002 no such flow; 22004 name is empty. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.signal(''01890000-0000-7000-8000-000000000001'', ''approved'', ''{"by": "Ada"}'')';

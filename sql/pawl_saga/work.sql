@@ -116,7 +116,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
-'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom; the trace in which the flow began. pawl.claim takes rows as well';
+'Claims tasks for a worker: first those of lost workers, then those to revert, then those to execute.
+pawl.heartbeat(''pawl_saga.tasks'', processor) extends the leases.
+processor: the worker. queue: default "default". batch: 1 to 10000; default 1. lease: default 60 s.
+Returns flow_uuid, node, name, action (execute or revert), handler, fence (the fencing token), arguments (by
+parameter), and for a revert result and failure (of the task) and failures (of the flow, by atom); traceparent and
+tracestate (of the trace in which the flow started).
+Errors: PW004 no processor given; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: SELECT flow_uuid, node, action, handler, arguments FROM pawl_saga.claim(''worker 1'', batch => 10)';
 
 -- One look at what is reported, and the moves that follow.
 CREATE FUNCTION pawl_saga._report(results jsonb, worker text)
@@ -290,7 +298,17 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}], one of the two; a revert that is done may be reported with neither; what was to be done (execute or revert) is known from the task. One row an element: ok, the state of its task, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost or not recorded, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. A result that is recorded may be reported again by its processor and is ok again; another result, or another failure, after it is PW005. Decisions, votes and retries are part of the same transaction; where several flows are reported, or a worker was lost in the flow, deciders and controllers that are SQL functions are left to pawl_saga.work_sql_tasks';
+'Records results of a worker, makes the decisions that follow from them, and returns one row for each element. A
+rejected element does not affect the others; the same result can be reported again. If several flows are reported,
+or a flow has lost a worker, deciders and controllers that are SQL functions are left to pawl_saga.questions.
+results: [{"flow_uuid", "node", "fence": as claimed, "result": a JSON value} or {..., "failure": {"message", "type",
+"sqlstate"}}]; a revert needs neither. processor: default pawl.processor.
+Returns flow_uuid, node, ok, state (of the task) and problem, which begins with a SQLSTATE: PW004 not the owner;
+PW005 lost, or another result was recorded; P0002 no such task; 22023 an invalid element; or what the flow raises.
+Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM
+pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "fence": 1, "result": 7}]'',
+''worker 1'')';
 
 -- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
@@ -550,7 +568,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, and asks the open pawl_saga.questions, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
+'Runs tasks whose handlers are sql:<schema>.<function>, and asks open pawl_saga.questions, with the rights of the
+caller and in its transaction; pawl_saga.work_sql_tasks is the duty. execute: f(arguments jsonb) returns jsonb;
+revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}. A
+function that raises an error is rolled back alone and its task fails; so does one with six conflicts (SQLSTATE
+40...) in a READ COMMITTED transaction. pawl.traceparent is a span of the flow''s trace.
+batch: how many tasks at most, 1 to 10000; default 100. Returns done (how many ran) and next_at (when to call it
+again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.run_sql_tasks()';
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
@@ -665,4 +691,12 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
-'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. Where what follows from a report raises, the task is undone, and its flow is set aside (pawl_saga.set_aside). Deciders and controllers that are SQL functions are asked in the same way, where no report asks them: see pawl_saga.questions; a flow whose functions cost more than five sessions or transactions ends in FAILURE. done: how many it ran or asked. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';
+'Procedure, a duty: runs the tasks that pawl_saga.run_sql_tasks runs, each in a transaction of its own, as many as
+start within 100 ms. Each is claimed in an earlier transaction, so a function that exceeds statement_timeout or
+ends its session counts as a lost worker (see max_losses). If what follows from a report raises an error, the task
+is undone and its flow is set aside (pawl_saga.set_aside). Questions in pawl_saga.questions are asked in the same
+way; a flow whose functions cost more than five sessions or transactions ends in FAILURE.
+batch: 1 to 10000; default 100. lease: default 60 s. Returns done: how many ran or were asked.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: CALL pawl_saga.work_sql_tasks(10)';
