@@ -61,8 +61,8 @@ void add_retry(Program& program) {
 void add_cancel(Program& program) {
     auto* command = program.app.add_subcommand("cancel", "cancel a task with all steps that are open, or a step with those behind it");
     auto given = arguments_of(command, true);
-    command->add_option("--descendants", given->descendants, "of a step: cancel (default), or refuse where there are any")
-        ->check(IsMember{{"cancel", "refuse"}});
+    command->add_option("--descendants", given->descendants, "of a step: cancel (default), or reject if there are any")
+        ->check(IsMember{{"cancel", "reject"}});
     program.run(command, [&program, given](pqxx::connection& connection) {
         if (given->step.empty()) return of_task(program, connection, *given, "cancel_task", "is cancelled");
         const std::string step = step_of(connection, *given);

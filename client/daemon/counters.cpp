@@ -13,13 +13,13 @@ constexpr const char* all_counters =
     "WITH c AS MATERIALIZED (SELECT * FROM pawl.counters()),"
     " h AS (SELECT r.role, c.machine, CASE r.role WHEN 'completion' THEN coalesce(c.event, '') END AS event, c.seconds, b.n, b.count"
     "   FROM c CROSS JOIN unnest(c.roles) r(role) CROSS JOIN unnest(c.buckets) WITH ORDINALITY b(count, n) WHERE r.role IN ('claim', 'completion') AND c.timed > 0)"
-    " SELECT 'move', jsonb_build_array('machine', c.machine, 'version', c.machine_version::text, 'from', coalesce(c.from_state, ''), 'to', coalesce(c.to_state, ''),"
-    "   'event', coalesce(c.event, '')), sum(c.count)::bigint, 0::float8, '[]'::jsonb FROM c WHERE c.kind = 'move' AND c.machine IS NOT NULL"
+    " SELECT 'transition', jsonb_build_array('machine', c.machine, 'version', c.machine_version::text, 'from', coalesce(c.from_state, ''), 'to', coalesce(c.to_state, ''),"
+    "   'event', coalesce(c.event, '')), sum(c.count)::bigint, 0::float8, '[]'::jsonb FROM c WHERE c.kind = 'transition' AND c.machine IS NOT NULL"
     "   GROUP BY c.machine, c.machine_version, c.from_state, c.to_state, c.event"
-    " UNION ALL SELECT 'refusal', jsonb_build_array('machine', coalesce(c.machine, ''), 'sqlstate', c.sqlstate), sum(c.count)::bigint, 0, '[]' FROM c"
+    " UNION ALL SELECT 'rejection', jsonb_build_array('machine', coalesce(c.machine, ''), 'sqlstate', c.sqlstate), sum(c.count)::bigint, 0, '[]' FROM c"
     "   WHERE c.sqlstate IS NOT NULL GROUP BY c.machine, c.sqlstate"
     " UNION ALL SELECT r.role, jsonb_build_array('machine', c.machine), sum(c.count)::bigint, 0, '[]' FROM c CROSS JOIN unnest(c.roles) r(role)"
-    "   WHERE r.role IN ('lapse', 'retry', 'timer') GROUP BY r.role, c.machine"
+    "   WHERE r.role IN ('expiry', 'retry', 'timer') GROUP BY r.role, c.machine"
     " UNION ALL SELECT x.role || ' latency', CASE x.role WHEN 'claim' THEN jsonb_build_array('machine', x.machine) ELSE jsonb_build_array('machine', x.machine, 'event', x.event) END,"
     "   0, sum(x.seconds), jsonb_agg(x.count ORDER BY x.n)"
     "   FROM (SELECT h.role, h.machine, h.event, h.n, sum(h.count)::bigint AS count, sum(h.seconds) FILTER (WHERE h.n = 1) AS seconds FROM h GROUP BY 1, 2, 3, 4) x"
@@ -34,12 +34,12 @@ struct Family {
 };
 
 constexpr Family totals[] = {
-    {"move", "pawl_transitions_total", "Committed moves of rows, by machine and arrow."},
-    {"refusal", "pawl_refusals_total", "Refusals of class PW, whatever became of their transactions."},
-    {"lapse", "pawl_lease_expiries_total", "Rows whose owner lost them because the lease had run out."},
-    {"retry", "pawl_retries_total", "Rows that went back to be tried again."},
-    {"timer", "pawl_timers_fired_total", "Moves along arrows that a timer fires."},
-    {"lost", "pawl_counters_lost_total", "Moves and refusals that had no room in the table, in all databases of the server."},
+    {"transition", "pawl_transitions_total", "Committed state changes, by machine and transition."},
+    {"rejection", "pawl_rejections_total", "Rejections of class PW, also of transactions that were rolled back."},
+    {"expiry", "pawl_lease_expiries_total", "Rows whose lease expired."},
+    {"retry", "pawl_retries_total", "Rows that wait to be retried."},
+    {"timer", "pawl_timers_fired_total", "State changes by timers."},
+    {"lost", "pawl_counters_lost_total", "State changes and rejections that were not counted because the table was full, in all databases of the server."},
 };
 constexpr Family histograms[] = {
     {"claim latency", "pawl_claim_latency_seconds", "How long rows lay in the state from which they were claimed."},

@@ -14,7 +14,7 @@ constexpr const char* version = PAWL_VERSION;
 
 const std::string in_ms = "CASE WHEN isfinite(next_at) THEN extract(epoch FROM next_at - clock_timestamp()) * 1000 END";
 
-// What a duty is called after its table; where that has several lifecycles, also by the column.
+// What a duty is called after its table; where that has several bindings, also by the column.
 const std::string named = "b.relation::text || CASE WHEN (SELECT count(*) FROM pawl.binding o WHERE o.relation = b.relation) > 1 THEN ' ' || b.state_column ELSE '' END";
 
 // What lifecycles need: lost leases and timers, each lifecycle in a transaction of its own.
@@ -44,7 +44,7 @@ bool there_is(pqxx::connection& connection, const std::string& function) {
         .as<bool>();
 }
 
-// "reap", "reap jobs" and, where the table has several lifecycles, "reap jobs state" leave it to others.
+// "reap", "reap jobs" and, where the table has several bindings, "reap jobs state" leave it to others.
 bool is_left(const Settings& settings, const std::string& name) {
     for (auto end = name.find(' '); end != std::string::npos; end = name.find(' ', end + 1))
         if (settings.skip.contains(name.substr(0, end))) return true;

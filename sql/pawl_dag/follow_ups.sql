@@ -102,13 +102,13 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the moves of steps';
+COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the state changes of steps';
 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
     FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating())
     EXECUTE FUNCTION pawl_dag._steps_moved();
 
--- No two steps of a task have the same name. A unique index would say so at each of the moves of a step, and a name never moves; so it is
+-- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a name never moves; so it is
 -- looked up when steps are written, by whoever has locked the task: of two who add steps to one task the second sees the first's, or
 -- is told that he cannot (40001), for the first has counted them in the task.
 CREATE FUNCTION pawl_dag._one_name_each(tasks uuid[]) RETURNS void
@@ -122,7 +122,7 @@ DECLARE
 BEGIN
     SELECT s.task_uuid, s.name INTO twice FROM pawl_dag.steps s WHERE s.task_uuid = ANY (tasks) GROUP BY s.task_uuid, s.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('23505', format('there is a step "%s" in the task already', twice.name), format('No two steps of task %s have the same name.', twice.task_uuid));
+        PERFORM pawl.raise('23505', format('step "%s" already exists in the task', twice.name), format('Step names are unique in task %s.', twice.task_uuid));
     END IF;
 END
 $function$;

@@ -56,7 +56,7 @@ select is(outcome(:'odd'), 'CompletedWithErrors 2 2 2: asserted, 3: invalid inpu
 call run();
 select is(outcome(:'memory'), 'CompletedWithErrors 1 1 2: never enough', 'a row that never has enough memory fails alone');
 select is(outcome(:'meta'), 'Failed 0 0', 'metadata that always raise 40001 fail the operation');
-select is_empty('select * from pawl_bulk.troubles', 'and nobody is in trouble any more');
+select is_empty('select * from pawl_bulk.troubles', 'and no operation is in trouble any more');
 
 -- a validator that runs into statement_timeout: its row fails, what is beside it does not
 select submitted('plain', 'fine', 'slow', 'fine') as slow \gset
@@ -91,7 +91,7 @@ select operation as stuck from pawl_bulk.submit('plain', '{"stuck": 1}', '[{}]',
 select submitted('plain', 'fine') as behind \gset
 call run();
 select is(outcome(:'behind'), 'Completed 1 0', 'the others go on beside an operation that does not move');
-select is((select problem || ' ' || detail from pawl_bulk.verify(:'stuck')), 'cannot be moved on 12 times, P0001: it does not move', 'verify reports it');
+select is((select problem || ' ' || detail from pawl_bulk.verify(:'stuck')), 'cannot advance 12 times, P0001: it does not move', 'verify reports it');
 select pawl_bulk._trouble(:'stuck', 'P0001', 'again') > 12 as ok \gset
 select ok((select again_at > clock_timestamp() + interval '30 s' from pawl_bulk.troubles t), 'it waits longer each time');
 drop trigger stuck on pawl_bulk.operations;
@@ -126,10 +126,10 @@ select submitted('worked', 'a', 'b', 'c') as o \gset
 call run(4);
 create temporary table taken as select * from pawl_bulk.claim('w', 'hands');
 select is((select string_agg(concat_ws(' ', r.row_number, r.ok, r.problem), ', ' order by r.row_number) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', operation, 'row_number', row_number,
-    'step_index', 0, 'token', token, 'result', 'ok')) from taken), 'w') r), '1 t, 2 f P0001: unlucky, 3 t', 'a row that cannot be settled is refused alone');
+    'step_index', 0, 'token', token, 'result', 'ok')) from taken), 'w') r), '1 t, 2 f P0001: unlucky, 3 t', 'a row whose report fails is rejected alone');
 select is((select string_agg(coalesce(row_number::text, '?') || ' ' || ok || ' ' || left(problem, 5), ', ' order by row_number, problem collate "C") from pawl_bulk.report(jsonb_build_array('{"operation": "none", "row_number": 7, "result": "ok"}'::jsonb, 3,
     jsonb_build_object('operation', :'o', 'row_number', '2', 'step_index', 0, 'token', 'soon', 'result', 'ok'), jsonb_build_object('operation', :'o', 'row_number', 9, 'step_index', 0, 'token', 3, 'result', 'ok')), 'w')),
-    '2 false 22023, 7 false 22023, 9 false PW005, ? false 22023', 'elements of a report that are none are judged alone');
+    '2 false 22023, 7 false 22023, 9 false PW005, ? false 22023', 'invalid elements of a report are rejected alone');
 drop trigger unlucky on pawl_bulk.records;
 create function late() returns trigger language plpgsql as $$ begin if new.row_number = 2 and new.state = 'TimedOut' then raise exception 'it cannot be timed out'; end if; return new; end $$;
 create trigger late before update on pawl_bulk.records for each row execute function late();
@@ -170,7 +170,7 @@ select is((select string_agg(row_number || ' ' || state || coalesce(' ' || error
 select is((select string_agg(left(key, 12), ', ' order by row_number) from pawl_bulk.signal_keys where operation = :'o'), 'k-a, k-{data.is}, k-yyyyyyyyyy', 'no key is empty, none is made of what a field says');
 select is(pawl_bulk.signal(:'o', 'k-' || repeat('y', 1998)), 'applied', 'a key of 2,000 bytes is one');
 select is(pawl_bulk.signal(:'behind', 'k-b'), 'applied', 'and the other operation waits for its own');
-select throws_ok(format('select pawl_bulk.signal(%L, %L)', :'o', repeat('z', 2001)), '22023', 'a signal key has at most 2000 bytes');
-select throws_ok(format('select pawl_bulk.signal_many(%L, %L)', :'o', jsonb_build_array(jsonb_build_object('key', repeat('z', 2001)))), '22023', 'a signal key has at most 2000 bytes');
+select throws_ok(format('select pawl_bulk.signal(%L, %L)', :'o', repeat('z', 2001)), '22023', 'a signal key must have at most 2000 bytes');
+select throws_ok(format('select pawl_bulk.signal_many(%L, %L)', :'o', jsonb_build_array(jsonb_build_object('key', repeat('z', 2001)))), '22023', 'a signal key must have at most 2000 bytes');
 select is_empty('select * from pawl_bulk.verify()', 'nothing is wrong');
 select * from finish();

@@ -3,7 +3,7 @@
 set client_min_messages = warning;
 select no_plan();
 create extension pawl_bulk;
-create function refused(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function rejecting(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
 $$ select n, 'no network' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'bad' $$;
 create function checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text) language sql as
 $$ select n, 'x', 'x is forbidden' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'forbidden' $$;
@@ -18,7 +18,7 @@ begin
 end $$;
 
 -- one handler
-select pawl_bulk.define('{"name": "single", "handler": "sql:public.refused", "is_retryable": true, "track_row_data": true}') is not null as ok;
+select pawl_bulk.define('{"name": "single", "handler": "sql:public.rejecting", "is_retryable": true, "track_row_data": true}') is not null as ok;
 select submitted('single', '{a,bad}') as o \gset
 select is((select string_agg(concat_ws(' ', row_number, step_index, step_name, error_type, message), ', ') from pawl_bulk.errors where operation = :'o'), '2 0 process Processing no network', 'rows of a definition with one handler fail with Processing');
 select is((select submitted from pawl_bulk.retry(:'o', error_types => '{Processing}')), 1::bigint, 'and are retried by it');
@@ -43,7 +43,7 @@ begin
 end $$;
 create trigger held_up before update on pawl_bulk.work for each statement execute function public.held_up();
 select is((select string_agg(concat_ws(' ', row_number, ok, problem), ', ' order by row_number) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', :'o', 'row_number', row_number,
-    'step_index', step_index, 'token', token, 'result', 'fail', 'message', 'no')) from held), 'w')), '1 f PW005: the row is lost, or is done already, 2 t', 'the row is lost, and the others are reported');
+    'step_index', step_index, 'token', token, 'result', 'fail', 'message', 'no')) from held), 'w')), '1 f PW005: the lease is lost, or the row is already done, 2 t', 'the row is lost, and the others are reported');
 drop trigger held_up on pawl_bulk.work;
 select is((select string_agg(row_number || ' ' || tries, ', ' order by row_number) from pawl_bulk.records where operation = :'o'), '1 0, 2 1', 'and only their try counts');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong after it');
@@ -60,7 +60,7 @@ select is((select string_agg(concat_ws(' ', row_number, state, error_type, error
     'and does what it says');
 select results_eq(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[{"key": "k3"}, {"key": "k1"}, {"key": "later"}]'),
     $$values ('k3', 'duplicate'), ('k1', 'late'), ('later', 'duplicate')$$, 'what came is not undone');
-select is((select string_agg(key || ' ' || answer, ', ' order by signal) from pawl_bulk.signals where operation = :'o' and payload is not null), 'k4 applied', 'all are on the record');
+select is((select string_agg(key || ' ' || answer, ', ' order by signal) from pawl_bulk.signals where operation = :'o' and payload is not null), 'k4 applied', 'all are recorded');
 select is((select count(*) from pawl_bulk.signals where operation = :'o'), 9::bigint, 'each once');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong');
 select is_empty(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[]'), 'no signals, no answers');
@@ -74,7 +74,7 @@ select throws_ok(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[{
 reset role;
 
 -- schemas
-select pawl_bulk.define('{"name": "schema", "handler": "sql:public.refused", "validators": ["public.checked"], "metadata": {"required": ["customer"], "properties": {"year": {"type": "integer", "minimum": 2000}}},
+select pawl_bulk.define('{"name": "schema", "handler": "sql:public.rejecting", "validators": ["public.checked"], "metadata": {"required": ["customer"], "properties": {"year": {"type": "integer", "minimum": 2000}}},
     "row": {"required": ["x", "y"], "properties": {"x": {"minLength": 1, "maxLength": 9, "pattern": "^[a-z]+$"}, "n": {"type": "number", "minimum": 1, "maximum": 5}, "i": {"type": "integer"},
         "b": {"type": "boolean"}, "e": {"enum": ["a", 1]}, "s": {"type": "string"}, "m": {"maximum": 3}}}}') is not null as ok;
 create function said(r text) returns text language sql as
@@ -95,7 +95,7 @@ select is(said('{"x": "a", "y": 1, "e": 1}'), null, 'hold numbers too');
 select is(said('{"x": "a", "y": 1, "s": 1, "m": "many"}'), 'type m, type s', 'a limit is of a number');
 select is(said('{"x": "forbidden", "y": 1}'), 'x', 'validators are asked');
 select is((select jsonb_object_agg(e ->> 'message', 1) from pawl_bulk.precheck('schema', '{"customer": "c"}', rows => '[{"x": "A", "y": 1, "n": 9, "e": 2, "i": "x"}]') p
-    cross join lateral jsonb_array_elements(p.row_errors) e), '{"\"x\" does not match ^[a-z]+$": 1, "\"n\" is out of range": 1, "\"e\" is none of [\"a\", 1]": 1, "\"i\" is no integer": 1}'::jsonb, 'messages');
+    cross join lateral jsonb_array_elements(p.row_errors) e), '{"\"x\" does not match ^[a-z]+$": 1, "\"n\" is out of range": 1, "\"e\" is not one of [\"a\", 1]": 1, "\"i\" is not a value of type integer": 1}'::jsonb, 'messages');
 
 -- before anything is submitted
 select results_eq($$select valid, metadata_errors from pawl_bulk.precheck('schema', '{"year": 1999}', rows => '[{"x": "a", "y": 1}]')$$,
@@ -104,8 +104,8 @@ select results_eq($$select valid, row_errors from pawl_bulk.precheck('schema', '
     $$values (true, '[{"code": "malformed", "message": "1 fields where there are 2 columns", "row_number": 1}, {"code": "malformed", "message": "a quote is not closed", "row_number": 3}]'::jsonb)$$,
     'lines of a file; one row that is fine is enough');
 select results_eq($$select valid, row_errors from pawl_bulk.precheck('schema', '{"customer": "c"}', lines => '{"{\"x\": \"A\", \"y\": 2}","[1]"}', format => 'ndjson')$$,
-    $$values (false, '[{"code": "pattern", "field": "x", "message": "\"x\" does not match ^[a-z]+$", "row_number": 1}, {"code": "malformed", "message": "the row is no JSON object", "row_number": 2}]'::jsonb)$$, 'none is not');
+    $$values (false, '[{"code": "pattern", "field": "x", "message": "\"x\" does not match ^[a-z]+$", "row_number": 1}, {"code": "malformed", "message": "the row is not a JSON object", "row_number": 2}]'::jsonb)$$, 'none is not');
 select is((select valid from pawl_bulk.precheck('schema', '{"customer": "c"}')), false, 'nor are no rows');
-select throws_ok($$select pawl_bulk.precheck('nobody')$$, 'P0002', null, 'a definition that is not there');
+select throws_ok($$select pawl_bulk.precheck('missing')$$, 'P0002', null, 'a definition that is not there');
 select is((select count(*) from pawl_bulk.operations where definition = 'schema'), 0::bigint, 'no operation was made');
 select * from finish();

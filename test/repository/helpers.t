@@ -30,7 +30,7 @@ for my $extension (qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api))
 	}
 }
 
-# What calls from where nobody's rights but the caller's are asked.
+# Callers for which only the rights of the caller count.
 my $outside = join "\n", map { slurp($_) } split /\n/, `git ls-files 'src/*.cpp' 'src/*.hpp' 'client/*.cpp' 'client/*.hpp'`;
 for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 {

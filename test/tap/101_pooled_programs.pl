@@ -18,14 +18,14 @@ my $node = api_cluster('pooled', qw(pawl_dag pawl_bulk pawl_saga));
 my $size = 3;
 $node->safe_psql('postgres', <<'SQL');
 create role keeper login in role pawl_operator, pawl_worker;
-create role hand login in role pawl_worker;
+create role handler login in role pawl_worker;
 create function twice(context jsonb, inputs jsonb) returns jsonb language sql
     as $$ select jsonb_build_object('twice', 2 * (context ->> 'n')::int) $$;
 select pawl.define('job', 'stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> ready : lapse
+    running --> ready : expire
     ready --> late : wait after 10 ms
     late --> [*]
     done --> [*]
@@ -38,12 +38,12 @@ select pawl.enforce('job', 'state', 'job');
 select pawl.enable_log('job');
 select pawl.enable_queue('job', owner => 'owner', lease => 'lease', token => 'token');
 select pawl.enable_timers('job', due => 'due');
-select pawl.set_claiming('job', claim => '{start}', on_expiry => 'lapse');
+select pawl.set_claiming('job', claim => '{start}', on_expiry => 'expire');
 reset client_min_messages;
 SQL
 define_template($node, '{"name": "pair", "steps": [{"name": "a", "handler": "sleep"},
     {"name": "b", "handler": "sql:public.twice", "dependencies": ["a"]}]}');
-my $pooler = Pooler->new($node, mode => 'transaction', size => $size, roles => [qw(keeper hand pawl_authenticator)]);
+my $pooler = Pooler->new($node, mode => 'transaction', size => $size, roles => [qw(keeper handler pawl_authenticator)]);
 
 sub begin_as
 {
@@ -95,7 +95,7 @@ subtest 'duties and workers' => sub {
 	my $daemon = begin_as('keeper', $pooler, 'pawld', '--longest-poll-ms', '200');
 	says($daemon, qr/polling only.*lane="?scheduling.*transaction mode/, 'pawld says that it polls');
 	says($daemon, qr/polling only.*lane="?sql 1/, 'in every lane');
-	my @workers = map { begin_as('hand', $pooler, 'example_worker', 'default', 4, 0.001, 20_000) } 1 .. 2;
+	my @workers = map { begin_as('handler', $pooler, 'example_worker', 'default', 4, 0.001, 20_000) } 1 .. 2;
 	says($_, qr/a pooler in transaction mode is between/, 'a worker says that it polls') for @workers;
 	start_tasks($node, 'pair', 50);
 	ok(all_ended($node, 'pair'), 'every task ends')
@@ -111,7 +111,7 @@ subtest 'duties and workers' => sub {
 	is(one($node, "select count(*) from ($waiting_locks) l"), 0,
 		'no session of the pool holds the lock of a waiting session');
 	is(one($node, "select count(*) <= 2 * $size from pg_stat_activity
-		where usename in ('keeper', 'hand') and backend_type = 'client backend'"), 't', 'they share the pools');
+		where usename in ('keeper', 'handler') and backend_type = 'client backend'"), 't', 'they share the pools');
 	is(end_program($_, 'TERM'), 0, 'a worker drains') for @workers;
 	is(end_program($daemon, 'TERM'), 0, 'and pawld');
 	my @again = $daemon->{err} =~ /polling only/g;
@@ -127,7 +127,7 @@ subtest 'what needs a session' => sub {
 	like($words, qr/^pawld: the HTTP API cannot be used through a pooler in transaction mode$/m,
 		'the message says why');
 	like($words, qr/^HINT:.*api_database/m, 'and the hint what to do');
-	($status, $words) = said('hand', $pooler, 'example_conductor', 0);
+	($status, $words) = said('handler', $pooler, 'example_conductor', 0);
 	isnt($status, 0, 'a conductor whose jobs are tied to its session is rejected');
 	like($words, qr/the setting tied cannot be used through a pooler in transaction mode/, 'the message says why');
 	is(one($node, "select count(*) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'"), 0,
