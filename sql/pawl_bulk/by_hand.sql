@@ -20,9 +20,9 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no definition "%s" version %s', NEW.definition, NEW.version), NULL, pawl_bulk._known_definitions());
     ELSIF NEW.validated_through <> 0 OR NEW.opened_through <> 0 OR NEW.total_rows <> 0 OR NEW.retry_count <> 0 OR NEW.started_at IS NOT NULL OR NEW.completed_at IS NOT NULL THEN
-        PERFORM pawl.raise('55000', 'a new operation has not begun', 'Its counters are 0.');
+        PERFORM pawl.raise('55000', 'an operation must be inserted in its initial state', 'Its counters must be 0 and its times null.');
     ELSIF octet_length(NEW.idempotency_key) > 1000 THEN
-        PERFORM pawl.raise('22023', 'an idempotency key has at most 1000 bytes', format('This one has %s.', octet_length(NEW.idempotency_key)));
+        PERFORM pawl.raise('22023', 'an idempotency key must have at most 1000 bytes', format('It has %s bytes.', octet_length(NEW.idempotency_key)));
     END IF;
     PERFORM pawl_bulk._known_fields(NEW.dialect, '{delimiter,quote,header,map}', 'a dialect');
     -- a dialect that cannot be is rejected here and not row by row
@@ -45,14 +45,14 @@ DECLARE
 BEGIN
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
-            PERFORM pawl.raise('42501', format('permission denied to move operation %s to %s', NEW.operation, NEW.status), 'Only operators cancel and retry.');
+            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status), 'Only operators can cancel and retry.');
         ELSIF NEW.status = 'Validating' AND NOT NEW.sealed THEN
             PERFORM pawl.raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
         ELSIF NEW.status IN ('Validating', 'Running') AND OLD.paused_at IS NOT NULL AND NEW.paused_at IS NOT NULL THEN
             PERFORM pawl.raise('PW003', format('operation %s is paused', NEW.operation), NULL, format('select pawl_bulk.resume(%L)', NEW.operation));
         END IF;
     ELSIF NOT pawl_bulk._operates() THEN
-        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation), 'Its message is written when it fails; only operators pause it.');
+        PERFORM pawl.raise('42501', format('permission denied to change operation %s', NEW.operation), 'Only operators can pause it, and its message is set when it fails.');
     END IF;
     RETURN NEW;
 END
@@ -73,11 +73,11 @@ DECLARE
 BEGIN
     IF NEW.state IS DISTINCT FROM OLD.state AND NEW.state IN ('Pending', 'Cancelled') THEN
         IF NOT pawl_bulk._operates() THEN
-            PERFORM pawl.raise('42501', format('permission denied to move row %s to %s', NEW.row_number, NEW.state), 'Only operators retry and cancel.');
+            PERFORM pawl.raise('42501', format('permission denied to change row %s to %s', NEW.row_number, NEW.state), 'Only operators can retry and cancel.');
         END IF;
     ELSE
-        PERFORM pawl.raise('55000', format('row %s at step %s is not changed so', NEW.row_number, NEW.step_index),
-            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'Tries are counted one by one.' END);
+        PERFORM pawl.raise('55000', format('row %s at step %s cannot be changed in this way', NEW.row_number, NEW.step_index),
+            CASE WHEN NEW.state = OLD.state AND OLD.completed_at IS NOT NULL AND OLD.state <> 'Running' THEN format('It is %s.', OLD.state) ELSE 'The number of attempts can only grow by one.' END);
     END IF;
     RETURN NEW;
 END
@@ -125,7 +125,7 @@ BEGIN
                 OR OLD.deadline_at <= now_at AND NEW.deadline_at BETWEEN OLD.deadline_at AND now_at + interval '1 min') IS NOT TRUE)
        AND NOT pawl_bulk._operates() THEN
         PERFORM pawl.raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index),
-            'They follow from its step; only operators bring deadlines and retries forward.', 'report a result: select * from pawl_bulk.report(...)');
+            'They follow from its step; only operators can change them.', 'report a result: select * from pawl_bulk.report(...)');
     END IF;
     IF OLD.deadline_at IS NULL AND NEW.deadline_at IS NOT NULL AND NEW.run_timeout IS NOT NULL AND NOT pawl_bulk._operates() THEN
         NEW.deadline_at := now_at + NEW.run_timeout;
@@ -157,12 +157,12 @@ BEGIN
         RETURN NEW;
     ELSIF NEW.message IS DISTINCT FROM OLD.message AND OLD.state IS NOT DISTINCT FROM NEW.state
           OR NEW.tries NOT IN (OLD.tries, OLD.tries + (NEW.state = 'leased' AND OLD.state = 'ready')::integer) THEN
-        PERFORM pawl.raise('55000', format('notice %s is not changed so', NEW.notice), 'Its tries are counted one by one, and its message comes with the result.',
+        PERFORM pawl.raise('55000', format('notice %s cannot be changed in this way', NEW.notice), 'The number of attempts can only grow by one, and a message needs a result.',
             'select * from pawl_bulk.report_notices(...)');
     ELSIF NEW.due IS DISTINCT FROM OLD.due
           AND (CASE WHEN NEW.due IS NULL THEN OLD.state = NEW.state AND OLD.due > clock_timestamp()
                     ELSE OLD.state = NEW.state OR NEW.due > clock_timestamp() + interval '15 min' END) THEN
-        PERFORM pawl.raise('42501', format('permission denied to change when notice %s is tried', NEW.notice), 'It follows from its tries; only operators change it.',
+        PERFORM pawl.raise('42501', format('permission denied to change the times of notice %s', NEW.notice), 'They follow from its attempts; only operators can change them.',
             'select * from pawl_bulk.report_notices(...)');
     END IF;
     RETURN NEW;
@@ -219,7 +219,7 @@ BEGIN
           AND NEW.again_at <= clock_timestamp() + interval '1 day' THEN
         RETURN NEW;
     END IF;
-    PERFORM pawl.raise('55000', 'a run belongs to its session', 'Its lease is at most a day, and others see to it when that is over.');
+    PERFORM pawl.raise('55000', 'a run belongs to its session', 'Its lease can be at most a day.');
     RETURN NULL;
 END
 $function$;

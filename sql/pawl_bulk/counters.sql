@@ -68,7 +68,7 @@ DECLARE
 BEGIN
     FOR its IN SELECT n.operation, min(n.row_number) AS first_row, max(n.row_number) AS last_row FROM new_validations n GROUP BY n.operation LOOP
         IF NOT EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = its.operation AND o.status = 'Validating') THEN
-            PERFORM pawl.raise('PW003', format('operation %s takes no validation records', its.operation), 'They are written while it is Validating.');
+            PERFORM pawl.raise('PW003', format('operation %s accepts no validation records', its.operation), 'Validation records are written while its state is Validating.');
         END IF;
         SELECT x.row_number INTO alone FROM (SELECT n.row_number FROM new_validations n WHERE n.operation = its.operation
                                              EXCEPT SELECT i.row_number FROM pawl_bulk.input i WHERE i.operation = its.operation AND i.row_number BETWEEN greatest(its.first_row, 1) AND its.last_row) x LIMIT 1;
@@ -98,8 +98,8 @@ DECLARE
         'pawl_bulk.validations', 'pawl_bulk.retry_history', 'pawl_bulk.signals', 'pawl_bulk.events');
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
-        PERFORM pawl.raise('PW006', format('%s of %s.%s is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
-            'Its rows are written once and go with their operation.');
+        PERFORM pawl.raise('PW006', format('%s of %s.%s is not allowed', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME),
+            'Its rows never change and are deleted with their operation.');
     END IF;
     RETURN OLD;
 END

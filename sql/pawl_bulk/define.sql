@@ -83,14 +83,14 @@ BEGIN
     ELSIF kind NOT IN ('sync', 'poll', 'signal') THEN
         PERFORM pawl.raise('22023', format('unknown kind "%s" of step "%s"', kind, step ->> 'name'), NULL, 'sync, poll or signal');
     ELSIF kind <> 'sync' AND step ->> 'timeout' IS NULL THEN
-        PERFORM pawl.raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'What polls or waits for a signal must end some time.');
+        PERFORM pawl.raise('22023', format('step "%s" needs a timeout', step ->> 'name'), 'A step that polls or waits for a signal must end after some time.');
     ELSIF kind = 'poll' AND step ->> 'poll_interval' IS NULL THEN
         PERFORM pawl.raise('22023', format('step "%s" needs a poll_interval', step ->> 'name'));
     ELSIF kind = 'sync' AND handler = 'none' THEN
-        PERFORM pawl.raise('22023', format('step "%s" has nothing to do', step ->> 'name'));
+        PERFORM pawl.raise('22023', format('step "%s" has no handler', step ->> 'name'));
     ELSIF placeholder IS NOT NULL THEN
         PERFORM pawl.raise('22023', format('the signal_key of step "%s" has an unknown placeholder %s', step ->> 'name', placeholder),
-            'It stands for nothing, so every row would wait for the same key.', 'use {row}, {step} or {data.<field>}');
+            'It would not be replaced, so all rows would wait for the same key.', 'use {row}, {step} or {data.<field>}');
     END IF;
     PERFORM pawl_bulk._known_fields(coalesce(step -> 'backoff', '{}'), '{base,cap,jitter}', what || ', backoff');
     -- tries are a smallint; names and queues are in indexes
@@ -131,9 +131,9 @@ BEGIN
         END IF;
         RETURN jsonb_build_array(jsonb_build_object('name', 'process') || (SELECT jsonb_object_agg(k, v) FROM jsonb_each(configuration) e(k, v) WHERE k = ANY (of_step)));
     ELSIF jsonb_typeof(steps) IS DISTINCT FROM 'array' OR jsonb_array_length(steps) = 0 THEN
-        PERFORM pawl.raise('22023', format('definition "%s" has no steps', name), 'Nor has it a handler.');
+        PERFORM pawl.raise('22023', format('definition "%s" has no steps', name), 'It has no handler either.');
     ELSIF EXISTS (SELECT FROM jsonb_array_elements(steps) s GROUP BY lower(s ->> 'name') HAVING count(*) > 1) THEN
-        PERFORM pawl.raise('22023', format('two steps of definition "%s" have the same name', name), 'Case makes no difference.');
+        PERFORM pawl.raise('22023', format('duplicate step name in definition "%s"', name), 'Step names are compared case-insensitively.');
     END IF;
     RETURN steps;
 END
@@ -153,7 +153,7 @@ DECLARE
 BEGIN
     PERFORM pawl_bulk._known_fields(configuration, '{name,description,metadata,metadata_validators,row,validators,row_id,is_retryable,track_row_data,max_retry_attempts,max_takeovers,max_input_bytes,steps,handler,max_retries,backoff,run_timeout,allow_operation_retry}', 'a definition');
     IF coalesce(name, '') = '' OR length(name) > 100 THEN
-        PERFORM pawl.raise('22023', 'a definition needs a name of 1 to 100 characters');
+        PERFORM pawl.raise('22023', 'the name of a definition must have 1 to 100 characters');
     END IF;
     steps := pawl_bulk._steps_of(configuration);
     PERFORM pawl_bulk._check_setting(format('definition "%s"', name), x.name, configuration -> x.name, x.type, x.low, x.high)

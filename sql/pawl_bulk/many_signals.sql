@@ -88,9 +88,9 @@ BEGIN
     IF given.keys IS NULL THEN
         RETURN;
     ELSIF array_position(given.keys, NULL) IS NOT NULL OR NOT given.results <@ '{complete,fail}' THEN
-        PERFORM pawl.raise('22023', 'a signal has a key, and its result is complete or fail');
+        PERFORM pawl.raise('22023', 'a signal must have a key and the result complete or fail');
     ELSIF EXISTS (SELECT FROM unnest(given.keys) k WHERE octet_length(k) > 2000) THEN
-        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes');
+        PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes');
     END IF;
     PERFORM pawl_bulk._hold(ARRAY[signal_many.operation]);
     SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = signal_many.operation;

@@ -31,7 +31,7 @@ BEGIN
         RETURN format('the owner of function %s is not a member of pawl_admin', called);
     ELSIF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.rolname = n.asked_by
                        WHERE p.oid = called AND has_schema_privilege(r.oid, p.pronamespace, 'USAGE') AND has_function_privilege(r.oid, called, 'EXECUTE')) THEN
-        RETURN format('role "%s", who asked for it, may not execute function %s', n.asked_by, called);
+        RETURN format('role "%s", which requested it, lacks EXECUTE on function %s', n.asked_by, called);
     END IF;
     EXECUTE format('SELECT FROM %s($1)', called::oid::regproc) USING n.payload;
     RETURN NULL;
@@ -160,9 +160,9 @@ AS $function$
 BEGIN
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(claim_notices.lease);
     IF coalesce(claim_notices.worker, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a worker needs a name');
+        PERFORM pawl.raise('22004', 'no processor given');
     ELSIF coalesce(claim_notices.channel, '') IN ('', 'sql') THEN
-        PERFORM pawl.raise('22023', 'a channel other than "sql" must be named', NULL, 'select * from pawl_bulk.run_sql_notices()');
+        PERFORM pawl.raise('22023', 'channel must not be null or "sql"', NULL, 'select * from pawl_bulk.run_sql_notices()');
     END IF;
     PERFORM FROM pawl.fire_due('pawl_bulk.notices', greatest(batch, 100));
     RETURN QUERY SELECT c.operation, c.notice, c.fence, c.tries, c.target, c.payload, c.lease_until
@@ -181,18 +181,18 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
-    lost constant text := 'PW005: the notice is lost, or is done already';
+    lost constant text := 'PW005: the lease is lost, or the notice is already done';
     said record;
     n pawl_bulk.notices;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "notice", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report_notices.worker, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'a report is of somebody');
+        PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
     FOR said IN SELECT * FROM jsonb_to_recordset(results) y(operation uuid, notice uuid, token bigint, result text, message text) ORDER BY y.operation, y.notice LOOP
         IF (said.operation IS NOT NULL AND said.notice IS NOT NULL AND said.result IN ('ok', 'fail')) IS NOT TRUE THEN
-            PERFORM pawl.raise('22023', 'a result names operation, notice, token and result', 'result is ok or fail.');
+            PERFORM pawl.raise('22023', 'a result must have operation, notice, token and result', 'Result must be ok or fail.');
         END IF;
         operation := said.operation;
         notice := said.notice;

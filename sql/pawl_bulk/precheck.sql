@@ -32,7 +32,7 @@ BEGIN
     END IF;
     metadata_errors := pawl_bulk._metadata_errors(d, coalesce(metadata, '{}'), true);
     SELECT array_agg(x.n) AS numbers, array_agg(x.data) AS datas,
-           array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is no JSON object'
+           array_agg(CASE WHEN jsonb_typeof(x.data) = 'object' THEN NULL WHEN x.line IS NULL OR format <> 'csv' THEN 'the row is not a JSON object'
                           ELSE pawl_bulk.csv_problem(x.line, columns, delimiter, quote) END) AS problems INTO given
       FROM (SELECT e.n, e.x AS data, NULL AS line FROM jsonb_array_elements(rows) WITH ORDINALITY e(x, n)
             UNION ALL

@@ -87,14 +87,14 @@ BEGIN
     SELECT n.operation, o.status INTO refused FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation WHERE o.status IS DISTINCT FROM 'Retrying' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', 'a record is reset by a retry of its operation only',
+        PERFORM pawl.raise('PW003', 'a record can only be reset by a retry of its operation',
             format('Operation %s is %s.', refused.operation, coalesce(refused.status, 'gone')), format('select * from pawl_bulk.retry(%L)', refused.operation));
     END IF;
     SELECT n.row_number, s.step_name INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
      WHERE n.state = 'Pending' AND NOT s.allow_operation_retry LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s is not retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
+        PERFORM pawl.raise('PW003', format('row %s cannot be retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
     END IF;
     INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
@@ -171,8 +171,8 @@ BEGIN
          WHERE n.state = 'WaitingForCompletion' AND w.state = 'leased' AND w.worker <> actor AND w.lease_until > clock_timestamp() LIMIT 1;
     END IF;
     IF other.row_number IS NOT NULL THEN
-        PERFORM pawl.raise('PW004', format('row %s at step %s is worked on by "%s"', other.row_number, other.step_index, other.worker),
-            format('The processor that acts is "%s".', actor));
+        PERFORM pawl.raise('PW004', format('row %s at step %s is owned by "%s"', other.row_number, other.step_index, other.worker),
+            format('The acting processor is "%s".', actor));
     END IF;
 
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
@@ -238,7 +238,7 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.operations o WHERE o.operation = OLD.operation) THEN
-        PERFORM pawl.raise('55000', 'records are deleted with their operation only', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
+        PERFORM pawl.raise('55000', 'records can only be deleted with their operation', NULL, format('delete from pawl_bulk.operations where operation = %L', OLD.operation));
     END IF;
     RETURN OLD;
 END

@@ -79,7 +79,7 @@ AS $function$
     SELECT o.operation, 'counters', format('recount %s', c) FROM pawl_bulk.operations o CROSS JOIN LATERAL pawl_bulk.recount(o.operation) c
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND c.differs
     UNION ALL
-    SELECT t.operation, 'cannot be moved on', format('%s times, %s: %s', t.failures, t.sqlstate, t.message) FROM pawl_bulk.troubles t
+    SELECT t.operation, 'cannot advance', format('%s times, %s: %s', t.failures, t.sqlstate, t.message) FROM pawl_bulk.troubles t
      WHERE (verify.operation IS NULL OR t.operation = verify.operation) AND t.failures >= 5
     UNION ALL
     SELECT r.operation, 'active record without work', format('row %s step %s %s', r.row_number, r.step_index, r.state) FROM pawl_bulk.records r
@@ -113,7 +113,7 @@ AS $function$
       JOIN pawl_bulk.validations v ON v.operation = u.operation AND v.row_number BETWEEN u.first_row AND u.last_row
      WHERE verify.operation IS NULL OR u.operation = verify.operation
     UNION ALL
-    SELECT o.operation, 'rows that nobody validates', format('%s rows from row %s on', count(*), min(i.row_number))
+    SELECT o.operation, 'rows without a block to validate them', format('%s rows from row %s on', count(*), min(i.row_number))
       FROM pawl_bulk.operations o JOIN pawl_bulk.input i ON i.operation = o.operation AND i.row_number BETWEEN 1 AND o.validated_through
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND o.status NOT IN ('Cancelled', 'Failed')
        AND NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = i.operation AND v.row_number = i.row_number)

@@ -14,7 +14,7 @@ BEGIN
     message := CASE reason
         WHEN 'operation_not_found' THEN format('there is no operation %s', operation)
         WHEN 'wrong_status' THEN format('the operation is %s, not CompletedWithErrors', o.status)
-        WHEN 'definition_missing' THEN format('definition "%s" version %s is gone', o.definition, o.version)
+        WHEN 'definition_missing' THEN format('definition "%s" version %s does not exist', o.definition, o.version)
         WHEN 'not_retryable' THEN format('definition "%s" does not allow retries', o.definition)
         WHEN 'row_data_not_tracked' THEN 'the data of the rows was not kept'
         WHEN 'max_attempts_reached' THEN format('the operation was retried %s times, which is the limit', o.retry_count)
@@ -42,7 +42,7 @@ DECLARE
 BEGIN
     may := pawl_bulk.can_retry(operation);
     IF NOT may.eligible THEN
-        PERFORM pawl.raise('PW003', 'retry refused: ' || may.reason, upper(left(may.message, 1)) || substr(may.message, 2) || '.');
+        PERFORM pawl.raise('PW003', 'retry rejected: ' || may.reason, upper(left(may.message, 1)) || substr(may.message, 2) || '.');
     END IF;
     SELECT array_agg(s.step_index) FILTER (WHERE s.allow_operation_retry), coalesce(array_agg(s.step_index) FILTER (WHERE retry.steps IS NULL OR s.step_name = ANY (retry.steps)), '{}')
       INTO allowed, wanted FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version;

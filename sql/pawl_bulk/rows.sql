@@ -79,7 +79,7 @@ DECLARE
     half integer := cardinality(numbers) / 2;
 BEGIN
     IF called IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name), 'It is named with its schema.');
+        PERFORM pawl.raise('42883', format('no function %s(uuid, jsonb, bigint[], jsonb[])', function_name), 'Its name must include the schema.');
     END IF;
     BEGIN
         EXECUTE format('SELECT coalesce(array_agg(to_jsonb(x)), ''{}'') FROM %s($1, $2, $3, $4) x', called::oid::regproc)

@@ -89,7 +89,7 @@ DECLARE
 BEGIN
     UPDATE pawl_bulk.records r
        SET state = 'TimedOut', error_type = 'Timeout', completed_at = now_at,
-           error_message = CASE r.state WHEN 'Running' THEN 'the run limit is over' ELSE 'nothing came within the timeout' END
+           error_message = CASE r.state WHEN 'Running' THEN 'the run limit was exceeded' ELSE 'nothing arrived within the timeout' END
       FROM unnest(operations, rows, steps) u(operation, row_number, step_index)
      WHERE r.operation = u.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state IN ('Running', 'WaitingForCompletion');
     GET DIAGNOSTICS ended = ROW_COUNT;

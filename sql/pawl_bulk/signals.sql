@@ -71,7 +71,7 @@ BEGIN
     ELSIF NEW.result NOT IN ('complete', 'fail') THEN
         PERFORM pawl.raise('22023', format('unknown result "%s"', NEW.result), NULL, 'complete or fail');
     ELSIF octet_length(NEW.key) > 2000 THEN
-        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes', format('This one has %s.', octet_length(NEW.key)));
+        PERFORM pawl.raise('22023', 'a signal key must have at most 2000 bytes', format('It has %s bytes.', octet_length(NEW.key)));
     END IF;
     -- a record that waits may go on to its next step: then its operation stays as it is. A retry of a million rows has none that wait
     IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation AND w.row_number = k.row_number AND w.step_index = k.step_index

@@ -119,7 +119,7 @@ BEGIN
      WHERE x.operation = _count_loss.operation AND x.run = _count_loss.run AND row_number BETWEEN x.first_row AND x.last_row
        AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= now_at);
     IF NOT FOUND THEN
-        PERFORM pawl.raise('55000', 'a run belongs to its session', 'No run that was lost has this row.');
+        PERFORM pawl.raise('55000', 'a run belongs to its session', 'No lost run has this row.');
     END IF;
     step := greatest(r.step_index, 0);
     SELECT x.* INTO s FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version AND x.step_index = step
@@ -198,7 +198,7 @@ BEGIN
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;
             END IF;
-            RAISE WARNING 'a lost run of operation % cannot be seen to: %', r.operation, SQLERRM;
+            RAISE WARNING 'a lost run of operation % cannot be recovered: %', r.operation, SQLERRM;
             UPDATE pawl_bulk.sql_runs x SET lost_at = now_at, again_at = now_at + interval '1 min' WHERE x.operation = r.operation AND x.run = r.run;
         END;
         buried := buried + 1;

@@ -46,7 +46,7 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.worker, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a worker needs a name');
+        PERFORM pawl.raise('22004', 'no processor given');
     ELSIF claim.queue = 'sql:' THEN
         PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database', NULL, 'select * from pawl_bulk.run_sql_rows()');
     END IF;
@@ -164,7 +164,7 @@ SET enable_seqscan = off
 AS $function$
 #variable_conflict use_column
 DECLARE
-    lost constant text := 'PW005: the row is lost, or is done already';
+    lost constant text := 'PW005: the lease is lost, or the row is already done';
     caller constant text := coalesce(current_setting('pawl.processor', true), '');
     said record;
     fine record;
@@ -176,7 +176,7 @@ BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
         PERFORM pawl.raise('22023', 'results must be a JSON array', NULL, '[{"operation", "row_number", "step_index", "token", "result": "ok", "message"}]');
     ELSIF coalesce(report.worker, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'a report is of somebody');
+        PERFORM pawl.raise('PW004', 'reports require a processor');
     END IF;
     SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
            array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages, coalesce(bool_or(x.again), false) AS again
@@ -186,7 +186,7 @@ BEGIN
                        ORDER BY y.operation, y.row_number, y.step_index, y.n) x;
     -- each is judged alone: one that is none leaves the others alone
     RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'), pawl_bulk._bigint(e ->> 'step_index')::integer, false,
-                        '22023: a result names operation, row_number, step_index, token and result; result is ok or fail of a start, done, pending or failed of a check'
+                        '22023: a result must have operation, row_number, step_index, token and result; result must be ok or fail of a start, done, pending or failed of a check'
                    FROM jsonb_array_elements(report.results) e
                   WHERE jsonb_array_length(report.results) > coalesce(cardinality(said.operations), 0) AND NOT pawl_bulk._is_result(e);
     IF said.operations IS NULL THEN
@@ -204,7 +204,7 @@ BEGIN
         now_at := clock_timestamp();
         problems := ARRAY(
             SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
-                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is no result of a %s', u.result, u.kind)
+                        WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
               FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
                    u(token, result, state, kind, worker, fence, lease_until, deadline_at));

@@ -124,8 +124,8 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks', 'pawl_dag.steps');
 BEGIN
     IF NOT (pg_has_role('pawl_operator', 'MEMBER') OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER')) THEN
-        PERFORM pawl.raise('42501', format('only operators move a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
-            format('Role %s is no member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
+        PERFORM pawl.raise('42501', format('only operators can change a %s from "%s" to "%s"', CASE TG_TABLE_NAME WHEN 'tasks' THEN 'task' ELSE 'step' END, OLD.state, NEW.state),
+            format('Role %s is not a member of pawl_operator.', current_user), format('grant pawl_operator to %I', current_user));
     END IF;
     RETURN NEW;
 END
@@ -261,7 +261,7 @@ SET pawl.token = ''
 AS $function$
 BEGIN
     IF coalesce(reason, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a step is completed by hand for a reason', NULL, 'reason => ''...''');
+        PERFORM pawl.raise('22004', 'reason is required to complete a step manually', NULL, 'reason => ''...''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     PERFORM set_config('pawl.event', 'CompleteManually', true),
@@ -304,7 +304,7 @@ DECLARE
     cancelled bigint;
 BEGIN
     IF descendants IS NULL OR descendants NOT IN ('cancel', 'reject') THEN
-        PERFORM pawl.raise('22023', 'descendants are to be cancelled or refused', NULL, 'descendants => ''cancel''');
+        PERFORM pawl.raise('22023', 'descendants must be cancel or reject', NULL, 'descendants => ''cancel''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
     IF NOT EXISTS (SELECT FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = step) THEN
@@ -313,8 +313,8 @@ BEGIN
     behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
                      WHERE s.state NOT IN ('complete', 'cancelled', 'resolved_manually'));
     IF descendants = 'reject' AND behind <> '{}' THEN
-        PERFORM pawl.raise('55000', format('%s steps would be stranded', cardinality(behind)),
-            format('They wait for step %s of task %s, and a cancelled step satisfies nobody.', step, task), 'descendants => ''cancel''');
+        PERFORM pawl.raise('55000', format('%s steps depend on the step', cardinality(behind)),
+            format('They wait for step %s of task %s, and a cancelled step satisfies no dependency.', step, task), 'descendants => ''cancel''');
     END IF;
     PERFORM pawl_dag._lock_steps(ARRAY[task], NULL, behind || step);
     PERFORM set_config('pawl.event', 'Cancel', true), set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);

@@ -304,7 +304,7 @@ DECLARE
     turns pawl_dag._task_turn[];
 BEGIN
     IF NOT pawl_dag._orchestrating() THEN
-        PERFORM pawl.raise('55000', 'a turn is taken by pawl_dag.orchestrate alone', NULL, 'select * from pawl_dag.orchestrate()');
+        PERFORM pawl.raise('55000', 'only pawl_dag.orchestrate can orchestrate tasks', NULL, 'select * from pawl_dag.orchestrate()');
     END IF;
     tasks := cardinality(picked);
     settled := 0;

@@ -64,7 +64,7 @@ AS $function$
 BEGIN
     PERFORM pawl.check_batch(claim.batch, 10000), pawl.check_lease(claim.lease);
     IF coalesce(claim.processor, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     IF claim.orchestrate IS NOT NULL THEN
         PERFORM FROM pawl_dag.orchestrate(pawl.check_batch(claim.orchestrate, 10000, 'orchestrate'));
@@ -221,7 +221,7 @@ BEGIN
                    WHEN r.problem IS NOT NULL THEN r.problem
                    WHEN r.place IS NOT NULL THEN NULL
                    WHEN s.step_uuid IS NULL THEN 'P0002 there is no such step'
-                   WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again, or taken away'
+                   WHEN s.fence <> r.fence THEN 'PW005 the step was claimed again or released'
                    WHEN s.state = 'in_progress' THEN CASE WHEN s.worker_uuid::text = lower(worker) THEN 'PW005 the lease has expired'
                                                           ELSE 'PW004 the step belongs to another processor' END
                    WHEN CASE WHEN r.failed THEN s.error ELSE s.result END IS DISTINCT FROM CASE WHEN r.failed THEN r.error ELSE r.result END
@@ -231,7 +231,7 @@ BEGIN
                                AND l.to_state = ANY ('{in_progress,enqueued_for_orchestration,enqueued_as_error_for_orchestration}') ORDER BY l.sort_key DESC LIMIT 1) l
                              WHERE lower(l.processor) = lower(worker)
                                AND l.to_state = CASE WHEN r.failed THEN 'enqueued_as_error_for_orchestration' ELSE 'enqueued_for_orchestration' END)
-                   THEN 'PW005 this result was not recorded: the processor had lost the step, or had reported another result' END AS problem) v
+                   THEN 'PW005 this result was not recorded: the processor had lost the step or reported another result' END AS problem) v
          ORDER BY r.n;
 END
 $function$;

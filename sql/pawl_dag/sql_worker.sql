@@ -13,7 +13,7 @@ DECLARE
     result jsonb;
 BEGIN
     IF function_of_it IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." names a function with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(jsonb, jsonb)', substr(handler, 5)), 'A handler "sql:..." must name a function with its schema.',
             'create function my_schema.my_step(context jsonb, inputs jsonb) returns jsonb ...');
     END IF;
     EXECUTE format('SELECT to_jsonb(%s($1, $2))', function_of_it::oid::regproc) INTO result USING context, inputs;
@@ -164,7 +164,7 @@ BEGIN
          WHERE s.task_uuid = step.task_uuid AND s.step_uuid = step.step_uuid AND s.state = 'in_progress' AND s.fence = step.fence
            AND s.lease_until > clock_timestamp();
     EXCEPTION WHEN OTHERS THEN
-        RAISE WARNING 'step % of task % is left to its lease: %', step.step_uuid, step.task_uuid, SQLERRM;
+        RAISE WARNING 'step % of task % waits until its lease expires: %', step.step_uuid, step.task_uuid, SQLERRM;
     END;
     PERFORM set_config('pawl.processor', caller, true);
 END

@@ -16,7 +16,7 @@ BEGIN
           FROM (SELECT t.namespace, t.name, t.version FROM pawl_dag.templates t WHERE t.name = _template.name ORDER BY t.created_at DESC LIMIT 10) k;
         PERFORM pawl.raise('PW008', format('unknown template "%s"%s in namespace "%s"', _template.name,
                                              coalesce(' version ' || _template.version, ''), _template.namespace),
-            NULL, coalesce('there is ' || known, 'define it: select pawl_dag.define_template(...)'));
+            NULL, coalesce('defined: ' || known, 'define it: select pawl_dag.define_template(...)'));
     END IF;
     RETURN found_one;
 END
@@ -92,13 +92,13 @@ BEGIN
     SELECT t.task_uuid, t.state, t.identity_key INTO other FROM pawl_dag.tasks t
      WHERE t.namespace = template.namespace AND t.name = template.name AND t.identity_key = ANY (keys) AND t.task_uuid <> ALL (new_tasks) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('23505', format('such a task "%s" is there already', template.name),
+        PERFORM pawl.raise('23505', format('task "%s" with this identity already exists', template.name),
             format('Task %s (%s) has the identity key "%s".', other.task_uuid, other.state, other.identity_key),
-            format('select * from pawl_dag.tasks where task_uuid = %L; one more: %s', other.task_uuid, key_hint));
+            format('select * from pawl_dag.tasks where task_uuid = %L; to create another one: %s', other.task_uuid, key_hint));
     END IF;
-    PERFORM pawl.raise('23505', format('two of the tasks "%s" are the same', template.name),
+    PERFORM pawl.raise('23505', format('tasks "%s" have the same identity', template.name),
         (SELECT format('%s of them have the identity key "%s".', count(*), k) FROM unnest(keys) k GROUP BY k HAVING count(*) > 1 LIMIT 1),
-        'identity_keys => array[...] tells them apart');
+        'identity_keys => array[...] with different keys');
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[], text) IS 'internal: 23505: says which task has an identity already';

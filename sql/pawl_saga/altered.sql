@@ -48,7 +48,7 @@ DECLARE
 BEGIN
     IF OLD.state NOT IN ('PENDING', 'SUSPENDED', 'SUCCESS', 'FAILURE', 'REVERTED') OR NEW.state <> OLD.state
        OR EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state IN ('RUNNING', 'REVERTING')) THEN
-        PERFORM pawl.raise('55000', 'a flow that is being run keeps its definition', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
+        PERFORM pawl.raise('55000', 'the definition of a running flow cannot be changed', format('Flow %s is in state "%s".', OLD.flow_uuid, OLD.state),
             format('select pawl_saga.suspend(%L)', OLD.flow_uuid));
     END IF;
     SELECT d.* INTO base FROM pawl_saga.definitions d WHERE d.definition_uuid = NEW.definition_uuid AND d.flow_uuid IS NULL;
@@ -58,7 +58,7 @@ BEGIN
     SELECT format('"%s"', a.name) INTO trouble FROM pawl_saga.atoms a JOIN pawl_saga.nodes n ON n.definition_uuid = base.definition_uuid AND n.name = a.name
      WHERE a.flow_uuid = OLD.flow_uuid AND n.kind IN ('task', 'retry') AND n.kind <> a.kind LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('%s cannot be a task and a retry in turn', trouble), NULL, 'another name');
+        PERFORM pawl.raise('22023', format('%s cannot change between task and retry', trouble), NULL, 'another name');
     END IF;
     SELECT format('"%s"', t.name) INTO trouble FROM pawl_saga.tasks t WHERE t.flow_uuid = OLD.flow_uuid AND t.state = 'REVERT_FAILURE'
        AND NOT EXISTS (SELECT FROM pawl_saga.nodes n WHERE n.definition_uuid = base.definition_uuid AND n.name = t.name) LIMIT 1;

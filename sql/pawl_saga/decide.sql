@@ -119,7 +119,7 @@ DECLARE
     found_one regprocedure := to_regprocedure(name || '(' || arguments || ')');
 BEGIN
     IF found_one IS NULL THEN
-        PERFORM pawl.raise('42883', format('no function %s(%s)', name, arguments), 'It is named with its schema.',
+        PERFORM pawl.raise('42883', format('no function %s(%s)', name, arguments), 'Its name must include the schema.',
             format('create function %s(%s) ...', name, arguments));
     END IF;
     RETURN found_one::oid::regproc;

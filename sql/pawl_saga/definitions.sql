@@ -160,7 +160,7 @@ DECLARE
     used uuid := OLD.definition_uuid;
 BEGIN
     IF TG_OP = 'UPDATE' OR EXISTS (SELECT FROM pawl_saga.flows f WHERE f.definition_uuid = used) THEN
-        PERFORM pawl.raise('PW006', 'a definition is immutable', format('Definition %s: flows run what they began with.', used),
+        PERFORM pawl.raise('PW006', 'a definition is immutable', format('Definition %s: flows keep their version.', used),
             'define the next version: select pawl_saga.define(...)');
     END IF;
     RETURN OLD;

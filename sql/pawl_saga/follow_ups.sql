@@ -77,10 +77,10 @@ BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from moves of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
     END IF;
     PERFORM pawl.raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
-        format('It is in state "%s": an outcome is written in the UPDATE that moves the task.', OLD.state), 'select pawl_saga.report(...)');
+        format('It is in state "%s": an outcome is written in the UPDATE that changes its state.', OLD.state), 'select pawl_saga.report(...)');
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._task_kept() IS 'internal: keeps what workers may not change though they may write the column; 42501';
@@ -224,7 +224,7 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.retries REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();
 
--- What a flow in which nothing is under way comes to; null: it waits for a time, a signal or an answer; READY: something can be begun, and was not.
+-- What a flow in which no work is in progress comes to; null: it waits for a time, a signal or an answer; READY: something can be begun, and was not.
 CREATE FUNCTION pawl_saga._outcome(f pawl_saga.flows) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -266,7 +266,7 @@ BEGIN
     RETURN 'REVERTED';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS 'internal: the state that a flow ends in when nothing is under way';
+COMMENT ON FUNCTION pawl_saga._outcome(pawl_saga.flows) IS 'internal: the state that a flow ends in when no work is in progress';
 
 CREATE FUNCTION pawl_saga._finish(flows uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -304,4 +304,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS 'internal: ends flows in which nothing is under way';
+COMMENT ON FUNCTION pawl_saga._finish(uuid[]) IS 'internal: ends flows in which no work is in progress';

@@ -225,7 +225,7 @@ BEGIN
         IF n.may_miss AND f.state = 'RUNNING' THEN
             SELECT a.parameter INTO missing FROM pawl_saga._arguments(flow, node) a WHERE NOT a.found AND NOT a.optional LIMIT 1;
             IF FOUND THEN
-                PERFORM pawl_saga._break(flow, jsonb_build_object('message', format('nobody provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
+                PERFORM pawl_saga._break(flow, jsonb_build_object('message', format('no atom provides "%s", which "%s" requires', missing, n.name), 'atom', n.name));
                 RETURN;
             END IF;
         END IF;

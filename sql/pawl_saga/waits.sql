@@ -27,7 +27,7 @@ BEGIN
     IF t.wait_until > clock_timestamp() THEN
         RETURN;
     ELSIF t.wait IS NULL THEN
-        PERFORM pawl_saga._end_wait(t, NULL, jsonb_build_object('message', format('signal "%s" did not come in time', t.signal), 'type', 'timeout'));
+        PERFORM pawl_saga._end_wait(t, NULL, jsonb_build_object('message', format('signal "%s" did not arrive in time', t.signal), 'type', 'timeout'));
     ELSE
         PERFORM pawl_saga._end_wait(t, 'null', NULL);
     END IF;
@@ -117,7 +117,7 @@ DECLARE
     made uuid := pawl.uuid_v7();
 BEGIN
     IF coalesce(name, '') = '' THEN
-        PERFORM pawl.raise('22004', 'a signal has a name', NULL, 'name => ''approved''');
+        PERFORM pawl.raise('22004', 'name must not be empty', NULL, 'name => ''approved''');
     END IF;
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = flow FOR NO KEY UPDATE;
     IF NOT FOUND THEN

@@ -87,7 +87,7 @@ AS $function$
                           AND NOT (p.before_state IN ('SUCCESS', 'IGNORE') AND p.before_intention IN ('EXECUTE', 'IGNORE'))) AS waits_before,
                EXISTS (SELECT FROM pairs p WHERE p.flow_uuid = a.flow_uuid AND p.before = a.node AND p.after_state NOT IN ('PENDING', 'REVERTED', 'IGNORE')) AS waits_behind
           FROM looked_at f JOIN pawl_saga.atoms a ON a.flow_uuid = f.flow_uuid AND NOT a.dropped WHERE f.run > 0)
-    SELECT x.flow_uuid, x.name, 'blockers are counted wrongly' FROM facts x
+    SELECT x.flow_uuid, x.name, 'the number of blockers is wrong' FROM facts x
      WHERE x.flow_state IN ('RUNNING', 'SUSPENDING', 'SUSPENDED')
        AND (x.blockers < 0
             OR (x.blockers = 0)
@@ -109,7 +109,7 @@ AS $function$
     UNION ALL
     SELECT x.flow_uuid, x.name, format('%s in a flow that is SUCCESS', x.state) FROM facts x WHERE x.flow_state = 'SUCCESS' AND x.state NOT IN ('SUCCESS', 'IGNORE')
     UNION ALL
-    SELECT f.flow_uuid, NULL, 'nothing is under way' FROM looked_at f
+    SELECT f.flow_uuid, NULL, 'no work is in progress' FROM looked_at f
      WHERE f.state IN ('RUNNING', 'SUSPENDING')
        AND NOT EXISTS (SELECT FROM pawl_saga.questions q WHERE q.flow_uuid = f.flow_uuid)
        AND NOT EXISTS (SELECT FROM facts x WHERE x.flow_uuid = f.flow_uuid

@@ -87,7 +87,7 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(batch, 10000), pawl.check_lease(lease);
     IF processor IS NULL OR processor = '' THEN
-        PERFORM pawl.raise('PW004', 'nobody is named who claims', NULL, 'processor => ''...''');
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
@@ -147,7 +147,7 @@ BEGIN
                            CASE WHEN NOT r.said ? 'failure' THEN CASE t.state WHEN 'RUNNING' THEN 'SUCCESS' ELSE 'REVERTED' END
                                 ELSE CASE t.state WHEN 'RUNNING' THEN 'FAILURE' ELSE 'REVERT_FAILURE' END END AS target,
                            CASE WHEN t.node IS NULL THEN 'P0002 there is no such task'
-                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another has the task, or nobody any more'
+                                WHEN t.fence IS DISTINCT FROM (r.said ->> 'fence')::bigint THEN 'PW005 another processor owns the task, or none'
                                 -- a revert has nothing to say when it is done
                                 WHEN NOT r.said ? 'result' AND NOT r.said ? 'failure' AND t.state = ANY ('{RUNNING,SUCCESS,FAILURE}')
                                 THEN '22023 an element must have a result or a failure; only a revert can be reported without'
@@ -159,9 +159,9 @@ BEGIN
                                                                  WHEN 'FAILURE' THEN t.failure ELSE t.revert_failure END, 'null')
                                      AND _report.worker = (SELECT l.processor FROM pawl_saga.task_transitions_log l
                                                             WHERE l.flow_uuid = t.flow_uuid AND l.node = t.node ORDER BY l.sort_key DESC LIMIT 1)
-                                    THEN 'again' ELSE 'PW005 the task has another outcome already' END
-                                WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to somebody else'
-                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has run out' END AS verdict
+                                    THEN 'again' ELSE 'PW005 the task already has another outcome' END
+                                WHEN t.worker IS DISTINCT FROM _report.worker THEN 'PW004 the task belongs to another processor'
+                                WHEN t.lease_until <= clock_timestamp() THEN 'PW005 the lease has expired' END AS verdict
                       FROM (SELECT (e.said ->> 'flow_uuid')::uuid AS flow, (e.said ->> 'node')::integer AS node, e.said, e.n
                               FROM jsonb_array_elements(part) WITH ORDINALITY e(said, n) ORDER BY 1, 2) r
                       LEFT JOIN LATERAL (SELECT x.* FROM pawl_saga.tasks x WHERE x.flow_uuid = r.flow AND x.node = r.node FOR NO KEY UPDATE) t ON true) v
@@ -230,7 +230,7 @@ DECLARE
     code text;
 BEGIN
     IF results IS NULL OR jsonb_typeof(results) <> 'array' THEN
-        PERFORM pawl.raise('22023', 'results are a JSON array', NULL,
+        PERFORM pawl.raise('22023', 'results must be a JSON array', NULL,
             '[{"flow_uuid": "...", "node": 1, "fence": 1, "result": {...}}, {"flow_uuid": "...", "node": 2, "fence": 1, "failure": {"message": "..."}}]');
     END IF;
     IF worker IS NULL THEN

@@ -56,12 +56,7 @@ void make_room(ColumnChanges* changes) {
 }
 
 void put(ColumnChanges* changes, const ManagedColumn& column, Datum value, bool null = false) {
-    if (!column.kept()) return;
-    make_room(changes);
-    changes->columns[changes->n] = column.attribute;
-    changes->values[changes->n] = value;
-    changes->nulls[changes->n] = null;
-    ++changes->n;
+    if (column.kept()) put_column(changes, column.attribute, value, null);
 }
 
 void put_null(ColumnChanges* changes, const ManagedColumn& column) {
@@ -232,6 +227,34 @@ bool shows_token(const Intent* intent) {
 }
 
 }  // namespace
+
+void put_column(ColumnChanges* changes, AttrNumber column, Datum value, bool null) {
+    make_room(changes);
+    changes->columns[changes->n] = column;
+    changes->values[changes->n] = value;
+    changes->nulls[changes->n] = null;
+    ++changes->n;
+}
+
+void copy_columns(const Binding& binding, TupleTableSlot* before, ColumnChanges* changes) {
+    const Managed& managed = *binding.managed;
+    for (const ManagedColumn* column :
+         {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts}) {
+        const Value value = value_in(before, *column);
+        put(changes, *column, value.datum, value.null);
+    }
+}
+
+void carry_columns(const Binding& binding, const Statement& statement, TupleTableSlot* before, ColumnChanges* changes) {
+    const Managed& managed = *binding.managed;
+    for (const ManagedColumn* column :
+         {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts}) {
+        if (!column->kept() || differs(statement, *column)) continue;
+        const Value value = value_in(before, *column);
+        if (!same_value(*column, value, value_in(statement.after, *column)))
+            put(changes, *column, value.datum, value.null);
+    }
+}
 
 Actor actor_in(const Managed& managed, const Statement& statement) {
     Actor said = {};

@@ -86,18 +86,23 @@ const char* describe_row(const Binding& binding, TupleTableSlot* row) {
     return psprintf("Row (%s)=(%s) of %s", names.data, values.data, table);
 }
 
+Rejection rejected_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
+                              const text* event) {
+    const bool unknown = state_of(binding, to) == core::no_state;
+    return {rejected(sqlstate::no_such_transition, binding.machine->name),
+            event == nullptr ? psprintf("no transition from %s to %s in machine \"%s\"", quoted_state(from),
+                                        quoted_state(to), binding.machine->name)
+                             : psprintf("event \"%s\" does not lead from %s to %s in machine \"%s\"",
+                                        text_to_cstring(event), quoted_state(from), quoted_state(to),
+                                        binding.machine->name),
+            psprintf("%s is in state %s.%s", describe_row(binding, row), quoted_state(from),
+                     unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
+            hint_of_moves(binding, from)};
+}
+
 void reject_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                        const text* event) {
-    const bool unknown = state_of(binding, to) == core::no_state;
-    ereport(ERROR, (errcode(rejected(sqlstate::no_such_transition, binding.machine->name)),
-                    event == nullptr
-                        ? errmsg("no transition from %s to %s in machine \"%s\"", quoted_state(from), quoted_state(to),
-                                 binding.machine->name)
-                        : errmsg("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event),
-                                 quoted_state(from), quoted_state(to), binding.machine->name),
-                    errdetail("%s is in state %s.%s", describe_row(binding, row), quoted_state(from),
-                              unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
-                    errhint("%s", hint_of_moves(binding, from))));
+    raise(rejected_transition(binding, row, from, to, event));
 }
 
 void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event) {

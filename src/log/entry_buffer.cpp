@@ -133,6 +133,19 @@ NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& chang
     return run.remembers && recall_newest(change, hash, &newest) ? newest : find_newest(writer, change);
 }
 
+// Writes a state change after its newest entry, and those that the same write made of the row.
+void write_change(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash, const NewestEntry& newest) {
+    add_to_log(writer, change, newest);
+    if (change.binding->events) append_event(run.outbox, change, &last_entry(writer));
+    if (change.then != nullptr) {
+        if (!keeps_all_rows(writer)) flush_log(writer);
+        const NewestEntry mine = keeps_all_rows(writer) ? newest_after(writer) : find_newest(writer, *change.then);
+        write_change(run, writer, *change.then, hash, mine);
+    } else if (run.remembers) {
+        remember_newest(change, hash, last_entry(writer));
+    }
+}
+
 // Writes the state changes that need not wait (`force`: all) and returns the others, in order.
 StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
     StateChange* waiting = nullptr;
@@ -148,9 +161,7 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
             const NewestEntry newest = find_newest(run, writer, *change, hash);
             wait = !force && comes_too_early(*change, newest, waiting, hash);
             if (!wait) {
-                add_to_log(writer, *change, newest);
-                if (run.remembers) remember_newest(*change, hash, last_entry(writer));
-                if (change->binding->events) append_event(run.outbox, *change, &last_entry(writer));
+                write_change(run, writer, *change, hash, newest);
                 ++run.written;
             }
         }
@@ -249,7 +260,8 @@ void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** res
         next = change->next;
         change->next = nullptr;
         if (all || (!cannot_be_written(*change) && !queues_behind(*rest, hash_of_key(*change)))) {
-            append_event(outbox, *change, nullptr);
+            for (const StateChange* each = change; each != nullptr; each = each->then)
+                append_event(outbox, *each, nullptr);
         } else {
             *end = change;
             end = &change->next;
@@ -330,14 +342,18 @@ bool writes_entries(const Binding& binding) {
            !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && binding.log_is_replicated);
 }
 
-void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
-                   const AttributionOverride* overrides) {
+void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n,
+                    const AttributionOverride* overrides) {
     if (buffer.n >= buffer.full) write_pending_entries(false);
     if (buffer.context == nullptr)
         buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl entry buffer", ALLOCSET_DEFAULT_SIZES);
     const Attribution* attribution = current_attribution(buffer.context);
     MemoryContext caller = MemoryContextSwitchTo(buffer.context);
-    append(make_change(binding, row, outcome, *attribution, overrides));
+    StateChange* first = nullptr;
+    StateChange** link = &first;
+    for (int i = 0; i < n; ++i, link = &(*link)->then)
+        *link = make_change(binding, row, outcomes[i], *attribution, overrides);
+    append(first);
     MemoryContextSwitchTo(caller);
 }
 

@@ -3,6 +3,7 @@
 
 #include "session/context.hpp"
 
+#include "core/array_literal.hpp"
 #include "core/trace.hpp"
 #include "pg/arguments.hpp"
 #include "pg/input.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 char* processor_value = nullptr;
 char* event_value = nullptr;
+char* events_value = nullptr;
 char* correlation_value = nullptr;
 char* metadata_value = nullptr;
 char* token_value = nullptr;
@@ -24,12 +26,44 @@ char* delay_value = nullptr;
 char* traceparent_value = nullptr;
 char* tracestate_value = nullptr;
 
+// The list that pawl.events names, in the transaction's memory: a guard may change the setting while a list is used.
+EventList* listed = nullptr;
+
 // The attribution handed out last, and what it was made from.
 Attribution* attribution = nullptr;
 Oid attribution_role = InvalidOid;
 
 void setting_changed(const char*, void*) {
     attribution = nullptr;
+}
+
+void events_changed(const char*, void*) {
+    listed = nullptr;
+}
+
+bool check_events(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    std::string_view items[max_listed_events];
+    const int n = core::split_array_literal(pstrdup(*value), items, max_listed_events);
+    if (n == core::malformed_array) {
+        GUC_check_errmsg("pawl.events is not an array of events");
+        GUC_check_errhint("SET pawl.events = '{first,second}';");
+        return false;
+    }
+    if (n <= max_listed_events) return true;
+    GUC_check_errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED);
+    GUC_check_errmsg("pawl.events lists more than %d events", max_listed_events);
+    return false;
+}
+
+EventList* parse_events(const char* value) {
+    std::string_view items[max_listed_events];
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    auto* list = static_cast<EventList*>(palloc0(sizeof(EventList)));
+    list->n = core::split_array_literal(pstrdup(value), items, max_listed_events);
+    for (int i = 0; i < list->n; ++i) list->events[i] = pg::make_text(items[i]);
+    MemoryContextSwitchTo(caller);
+    return list;
 }
 
 Jsonb* parse_json(const char* value) {
@@ -111,6 +145,13 @@ text* event_setting() {
     return text_or_null(event_value);
 }
 
+const EventList* events_setting() {
+    if (events_value == nullptr || *events_value == '\0') return nullptr;
+    if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return nullptr;
+    if (listed == nullptr) listed = parse_events(events_value);
+    return listed->n > 0 ? listed : nullptr;
+}
+
 text* processor_setting() {
     return text_or_null(processor_value);
 }
@@ -168,6 +209,10 @@ void forget_attribution() noexcept {
     attribution = nullptr;
 }
 
+void forget_events() noexcept {
+    listed = nullptr;
+}
+
 void define_settings() {
     define_text_setting("pawl.processor", "Processor that does the work; recorded with every state change.",
                         "Any text, for example the name of a worker. Empty: no processor.", &processor_value, nullptr);
@@ -176,6 +221,11 @@ void define_settings() {
         "Must be an event of the row's machine that leads to the new state; events that the machine does not "
         "know are ignored. Empty: any.",
         &event_value, nullptr);
+    DefineCustomStringVariable(
+        "pawl.events", "Events of the state changes that one UPDATE makes, in order.",
+        "An array of at most 16 events, such as {report,complete}; the last one leads to the state that the UPDATE "
+        "sets. Machines that know none of them ignore it. Takes precedence over pawl.event. Empty: none.",
+        &events_value, "", PGC_USERSET, 0, check_events, events_changed, nullptr);
     define_text_setting("pawl.correlation_id",
                         "Identifier that ties state changes to a request; recorded with every state change.",
                         "Any text.", &correlation_value, nullptr);

@@ -72,7 +72,7 @@ select is(pg_temp.try($$update pawl_saga.tasks set state = 'RUNNING', worker = '
 select is(pg_temp.try($$insert into pawl_saga.tasks (flow_uuid, node, name, execute, due_at) select flow_uuid, 99, 'x', 'x', null from pawl_saga.flows$$), '42501', 'no task is put into a flow');
 select is(pg_temp.try($$insert into pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state) select flow_uuid, 1, 'EXECUTE', 'REVERT', 'PENDING', 'PENDING' from pawl_saga.flows$$), '42501', 'nor an entry into the intentions');
 select is(pg_temp.try(format('update pawl_saga.flows set state = %L', s)), 'PW003', 'a flow with tasks undone is not ' || s || ' by hand') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
-select ok(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)) in ('PW003', '42501'), 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
+select is(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)), '42501', 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
 -- the mark of the follow-ups is not a worker's

@@ -78,34 +78,37 @@ COMMENT ON FUNCTION pawl.deferred() IS
 condition of the trigger "!pawl_record_update" and rarely called otherwise.
 Errors: none. Privileges: all roles. Example: SELECT pawl.deferred()';
 
-CREATE FUNCTION pawl.fire(relation regclass, key "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
-    processor text DEFAULT NULL, token bigint DEFAULT NULL)
+CREATE FUNCTION pawl.fire(relation regclass, key "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL, processor text DEFAULT NULL, token bigint DEFAULT NULL, events text[] DEFAULT NULL)
 RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire';
-COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint) IS
+COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint, text[]) IS
 'Changes the state of one row by an event and returns the new state.
 relation: the enforced table. key: a value, row(a, b) or an array of texts. event: its name. metadata: a JSON value
 for the log entry; default pawl.metadata. state_column: null: the only bound column. processor: the acting
-processor; default pawl.processor. token: the fencing token that the row must have; default pawl.token.
+processor; default pawl.processor. token: the fencing token that the row must have; default pawl.token. events:
+instead of event, 1 to 16 events that the row takes in one write, all or none.
 Errors: PW001 the event is not possible in this state; PW003 a guard rejected it, or no attempt is left; PW004 the
 processor is not the owner; PW005 the lease has expired or the token is stale; PW008 unknown event; P0002 no such
-row; 42704 no binding; 22004 null.
+row; 42704 no binding; 22004 null; 22023 event and events, or no events; 54000 more than 16 events.
 Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
 Example: SELECT pawl.fire(''orders'', 1, ''pay'', ''{"amount": 10}'')';
 
-CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
-    processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL)
+CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL, processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL,
+    events text[] DEFAULT NULL)
 RETURNS TABLE (key text, ok boolean, from_state text, to_state text, sqlstate text, message text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_fire_many';
-COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[]) IS
+COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[], text[]) IS
 'Changes the states of many rows by an event, and returns one row per key, in the order of the keys. A row that is
 rejected does not prevent the others.
 relation: the enforced table. keys: an array, or array[row(a, b), ...]. event: its name. metadata: a JSON value for
 the log entries; default pawl.metadata. state_column: null: the only bound column. processor: default
-pawl.processor. tokens: the fencing token of each key in the order of the keys; null: none.
+pawl.processor. tokens: the fencing token of each key in the order of the keys; null: none. events: as in pawl.fire.
 Returns key (as text), ok, from_state, to_state, and, if not ok, sqlstate and message.
 Errors: PW008 unknown event; 42804 keys is not an array; 2202E keys and tokens differ in number; 42704 no binding;
-22004 null. Errors of single rows are returned, not raised.
+22004 null; 22023 event and events, or no events; 54000 more than 16 events. Errors of single rows are returned, not
+raised.
 Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
 Example: SELECT * FROM pawl.fire_many(''orders'', array[1, 2, 3], ''pay'')';
 
