@@ -141,4 +141,9 @@ BEGIN
     SELECT greatest(min(w.deadline_at), now_at + interval '1 s') INTO next_at FROM pawl_bulk.work w WHERE w.deadline_at IS NOT NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.time_out(integer) IS 'a duty: times out at most batch records whose deadline or run limit has passed; returns how many, and when the next is due. A check at the deadline has five seconds to be made';
+COMMENT ON FUNCTION pawl_bulk.time_out(integer) IS
+'Times out records whose deadline or run limit has passed; a check at the deadline has five seconds left. A duty:
+call it periodically.
+batch: 1 to 100000; default 1000. Returns done (how many) and next_at (when the next record times out).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.time_out()';
