@@ -131,7 +131,7 @@ void add_bulk_submit(Program& program, Command& bulk) {
     command->add_option("--encoding", request.encoding, "as iconv calls it; default: UTF-8, or UTF-16 by its byte order mark");
     command->add_option("--longest-row", request.longest_row, "bytes; a longer row is malformed; default: 1048576")->check(Range{1000, 1 << 28});
     command->add_option("--metadata", given->metadata, "a JSON object");
-    command->add_option("--notify", given->notify, "who is told how it ends: [{\"channel\", \"target\", \"triggers\"}] as JSON");
+    command->add_option("--notify", given->notify, "notices of the end: [{\"channel\", \"target\", \"triggers\"}] as JSON");
     command->add_option("--key", request.idempotency_key, "idempotency key: the same again is the same operation");
     command->add_flag("--once", request.once, "the checksum of the file is the key");
     command->add_option("--created-by", request.created_by, "default: the database user");

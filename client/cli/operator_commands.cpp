@@ -61,7 +61,7 @@ void add_retry(Program& program) {
 void add_cancel(Program& program) {
     auto* command = program.app.add_subcommand("cancel", "cancel a task with all steps that are open, or a step with those behind it");
     auto given = arguments_of(command, true);
-    command->add_option("--descendants", given->descendants, "of a step: cancel (default), or refuse where there are any")
+    command->add_option("--descendants", given->descendants, "the steps behind the step: cancel them (default), or reject the command if there are any")
         ->check(IsMember{{"cancel", "refuse"}});
     program.run(command, [&program, given](pqxx::connection& connection) {
         if (given->step.empty()) return of_task(program, connection, *given, "cancel_task", "is cancelled");
@@ -80,7 +80,7 @@ void add_resolve(Program& program) {
     program.run(command, [&program, given](pqxx::connection& connection) {
         if (given->step.empty() && !given->result.empty()) usage_error("--result", "is a step's: name one");
         if (given->step.empty()) return of_task(program, connection, *given, "resolve_task", "is closed");
-        if (given->result.empty()) return of_step(program, connection, *given, "resolve_step", "is settled, without a result");
+        if (given->result.empty()) return of_step(program, connection, *given, "resolve_step", "is resolved, without a result");
         const std::string step = step_of(connection, *given);
         const std::string result = json_of("--result", given->result).dump();
         return end(program,

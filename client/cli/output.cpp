@@ -78,15 +78,15 @@ void print(const Output& output, const nlohmann::ordered_json& value, const std:
 std::string mermaid_of(const nlohmann::json& steps) {
     std::map<std::string, std::string> ids;  // names may be no identifiers
     for (const auto& step : steps) ids.emplace(step.at("name").get<std::string>(), "s" + std::to_string(ids.size() + 1));
-    std::string drawing = "flowchart TD\n", edges, classes;
+    std::string text = "flowchart TD\n", links;
     for (const auto& step : steps) {
         const std::string id = ids.at(step.at("name").get<std::string>());
         std::string label = step.at("name").get<std::string>();
         for (std::size_t at = 0; (at = label.find('"', at)) != std::string::npos; at += 6) label.replace(at, 1, "#quot;");
-        drawing += "    " + id + "[\"" + label + "<br/>" + step.at("state").get<std::string>() + "\"]:::" + step.at("state").get<std::string>() + "\n";
-        for (const auto& parent : step.at("parents")) edges += "    " + ids.at(parent.get<std::string>()) + " --> " + id + "\n";
+        text += "    " + id + "[\"" + label + "<br/>" + step.at("state").get<std::string>() + "\"]:::" + step.at("state").get<std::string>() + "\n";
+        for (const auto& parent : step.at("parents")) links += "    " + ids.at(parent.get<std::string>()) + " --> " + id + "\n";
     }
-    return drawing + edges +
+    return text + links +
            "    classDef complete fill:#dafbe1,stroke:#1a7f37\n    classDef resolved_manually fill:#dafbe1,stroke:#1a7f37\n"
            "    classDef in_progress fill:#ddf4ff,stroke:#0969da\n    classDef waiting_for_retry fill:#fff8c5,stroke:#9a6700\n"
            "    classDef error fill:#ffebe9,stroke:#cf222e\n    classDef cancelled fill:#eaeef2,stroke:#6e7781";

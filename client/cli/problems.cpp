@@ -36,7 +36,7 @@ std::string hint_of_missing_extension(const std::string& sqlstate, const std::st
 
 }  // namespace
 
-std::string refusal(const Error& problem) {
+std::string message_of(const Error& problem) {
     std::string text = kept_lines(problem.what());
     if (problem.sqlstate().empty()) return text;
     text = std::regex_replace(text, std::regex("^[^ :]{1,20}:  "), "");

@@ -115,7 +115,7 @@ void add_signal(Program& program, Command& saga) {
         sql::commit(transaction);
         const std::string by = taken.empty() ? "" : taken[0][0].as<std::string>();
         print(program.output, {{"signal", signal}, {"taken_by", by.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(by)}},
-              by.empty() ? "nobody waits for it yet: it stays for the first that will" : "task " + by + " waited for it");
+              by.empty() ? "no task waits for it yet: it is kept for the first that will" : "task " + by + " waited for it");
         return fine;
     });
 }

@@ -21,7 +21,7 @@ void add_post(Program& program, Command& saga) {
     command->add_option("name", given->request.name, "what people call it")->required();
     command->add_option("--flow", given->request.flow, "the flow that a conductor begins");
     command->add_option("--inputs", given->inputs, "of the flow: a JSON object");
-    command->add_option("--details", given->details, "a JSON object for whoever takes it");
+    command->add_option("--details", given->details, "a JSON object for the conductor that claims it");
     command->add_option("--priority", given->request.priority, "VERY_HIGH, HIGH, NORMAL (default), LOW, VERY_LOW")
         ->check(IsMember{{"VERY_HIGH", "HIGH", "NORMAL", "LOW", "VERY_LOW"}});
     command->add_option("--board", given->request.board, "default: default");
@@ -59,7 +59,7 @@ void add_jobs(Program& program, Command& saga) {
 // Taken and put aside in one transaction, so that no conductor comes in between.
 void add_cancel(Program& program, Command& saga) {
     auto given = std::make_shared<Arguments>();
-    auto* command = saga.add_subcommand("cancel", "take a job that nobody has off the board; one that somebody has is a flow: revert that");
+    auto* command = saga.add_subcommand("cancel", "remove an unclaimed job from the board; for a claimed one, revert its flow");
     command->add_option("job", given->job, "its id")->required();
     command->add_option("--reason", given->reason, "kept with the job");
     program.run(command, [&program, given](pqxx::connection& connection) {

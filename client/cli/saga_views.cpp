@@ -63,7 +63,7 @@ std::string line_of(const ordered_json& atom, bool colours) {
     return coloured(state, std::string(sign_of(state)) + " " + atom.at("name").get<std::string>(), colours) + "  " + state + (note.empty() ? "" : "  " + note);
 }
 
-void draw_item(std::string& drawing, const ordered_json& item, const Atoms& atoms, const std::string& indent, bool colours) {
+void draw_item(std::string& text, const ordered_json& item, const Atoms& atoms, const std::string& indent, bool colours) {
     std::vector<std::pair<std::string, const ordered_json*>> lines;
     if (item.contains("retry") && item.at("retry").is_object())
         if (const auto retry = atoms.find(item.at("retry").at("name").get<std::string>()); retry != atoms.end()) lines.emplace_back(line_of(retry->second, colours), nullptr);
@@ -76,8 +76,8 @@ void draw_item(std::string& drawing, const ordered_json& item, const Atoms& atom
         }
     for (std::size_t i = 0; i < lines.size(); ++i) {
         const bool last = i + 1 == lines.size();
-        drawing += indent + (last ? "└─ " : "├─ ") + lines[i].first + "\n";
-        if (lines[i].second) draw_item(drawing, *lines[i].second, atoms, indent + (last ? "   " : "│  "), colours);
+        text += indent + (last ? "└─ " : "├─ ") + lines[i].first + "\n";
+        if (lines[i].second) draw_item(text, *lines[i].second, atoms, indent + (last ? "   " : "│  "), colours);
     }
 }
 
@@ -93,9 +93,9 @@ int show_flow(const Program& program, pqxx::connection& connection, const std::s
 int export_flow(const Program& program, pqxx::connection& connection, const std::string& flow) {
     const auto found = sql::run_alone(connection, "SELECT pawl_saga.diagram($1::uuid)", flow);
     if (found[0][0].is_null()) throw Error("P0002", "there is no flow " + flow);
-    std::string drawing = found[0][0].as<std::string>();
-    if (!drawing.empty() && drawing.back() == '\n') drawing.pop_back();
-    print(program.output, {{"flow", flow}, {"mermaid", drawing}}, drawing);
+    std::string text = found[0][0].as<std::string>();
+    if (!text.empty() && text.back() == '\n') text.pop_back();
+    print(program.output, {{"flow", flow}, {"mermaid", text}}, text);
     return fine;
 }
 
@@ -107,8 +107,8 @@ FlowStatus status_of(pqxx::connection& connection, const std::string& flow) {
 }
 
 std::string line_of_move(const ordered_json& move, bool colours) {
-    const std::string to = move.at("to_state").get<std::string>(), who = move.at("who").get<std::string>();
-    return move.at("time").get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + who, colours) + "  " + move.at("from_state").get<std::string>() + " → " + to +
+    const std::string to = move.at("to_state").get<std::string>(), subject = move.at("who").get<std::string>();
+    return move.at("time").get<std::string>() + "  " + coloured(to, std::string(sign_of(to)) + " " + subject, colours) + "  " + move.at("from_state").get<std::string>() + " → " + to +
            (move.at("reason").is_null() ? "" : "  (" + move.at("reason").get<std::string>() + ")");
 }
 
@@ -184,24 +184,24 @@ std::string draw_flow(const ordered_json& flow, bool colours) {
         ++states[atom.at("state").get<std::string>()];
     }
     const std::string state = flow.at("state").get<std::string>();
-    std::string drawing = flow.at("name").get<std::string>() + "  " + coloured(state, state, colours) + "  " + std::to_string(tasks) + (tasks == 1 ? " task" : " tasks");
-    for (const auto& [of, count] : states) drawing += ", " + std::to_string(count) + " " + of;
-    drawing += "\n";
+    std::string text = flow.at("name").get<std::string>() + "  " + coloured(state, state, colours) + "  " + std::to_string(tasks) + (tasks == 1 ? " task" : " tasks");
+    for (const auto& [of, count] : states) text += ", " + std::to_string(count) + " " + of;
+    text += "\n";
     const auto& structure = flow.at("structure");
     if (structure.contains("flow"))
-        draw_item(drawing, structure, atoms, "", colours);
+        draw_item(text, structure, atoms, "", colours);
     else
-        drawing += "└─ " + line_of(flow.at("atoms").at(0), colours) + "\n";
+        text += "└─ " + line_of(flow.at("atoms").at(0), colours) + "\n";
     if (const std::string why = message_of(flow.at("problem")); !why.empty())
-        drawing += why + (flow.at("problem").contains("reason") && flow.at("problem").at("reason").is_string() ? ": " + flow.at("problem").at("reason").get<std::string>() : "") + "\n";
-    return drawing;
+        text += why + (flow.at("problem").contains("reason") && flow.at("problem").at("reason").is_string() ? ": " + flow.at("problem").at("reason").get<std::string>() : "") + "\n";
+    return text;
 }
 
 int follow_flow(const Program& program, pqxx::connection& connection, const std::string& flow) {
     std::set<std::string> seen;
     FlowStatus status;
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(200))) {
-        // the state first: what it says of the end is in the moves that are read then
+        // the state first: when it says that the flow has ended, the state changes read after it are complete
         status = status_of(connection, flow);
         const bool rests = status.ended() || status.state == "SUSPENDED";
         std::string lines;
@@ -209,13 +209,13 @@ int follow_flow(const Program& program, pqxx::connection& connection, const std:
             for (const auto& move : as_json(sql::run_alone(connection, timeline_statement, flow, "")))
                 if (seen.insert(move.at("id").get<std::string>()).second) lines += line_of_move(move, program.output.colours) + "\n";
         if (!program.output.json && program.output.colours)
-            std::cout << "\r\033[K" << lines << progress_bar(status.settled, status.tasks, 40) << "  " << status.state << (rests ? "\n" : "") << std::flush;
+            std::cout << "\r\033[K" << lines << progress_bar(status.finished, status.tasks, 40) << "  " << status.state << (rests ? "\n" : "") << std::flush;
         else if (!program.output.json)
             std::cout << lines << std::flush;
         if (rests) break;
     }
     if (program.output.json)
-        print(program.output, {{"flow", status.flow}, {"state", status.state}, {"tasks", status.tasks}, {"settled", status.settled}, {"errors", status.errors}}, "");
+        print(program.output, {{"flow", status.flow}, {"state", status.state}, {"tasks", status.tasks}, {"finished", status.finished}, {"errors", status.errors}}, "");
     return status.state == "SUCCESS" ? fine : findings;
 }
 

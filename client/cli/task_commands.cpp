@@ -76,7 +76,7 @@ void add_start(Program& program) {
     command->add_option("--namespace", request->name_space, "default: default");
     command->add_option("--version", request->version, "default: the newest");
     command->add_option("--priority", request->priority, "higher is earlier");
-    command->add_option("--key", request->identity_key, "the same key again is refused");
+    command->add_option("--key", request->identity_key, "identity key: a second task with the same key is rejected");
     command->add_flag("--follow", *follow, "wait until it ends");
     program.run(command, [&program, request, context, follow](pqxx::connection& connection) {
         request->context = json_of("--context", *context);
@@ -119,8 +119,8 @@ void add_task(Program& program, const char* name, const char* meaning, TaskBody 
 int export_task(const Program& program, pqxx::connection& connection, const std::string& task) {
     status_of(connection, task);
     const auto steps = as_json(sql::run_alone(connection, steps_statement, task));
-    const std::string drawing = mermaid_of(nlohmann::json(steps));
-    print(program.output, {{"task", task}, {"mermaid", drawing}}, drawing);
+    const std::string text = mermaid_of(nlohmann::json(steps));
+    print(program.output, {{"task", task}, {"mermaid", text}}, text);
     return fine;
 }
 

@@ -72,7 +72,7 @@ std::string draw_tree(const std::vector<TreeStep>& steps, bool colours) {
         children[below].push_back(&step);
     }
 
-    std::string drawing;
+    std::string text;
     const std::function<void(const std::string&, const std::string&)> draw = [&](const std::string& parent, const std::string& indent) {
         const auto found = children.find(parent);
         if (found == children.end()) return;
@@ -80,12 +80,12 @@ std::string draw_tree(const std::vector<TreeStep>& steps, bool colours) {
             const TreeStep& step = *found->second[i];
             const bool last = i + 1 == found->second.size();
             const bool root = parent.empty();
-            drawing += indent + (root ? "" : last ? "└─ " : "├─ ") + line_of(step, drawn_below[step.name], colours);
+            text += indent + (root ? "" : last ? "└─ " : "├─ ") + line_of(step, drawn_below[step.name], colours);
             draw(step.name, indent + (root ? "" : last ? "   " : "│  "));
         }
     };
     draw("", "");
-    return drawing;
+    return text;
 }
 
 }  // namespace pawl::cli

@@ -33,19 +33,19 @@ json import_wfformat(const json& file, const ImportOptions& options) try {
     const json& tasks = member(member(workflow, "specification", "the workflow"), "tasks", "the specification");
     const auto recorded = executions(workflow);
 
-    // An edge may be written at either end.
+    // A dependency may be written at either end.
     std::map<std::string, std::set<std::string>> parents;
     for (const json& task : tasks) {
         if (!parents.try_emplace(id_of(task)).second) throw WfFormatError("two tasks have the id \"" + id_of(task) + "\"");
     }
-    const auto edge = [&](const std::string& parent, const std::string& child) {
+    const auto link = [&](const std::string& parent, const std::string& child) {
         for (const std::string& end : {parent, child})
-            if (!parents.contains(end)) throw WfFormatError("an edge names \"" + end + "\", which is no task");
+            if (!parents.contains(end)) throw WfFormatError("a dependency names \"" + end + "\", which is no task");
         parents[child].insert(parent);
     };
     for (const json& task : tasks) {
-        for (const json& parent : task.value("parents", json::array())) edge(parent.get<std::string>(), id_of(task));
-        for (const json& child : task.value("children", json::array())) edge(id_of(task), child.get<std::string>());
+        for (const json& parent : task.value("parents", json::array())) link(parent.get<std::string>(), id_of(task));
+        for (const json& child : task.value("children", json::array())) link(id_of(task), child.get<std::string>());
     }
 
     json steps = json::array();
@@ -82,7 +82,7 @@ double critical_path(const json& definition) {
     std::map<std::string, double> ends;
     const std::function<double(const std::string&)> end = [&](const std::string& name) {
         if (const auto known = ends.find(name); known != ends.end()) return known->second;
-        ends[name] = 0;  // a cycle, which the database will refuse
+        ends[name] = 0;  // a cycle, which the database will reject
         double begin = 0;
         for (const json& parent : steps.at(name)->at("dependencies")) begin = std::max(begin, end(parent.get<std::string>()));
         return ends[name] = begin + steps.at(name)->at("handler_options").value("seconds", 0.0);

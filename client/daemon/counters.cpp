@@ -8,7 +8,7 @@
 namespace pawl::daemon {
 namespace {
 
-// One look, so that all families are of the same moment: the kind of row, its labels as pairs, number, seconds, buckets.
+// One statement, so that all families are of the same moment. Columns: family, labels as pairs, number, seconds, buckets.
 constexpr const char* all_counters =
     "WITH c AS MATERIALIZED (SELECT * FROM pawl.counters()),"
     " h AS (SELECT r.role, c.machine, CASE r.role WHEN 'completion' THEN coalesce(c.event, '') END AS event, c.seconds, b.n, b.count"
@@ -16,7 +16,7 @@ constexpr const char* all_counters =
     " SELECT 'move', jsonb_build_array('machine', c.machine, 'version', c.machine_version::text, 'from', coalesce(c.from_state, ''), 'to', coalesce(c.to_state, ''),"
     "   'event', coalesce(c.event, '')), sum(c.count)::bigint, 0::float8, '[]'::jsonb FROM c WHERE c.kind = 'move' AND c.machine IS NOT NULL"
     "   GROUP BY c.machine, c.machine_version, c.from_state, c.to_state, c.event"
-    " UNION ALL SELECT 'refusal', jsonb_build_array('machine', coalesce(c.machine, ''), 'sqlstate', c.sqlstate), sum(c.count)::bigint, 0, '[]' FROM c"
+    " UNION ALL SELECT 'rejection', jsonb_build_array('machine', coalesce(c.machine, ''), 'sqlstate', c.sqlstate), sum(c.count)::bigint, 0, '[]' FROM c"
     "   WHERE c.sqlstate IS NOT NULL GROUP BY c.machine, c.sqlstate"
     " UNION ALL SELECT r.role, jsonb_build_array('machine', c.machine), sum(c.count)::bigint, 0, '[]' FROM c CROSS JOIN unnest(c.roles) r(role)"
     "   WHERE r.role IN ('lapse', 'retry', 'timer') GROUP BY r.role, c.machine"
@@ -34,15 +34,15 @@ struct Family {
 };
 
 constexpr Family totals[] = {
-    {"move", "pawl_transitions_total", "Committed moves of rows, by machine and arrow."},
-    {"refusal", "pawl_refusals_total", "Refusals of class PW, whatever became of their transactions."},
-    {"lapse", "pawl_lease_expiries_total", "Rows whose owner lost them because the lease had run out."},
-    {"retry", "pawl_retries_total", "Rows that went back to be tried again."},
-    {"timer", "pawl_timers_fired_total", "Moves along arrows that a timer fires."},
-    {"lost", "pawl_counters_lost_total", "Moves and refusals that had no room in the table, in all databases of the server."},
+    {"move", "pawl_transitions_total", "Committed state changes, by machine and transition."},
+    {"rejection", "pawl_rejections_total", "Rejections of class PW, also of transactions that went on."},
+    {"lapse", "pawl_lease_expiries_total", "Rows whose owner lost them because the lease had expired."},
+    {"retry", "pawl_retries_total", "Rows that will be retried."},
+    {"timer", "pawl_timers_fired_total", "State changes by timers."},
+    {"lost", "pawl_counters_lost_total", "State changes and rejections that did not fit into the table, in all databases of the server."},
 };
 constexpr Family histograms[] = {
-    {"claim latency", "pawl_claim_latency_seconds", "How long rows lay in the state from which they were claimed."},
+    {"claim latency", "pawl_claim_latency_seconds", "How long rows were in the state from which they were claimed."},
     {"completion latency", "pawl_completion_latency_seconds", "How long rows were in the owned state that they left by this event."},
 };
 
@@ -63,7 +63,7 @@ std::vector<double> bounds_of(pqxx::connection& connection) {
 
 void read_counters(pqxx::connection& connection, Exposition& out) {
     const bool counted = sql::run_alone(connection, "SELECT pawl.counted_since() IS NOT NULL")[0][0].as<bool>();
-    out.family("pawl_counters_preloaded", "gauge", "1 where pawl is in shared_preload_libraries; elsewhere moves and refusals are not counted.");
+    out.family("pawl_counters_preloaded", "gauge", "1 if pawl is in shared_preload_libraries; otherwise state changes and rejections are not counted.");
     out.sample({}, counted ? 1 : 0);
     if (!counted) return;
     const sql::Rows rows = sql::run_alone(connection, all_counters);

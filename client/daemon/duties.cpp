@@ -14,11 +14,11 @@ constexpr const char* version = PAWL_VERSION;
 
 const std::string in_ms = "CASE WHEN isfinite(next_at) THEN extract(epoch FROM next_at - clock_timestamp()) * 1000 END";
 
-// What a duty is called after its table; where that has several lifecycles, also by the column.
+// A duty is named by its table, and by its state column if the table has several bindings.
 const std::string named = "b.relation::text || CASE WHEN (SELECT count(*) FROM pawl.binding o WHERE o.relation = b.relation) > 1 THEN ' ' || b.state_column ELSE '' END";
 
-// What lifecycles need: lost leases and timers, each lifecycle in a transaction of its own.
-const std::string of_lifecycles =
+// Expired leases and timers, each binding in a transaction of its own.
+const std::string of_bindings =
     "SELECT d.duty, " + named + ", b.relation::oid, b.state_column"
     "  FROM pawl.binding b"
     "  CROSS JOIN LATERAL (VALUES ('reap', b.on_expiry IS NOT NULL AND b.lease_column IS NOT NULL), ('fire_due', b.due_column IS NOT NULL))"
@@ -26,12 +26,12 @@ const std::string of_lifecycles =
     " WHERE d.wanted AND has_table_privilege(b.relation, 'SELECT') AND has_any_column_privilege(b.relation, 'UPDATE')"
     " ORDER BY d.duty DESC, b.relation, b.state_column";
 
-// Logs and audits whose upkeep somebody has declared, and that are ours to tend.
+// Logs and audits with a declared retention that this role may prune.
 const std::string of_logs =
     "SELECT DISTINCT " + named + ", b.relation::oid, b.state_column FROM pawl.upkeep_of(NULL, NULL) b ORDER BY 2, 3";
 
-// A duty of a pack is a function (batch integer, OUT done, OUT next_at): that is its contract. Those called run_sql_... run handlers
-// of users, which take their time, and have lanes of their own. pawl_bulk.advance has a procedure that commits attempts.
+// A duty of a pack is a function (batch integer, OUT done, OUT next_at). Functions named run_sql_... run users' handlers, which can take
+// long: they have lanes of their own. pawl_bulk.advance is left out, because a procedure does its work and commits attempts.
 constexpr const char* of_packs =
     "SELECT p.proname, format('%I.%I', n.nspname, p.proname)"
     "  FROM pg_extension x JOIN pg_namespace n ON n.oid = x.extnamespace OR n.nspname = x.extname"
@@ -44,8 +44,8 @@ bool there_is(pqxx::connection& connection, const std::string& function) {
         .as<bool>();
 }
 
-// "reap", "reap jobs" and, where the table has several lifecycles, "reap jobs state" leave it to others.
-bool is_left(const Settings& settings, const std::string& name) {
+// The setting skip names "reap", "reap jobs" or, if the table has several bindings, "reap jobs state".
+bool is_skipped(const Settings& settings, const std::string& name) {
     for (auto end = name.find(' '); end != std::string::npos; end = name.find(' ', end + 1))
         if (settings.skip.contains(name.substr(0, end))) return true;
     return settings.skip.contains(name);
@@ -53,11 +53,11 @@ bool is_left(const Settings& settings, const std::string& name) {
 
 std::vector<Duty> scheduling_duties(pqxx::connection& connection, const Settings& settings) {
     std::vector<Duty> duties;
-    // first, because somebody waits for it; leases and timers have waited already
+    // first, because workers wait for it; leases and timers have waited already
     if (there_is(connection, "pawl_dag.orchestrate(integer)"))
         duties.push_back({.name = "orchestrate", .statement = "SELECT tasks, NULL FROM pawl_dag.orchestrate($1::integer)"});
     if (there_is(connection, "pawl.reap(regclass,integer,name)"))
-        for (const auto& row : sql::run_alone(connection, of_lifecycles)) {
+        for (const auto& row : sql::run_alone(connection, of_bindings)) {
             const auto duty = row[0].as<std::string>();
             duties.push_back({.name = duty + " " + row[1].as<std::string>(),
                               .statement = "SELECT done, " + in_ms + " FROM pawl." + duty + "($2::oid::regclass, $1::integer, $3)",
@@ -99,7 +99,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
     if (kind == Kind::scheduling)
         duties = scheduling_duties(connection, settings);
     else {
-        // they commit before a handler runs, and after it: one that ends its session is missed, and a long one holds up no other's result
+        // they commit before and after each handler: one that ends its session has used an attempt, and a long one delays no other result
         if (there_is(connection, "pawl_dag.work_sql_steps(integer,interval,integer)"))
             duties.push_back({.name = "run_sql_steps", .statement = "CALL pawl_dag.work_sql_steps($1::integer)", .relation = "pawl_dag.steps"});
         // a set-based handler is worth a batch
@@ -112,7 +112,7 @@ std::vector<Duty> find_duties(pqxx::connection& connection, const Settings& sett
     }
     std::erase_if(duties, [&](const Duty& duty) {
         // the duty is the conductor of the default board where nothing else is said
-        return (duty.name == "conduct" && settings.boards.contains("default")) || is_left(settings, duty.name);
+        return (duty.name == "conduct" && settings.boards.contains("default")) || is_skipped(settings, duty.name);
     });
     return duties;
 }

@@ -8,7 +8,7 @@
 
 #include <pqxx/pqxx>
 
-#include "pace.hpp"
+#include "poll_interval.hpp"
 #include "settings.hpp"
 
 namespace pawl::daemon {

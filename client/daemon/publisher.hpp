@@ -13,16 +13,16 @@
 #include "broker.hpp"
 #include "log.hpp"
 #include "metrics.hpp"
-#include "pace.hpp"
+#include "poll_interval.hpp"
 #include "settings.hpp"
 #include "signal_event.hpp"
-#include "sleeper.hpp"
+#include "waiter.hpp"
 
 namespace pawl::daemon {
 
 struct PublisherCounts {
     std::uint64_t published = 0;    // messages that the broker confirmed
-    std::uint64_t homeless = 0;     // of these, for queues that no worker has asked for yet
+    std::uint64_t unroutable = 0;     // of these, for queues that no worker has asked for yet
     std::uint64_t batches = 0;
     std::uint64_t failures = 0;     // of the broker; what was read came again
     std::uint64_t connects = 0;     // to the broker
@@ -48,20 +48,20 @@ private:
     void rest();
     template <typename Change>
     void count(Change&& change);
-    void lost(const std::string& what, const std::string& why, Pace& pace);
+    void lost(const std::string& what, const std::string& why, PollInterval& pace);
 
     const Settings& settings_;
     const Log& log_;
     Metrics& metrics_;
-    Pace pace_;
-    Pace database_again_;
-    Pace broker_again_;
+    PollInterval pace_;
+    PollInterval database_again_;
+    PollInterval broker_again_;
     SignalEvent wake_up_;
     std::atomic<bool> stopping_{false};
     std::unique_ptr<pqxx::connection> connection_;
-    std::unique_ptr<Outlet> outlet_;
+    std::unique_ptr<BrokerPublisher> broker_;
     bool broker_connected_ = false;
-    Sleeper sleeper_;
+    Waiter waiter_{ConnectionSettings{}};
     mutable std::mutex mutex_;
     PublisherCounts counts_;
 };

@@ -15,7 +15,7 @@
 #include "links.hpp"
 #include "json_text.hpp"
 #include "listen.hpp"
-#include "refusals.hpp"
+#include "rejections.hpp"
 #include "request.hpp"
 #include "streams.hpp"
 #include "utf8.hpp"
@@ -96,7 +96,7 @@ std::optional<Problem> busy() { return Problem{.status = 503, .detail = "too man
 struct Api::Impl {
     Impl(const Settings& given, const daemon::Log& log, Condition condition)
         : settings(given), log(log), condition(std::move(condition)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
-          proxies(settings.proxies), door(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
+          proxies(settings.proxies), logins(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
@@ -123,23 +123,23 @@ struct Api::Impl {
     Routes routes;
     Pool pool;
     Proxies proxies;
-    Doorkeeper door;
-    Refusals refusals;
+    LoginLimiter logins;
+    Rejections rejections;
     Links links;
     std::counting_semaphore<> streams{16};
     Feed feed;
-    const Doorkeeper::Clock::time_point began = Doorkeeper::Clock::now();
+    const LoginLimiter::Clock::time_point began = LoginLimiter::Clock::now();
     Server server;
     int port = 0;
     std::jthread thread;
 };
 
-// Finds the route, checks its parameters, and that somebody shows who he is. Whatever goes wrong is answered.
+// Finds the route and checks the parameters and the credentials. Answers every error.
 std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::Response& response) {
     const auto stop = [&](const Problem& problem) {
         if (has_body(http) && current_connection) current_connection->close_after_this();
         if (current_connection && current_connection->is_last()) response.set_header("Connection", "close");
-        refuse(response, problem, log);
+        reject(response, problem, log);
         return std::nullopt;
     };
     if (const auto problem = foreign(http)) return stop(*problem);
@@ -164,11 +164,11 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
     }
     if (!caller) return stop({.status = 401, .detail = "a bearer token is needed", .sqlstate = "28000", .hint = "Authorization: Bearer pawl_..."});
     caller->address = address_of(http);
-    if (const int wait = door.must_wait(*caller); wait > 0) {
+    if (const int wait = logins.must_wait(*caller); wait > 0) {
         response.set_header("Retry-After", std::to_string(wait));
         return stop({.status = 429, .detail = "too many failed logins with such tokens from this address"});
     }
-    // A browser shows a certificate whoever makes it send the request, so the request must be one that no form of another site can make.
+    // A browser shows its certificate also in requests that another site makes it send. A form cannot send JSON.
     if (caller->kind == "certificate" && http.method == "POST" && !is_media_type(http, "application/json") && !match.route->native)
         return stop({.status = 415, .detail = "the body must be application/json"});
     request.caller = std::move(*caller);
@@ -204,10 +204,10 @@ std::optional<Problem> Api::Impl::foreign(const httplib::Request& http) const {
 // A link is for the file that it was made for; what was asked for then counts. Who guesses is one who fails to log in.
 std::optional<Caller> Api::Impl::follow(Request& request, const std::string& ticket) {
     const Caller guest{.digest = sha256(ticket), .prefix = ticket.substr(0, 8), .address = address_of(request.http)};
-    if (door.must_wait(guest) > 0) return std::nullopt;
+    if (logins.must_wait(guest) > 0) return std::nullopt;
     auto linked = links.follow(ticket);
     if (!linked || linked->operation != request.route.operation || linked->arguments["id"] != request.argument("id")) {
-        if (door.unknown(guest).late && current_connection) current_connection->pause(held_back);
+        if (logins.unknown(guest).late && current_connection) current_connection->pause(held_back);
         return std::nullopt;
     }
     request.arguments = std::move(linked->arguments);
@@ -225,10 +225,10 @@ void Api::Impl::link(const Request& request, httplib::Response& response) {
 
 void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::Response& response) {
     if (!outcome.good) {
-        refusals.count(outcome.problem.sqlstate);
+        rejections.count(outcome.problem.sqlstate);
         Problem problem = outcome.problem;
         if (problem.status == 401) {
-            const auto verdict = door.unknown(request.caller);
+            const auto verdict = logins.unknown(request.caller);
             if (verdict.logged) log.warn("login failed", {{"address", request.caller.address}});
             if (verdict.late) {
                 if (current_connection) current_connection->pause(held_back);
@@ -238,10 +238,10 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
         }
         // it is not the caller's doing that a standby, say, can write nothing
         if (problem.sqlstate == "25006" && request.caller.scope != "read") problem.status = 503;
-        refuse(response, problem, log);
+        reject(response, problem, log);
         return;
     }
-    door.known(request.caller.digest);
+    logins.known(request.caller.digest);
     if (!outcome.json) {
         response.status = 204;
         return;
@@ -266,11 +266,11 @@ std::string Api::Impl::with_daemon(const std::string& json) {
     std::string why;
     const bool good = condition.ready(why);
     const Pool::Use use = pool.use();
-    body["daemon"] = {{"healthy", good}, {"reason", good ? feed.problem() : why}, {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(Doorkeeper::Clock::now() - began).count()},
-                      {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"most", use.most}}}, {"calls", use.calls}};
+    body["daemon"] = {{"healthy", good}, {"reason", good ? feed.problem() : why}, {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(LoginLimiter::Clock::now() - began).count()},
+                      {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"max", use.max}}}, {"calls", use.calls}};
     if (body.contains("queues")) {
         body["throughput"] = feed.throughput();
-        body["refusals"] = refusals.list();
+        body["refusals"] = rejections.list();
     }
     return body.dump();
 }
@@ -288,7 +288,7 @@ bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& bod
     });
     if (whole) return true;
     current_connection->close_after_this();
-    refuse(response, too_large ? Problem{.status = 413, .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
+    reject(response, too_large ? Problem{.status = 413, .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
                                : Problem{.status = 400, .detail = "the body did not come whole"}, log);
     return false;
 }
@@ -297,18 +297,18 @@ void Api::Impl::act(const Request& request, httplib::Response& response, const h
     std::string body;
     if (!read_body(reader, body, response)) return;
     if (!body.empty() && !is_media_type(request.http, "application/json")) {
-        refuse(response, {.status = 415, .detail = "the body must be application/json"}, log);
+        reject(response, {.status = 415, .detail = "the body must be application/json"}, log);
         return;
     }
     if (!is_utf8(body)) {
-        refuse(response, {.status = 400, .detail = "the body is not UTF-8"}, log);
+        reject(response, {.status = 400, .detail = "the body is not UTF-8"}, log);
         return;
     }
     Call call{.route = request.route.operation, .arguments = request.json(), .body = body.empty() ? "{}" : std::move(body), .once = {}};
     if (request.http.has_header("Idempotency-Key")) {
         call.once = request.http.get_header_value("Idempotency-Key");
         if (call.once->empty() || !is_utf8(*call.once)) {
-            refuse(response, {.status = 400, .detail = "the idempotency key is no text"}, log);
+            reject(response, {.status = 400, .detail = "the idempotency key is no text"}, log);
             return;
         }
     }
@@ -327,7 +327,7 @@ void Api::Impl::ourselves(const Request& request, httplib::Response& response) {
             good = !problem;
             if (problem) why = problem->detail;
         }
-        // who is not known learns no more than that
+        // an unknown client learns no more than that
         answer(response, good ? 200 : 503, good ? "ok\n" : "not ready\n", "text/plain");
         if (!good) log.debug("not healthy", {{"why", why}});
     } else if (what == "export_bulk" || what == "bulk_file") {
@@ -346,7 +346,7 @@ Handled Api::Impl::route(const httplib::Request& http, httplib::Response& respon
     protect(response, !settings.tls.certificate.empty());
     if (http.method == "POST") return Handled::Unhandled;
     if (const auto problem = foreign(http)) {
-        refuse(response, *problem, log);
+        reject(response, *problem, log);
         return Handled::Handled;
     }
     if ((http.method == "GET" || http.method == "HEAD") && serve_console(http, response)) return Handled::Handled;
@@ -358,7 +358,7 @@ void Api::Impl::receive(const httplib::Request& http, httplib::Response& respons
     const auto request = admit(http, response);
     if (!request) return;
     if (!request->route.native) return act(*request, response, reader);
-    // nobody sends a file before it is known who he is
+    // no file is read before the client is authenticated
     if (const Outcome known = pool.call(request->caller, {.route = "session", .arguments = "{}"}); !known.good) {
         current_connection->close_after_this();
         return finish(*request, known, response);
@@ -379,10 +379,10 @@ Api::Api(const Settings& settings, const daemon::Log& log, Condition condition) 
         } catch (const std::exception& caught) {
             impl.log.error("request failed", {{"message", caught.what()}});
         }
-        refuse(response, {.status = 500, .detail = "the request failed"}, impl.log);
+        reject(response, {.status = 500, .detail = "the request failed"}, impl.log);
     });
     impl.server.set_error_handler([&impl](const httplib::Request&, httplib::Response& response) {
-        if (response.body.empty()) refuse(response, {.status = response.status, .detail = "the request is malformed"}, impl.log);
+        if (response.body.empty()) reject(response, {.status = response.status, .detail = "the request is malformed"}, impl.log);
     });
     const auto colon = settings.address.rfind(':');
     impl.port = impl.server.bind(settings.address.substr(0, colon), std::stoi(settings.address.substr(colon + 1)));
@@ -399,7 +399,7 @@ int Api::port() const noexcept { return impl_->port; }
 
 Use Api::use() const {
     const Pool::Use use = impl_->pool.use();
-    return {use.idle, use.taken, use.most, use.calls, use.repeated, use.refused};
+    return {use.idle, use.taken, use.max, use.calls, use.repeated, use.timeouts};
 }
 
 }  // namespace pawl::api

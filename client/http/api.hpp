@@ -1,4 +1,4 @@
-// May throw (the constructor). The HTTP API of pawld: each route is one call of the database, in the role of whoever asks.
+// May throw (the constructor). The HTTP API of pawld: each route is one call of the database, in the role of the client.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace pawl::api {
 
 struct Settings {
     std::string address = {};                // host:port; empty: no API; port 0: any free one
-    ConnectionSettings database = {};        // logs in as pawl_authenticator, or whoever may become the roles of tokens
+    ConnectionSettings database = {};        // logs in as pawl_authenticator, or a role that can become the roles of tokens
     std::size_t connections = 8;             // to the database
     std::chrono::milliseconds timeout{30'000};  // of a statement
     int failed_logins = 10;                  // of an address within a minute
@@ -37,8 +37,8 @@ struct Condition {
 
 // How its connections to the database are used.
 struct Use {
-    std::size_t idle, taken, most;
-    std::uint64_t calls, repeated, refused;
+    std::size_t idle, taken, max;
+    std::uint64_t calls, repeated, timeouts;
 };
 
 class Api {

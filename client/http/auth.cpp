@@ -111,7 +111,7 @@ std::string Proxies::client_of(const std::string& peer, const std::string& forwa
     return client;
 }
 
-int Doorkeeper::must_wait(const Caller& caller) {
+int LoginLimiter::must_wait(const Caller& caller) {
     const std::lock_guard lock(mutex_);
     const auto found = failures_.find(network(caller.address));
     if (found == failures_.end()) return 0;
@@ -126,13 +126,13 @@ int Doorkeeper::must_wait(const Caller& caller) {
     return 1 + static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(left).count());
 }
 
-void Doorkeeper::known(const std::string& digest) {
+void LoginLimiter::known(const std::string& digest) {
     const std::lock_guard lock(mutex_);
     forget_old(known_, [](Clock::time_point at) { return Clock::now() - at > 10 * minute; });
     known_[digest] = Clock::now();
 }
 
-Doorkeeper::Verdict Doorkeeper::unknown(const Caller& caller) {
+LoginLimiter::Verdict LoginLimiter::unknown(const Caller& caller) {
     const std::lock_guard lock(mutex_);
     forget_old(failures_, [](const Failures& entry) { return Clock::now() - entry.since > minute; });
     Failures& entry = failures_[network(caller.address)];

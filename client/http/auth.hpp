@@ -1,4 +1,4 @@
-// May throw (out of memory). Who asks: the token or certificate that a request shows, and how often an address may show wrong ones.
+// May throw (out of memory). The client of a request: its token or certificate, its address, and the limit of failed logins.
 #pragma once
 
 #include <array>
@@ -45,11 +45,11 @@ private:
 // Failed logins. After `most` of them within a minute with tokens of the same beginning, such tokens are not looked up any more for that
 // address until the minute is over, unless the token was known a short while ago. Other tokens are looked up in any case; but where an
 // address has failed more often, with whatever tokens, each further failure is answered late. Memory is bounded.
-class Doorkeeper {
+class LoginLimiter {
 public:
     using Clock = std::chrono::steady_clock;
 
-    explicit Doorkeeper(int most = 10) : most_(most) {}
+    explicit LoginLimiter(int most = 10) : most_(most) {}
 
     // Seconds to wait; 0: go ahead.
     int must_wait(const Caller& caller);

@@ -225,7 +225,7 @@ bool Connection::write_all(std::string_view bytes, bool more) {
     return true;
 }
 
-// A client who hangs up is noticed by who has nothing to write for a while.
+// Notices that a client has hung up, for streams that write nothing for a while.
 bool Connection::is_gone() const {
     char byte;
     return ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;

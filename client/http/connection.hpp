@@ -1,5 +1,5 @@
 // May throw (out of memory). One connection of a client, plain or TLS: everything that is read or written has a deadline, so that
-// nobody holds a thread by being slow.
+// a slow client holds no thread.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// May throw (out of memory). The event stream: one reader of the outbox for all who listen.
+// May throw (out of memory). The event stream: one reader of the outbox for all clients.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ Snapshot snapshot_of(std::string_view text);
 // Of a position.
 inline Snapshot seen_at(std::string_view position) { return snapshot_of(position.substr(position.find('-') + 1)); }
 
-// What was read at once, and the position behind it. Written once for all who see the same tables.
+// Events that were read together, and the position behind them. Rendered once for all clients that see the same tables.
 class Batch {
 public:
     struct Event {

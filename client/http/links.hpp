@@ -12,7 +12,7 @@
 
 namespace pawl::api {
 
-// What was asked for, and by whom. The database is asked again when the link is followed, so a token that was revoked meanwhile opens nothing.
+// A requested route and its client. Following the link queries the database again, so that a token revoked meanwhile opens nothing.
 struct Linked {
     std::string operation;
     std::map<std::string, std::string> arguments;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr auto longest_wait = std::chrono::seconds(5);  // for a connection
 constexpr auto short_wait = std::chrono::milliseconds(50);
-constexpr int most_tries = 4;
+constexpr int max_attempts = 4;
 
-// Who lost waits a moment, each a different one.
+// Waits a random time, so that transactions that met once do not meet again.
 void wait_a_moment(int attempt) {
     thread_local std::minstd_rand random{std::random_device{}()};
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(1, 5 << attempt)(random)));
@@ -24,8 +24,8 @@ void wait_a_moment(int attempt) {
 
 Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout) : settings_(settings), most_(most), few_((most + 1) / 2), timeout_(timeout) {}
 
-// More at a time than the server has processors for make all of them slow, so half of the connections work, and the others only
-// while somebody has waited for longer than a crowd of quick requests takes: the first ones are at something slow.
+// More requests at a time than the server has processors make all of them slow. So half of the connections work, and the others only
+// once a request has waited longer than a burst of quick requests takes, which means that the first half is busy with slow ones.
 bool Pool::wait_for_turn() {
     std::unique_lock lock(mutex_);
     if (taken_ < few_) {
@@ -41,7 +41,7 @@ bool Pool::wait_for_turn() {
     }
     mine = mine || self->come.wait_until(lock, self->since + longest_wait, served);
     waiting_.erase(self);
-    if (!mine) ++refused_;
+    if (!mine) ++timeouts_;
     return mine;
 }
 
@@ -59,22 +59,12 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
             idle_.pop_back();
         }
         if (session->is_alive()) return session;
-        const std::lock_guard lock(mutex_);
-        sessions_kept_ = false;
     }
     try {
-        ConnectionSettings settings = settings_;
-        {
-            const std::lock_guard lock(mutex_);
-            settings.session_pooler |= sessions_kept_;
-        }
-        auto session = std::make_unique<Session>(settings, timeout_);
-        const std::lock_guard lock(mutex_);
-        sessions_kept_ = true;
-        return session;
-    } catch (const PoolerBetween& between) {
+        return std::make_unique<Session>(settings_, timeout_);
+    } catch (const SessionRequired& between) {
         problem = {.status = 503,
-                   .detail = "the database is behind a pooler in transaction mode",
+                   .detail = "a pooler that the settings do not name is between pawld and the database",
                    .sqlstate = between.sqlstate()};
         give_back(nullptr);
         return nullptr;
@@ -87,10 +77,7 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
 
 void Pool::give_back(std::unique_ptr<Session> session) {
     const std::lock_guard lock(mutex_);
-    if (session)
-        idle_.push_back(std::move(session));
-    else
-        sessions_kept_ = false;
+    if (session) idle_.push_back(std::move(session));
     const auto next = std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
     if (next == waiting_.end() || (taken_ > few_ && Clock::now() - next->since < short_wait)) {
         --taken_;
@@ -111,7 +98,7 @@ Outcome Pool::call(const Caller& caller, const Call& call) {
         {
             const std::lock_guard lock(mutex_);
             ++calls_;
-            if (!again || attempt == most_tries) break;
+            if (!again || attempt == max_attempts) break;
             ++repeated_;
         }
         wait_a_moment(attempt);
@@ -146,7 +133,7 @@ std::optional<Problem> Pool::check() {
 
 Pool::Use Pool::use() const {
     const std::lock_guard lock(mutex_);
-    return {idle_.size(), taken_, most_, calls_, repeated_, refused_};
+    return {idle_.size(), taken_, most_, calls_, repeated_, timeouts_};
 }
 
 }  // namespace pawl::api

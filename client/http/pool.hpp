@@ -1,5 +1,5 @@
-// May throw. Connections of the API: each request takes one for a single round trip, in which it becomes the role of its token, calls
-// the function of its route, and commits.
+// May throw. Connections of the API. Each request uses one for a single round trip, which takes the role of its token, calls the
+// function of its route, and commits. Pool is thread-safe, Session is not.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,11 @@
 
 namespace pawl::api {
 
-// Who asks, as he has shown himself.
+// The client of a request, as it has identified itself.
 struct Caller {
     std::string kind = "bearer";  // or certificate
     std::string digest = {};      // SHA-256, 32 bytes
-    std::string prefix = {};      // the beginning of the token: who guesses the rest of one token shows it again and again
+    std::string prefix = {};      // the beginning of the token: guesses of one token share it
     std::string address = {};     // where it comes from, as far as known proxies say
     std::string scope = "read";   // what the route needs
     std::string trace = {};       // kept as the correlation id
@@ -47,7 +47,7 @@ struct Outcome {
     bool silent = false;  // it is lost because the server said nothing
 };
 
-// What PoolerBetween says of the API.
+// The parts of SessionRequired for the API.
 inline constexpr const char* needs_session = "the HTTP API";
 inline constexpr const char* session_hint =
     "Set api_database to the server itself, or to a pooler in session mode.";
@@ -59,7 +59,7 @@ Problem problem_of(const PGresult* result);
 
 class Session {
 public:
-    // Throws ConnectionLost, or PoolerBetween. timeout: of a statement, by the server. A server that sends nothing for
+    // Throws ConnectionLost, or SessionRequired. timeout: of a statement, by the server. A server that sends nothing for
     // twice that time and 5 s is given up, whatever the network says of the connection.
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
@@ -105,8 +105,8 @@ public:
     std::optional<Problem> check();
 
     struct Use {
-        std::size_t idle, taken, most;
-        std::uint64_t calls, repeated, refused;
+        std::size_t idle, taken, max;
+        std::uint64_t calls, repeated, timeouts;
     };
     Use use() const;
 
@@ -118,13 +118,12 @@ private:
     void give_back(std::unique_ptr<Session> session);
 
     ConnectionSettings settings_;
-    bool sessions_kept_ = false;  // the newest connection was examined for a pooler, and none has broken since
     std::size_t most_;
-    std::size_t few_;  // are enough while nobody waits long
+    std::size_t few_;  // connections that work while no request waits long
     std::chrono::milliseconds timeout_;
     using Clock = std::chrono::steady_clock;
 
-    // Who comes first is served first: a connection that comes back is its at once, and nobody who comes later is quicker.
+    // Requests are served in order: a connection that is given back goes to the first of them.
     struct Waiter {
         Clock::time_point since = Clock::now();
         std::condition_variable come = {};
@@ -135,7 +134,7 @@ private:
     std::list<Waiter> waiting_;
     std::vector<std::unique_ptr<Session>> idle_;
     std::size_t taken_ = 0;  // those on the way to a waiter included
-    std::uint64_t calls_ = 0, repeated_ = 0, refused_ = 0;
+    std::uint64_t calls_ = 0, repeated_ = 0, timeouts_ = 0;
 };
 
 }  // namespace pawl::api

@@ -19,9 +19,9 @@ constexpr std::array meanings{
     Meaning{"PW001", 409},  // no such transition from the state it is in
     Meaning{"PW002", 422},  // not an initial state
     Meaning{"PW003", 409},  // a guard said no
-    Meaning{"PW004", 409},  // somebody else's
+    Meaning{"PW004", 409},  // another owner's
     Meaning{"PW005", 409},  // the lease was lost
-    Meaning{"PW006", 409},  // the record cannot be changed
+    Meaning{"PW006", 409},  // the log is immutable
     Meaning{"PW007", 422},  // a diagram that cannot be read
     Meaning{"PW008", 404},  // no such machine, state or event
     Meaning{"P0002", 404},  // no such row
@@ -30,7 +30,7 @@ constexpr std::array meanings{
     Meaning{"42501", 403},  // the role may not
     Meaning{"42P01", 404},  Meaning{"3F000", 404},  // no such relation
     Meaning{"42601", 400},  Meaning{"42602", 400},  Meaning{"42622", 400},  Meaning{"42809", 400},  Meaning{"42703", 400},  // names that are none, or of something else
-    Meaning{"28", 401},     // nobody's token
+    Meaning{"28", 401},     // an unknown token
     Meaning{"0A000", 404},  // the pack is not installed
     Meaning{"25006", 403},  // it would write, and the scope is read
     Meaning{"23502", 422},  Meaning{"23514", 422},  // a row, or a key, that cannot be

@@ -17,7 +17,7 @@ void answer(httplib::Response& response, int status, const std::string& body, co
     response.set_content(body, type);
 }
 
-void refuse(httplib::Response& response, const Problem& problem, const daemon::Log& log) {
+void reject(httplib::Response& response, const Problem& problem, const daemon::Log& log) {
     if (problem.status == 401) response.set_header("WWW-Authenticate", "Bearer realm=\"pawl\"");
     if (problem.status == 503 && !response.has_header("Retry-After")) response.set_header("Retry-After", "1");
     if (problem.status >= 500) log.warn("request failed", {{"status", problem.status}, {"sqlstate", problem.sqlstate}, {"message", problem.detail}});

@@ -12,7 +12,7 @@
 
 namespace pawl::api {
 
-// A request that has found its route and shown who sends it.
+// A request with its route and its authenticated client.
 struct Request {
     const httplib::Request& http;
     const Route& route;
@@ -26,6 +26,6 @@ struct Request {
 void answer(httplib::Response& response, int status, const std::string& body, const std::string& type);
 
 // With what HTTP wants beside the body: Retry-After, WWW-Authenticate. What is our fault is logged, without what was sent.
-void refuse(httplib::Response& response, const Problem& problem, const daemon::Log& log);
+void reject(httplib::Response& response, const Problem& problem, const daemon::Log& log);
 
 }  // namespace pawl::api

@@ -110,7 +110,7 @@ std::optional<Target> split_target(std::string_view target) {
     const std::size_t mark = std::min(target.find('?'), target.size());
     if (target.empty() || target.front() != '/') return std::nullopt;
     for (std::string segment : split(target.substr(0, mark))) {
-        // Clients take . and .. out of a path, encoded or not. Who means the names writes .; and ..; (an empty parameter of RFC 3986).
+        // Clients remove . and .. from a path, encoded or not. As names they are written .; and ..; (an empty parameter of RFC 3986).
         if (segment == ".;" || segment == "..;") segment.pop_back();
         auto plain = percent_decoded(segment, false);
         if (!plain) return std::nullopt;

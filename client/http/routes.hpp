@@ -16,7 +16,7 @@ struct Route {
     std::string method;
     std::vector<std::string> path;   // segments; {name} takes any
     std::set<std::string> query;     // parameters it knows
-    std::string scope;               // read or operate; empty: nobody is asked who he is
+    std::string scope;               // read or operate; empty: no credentials are needed
     std::string type = "application/json";  // of a good answer
     int status = 200;                // of a good answer
     bool tagged = false;             // its answers have an ETag

@@ -136,7 +136,7 @@ std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(const Tls& tls) {
 }
 
 // Like everything here, a handshake is not waited for without end.
-bool shake_hands(SSL* ssl, int socket, std::chrono::milliseconds patience) {
+bool tls_handshake(SSL* ssl, int socket, std::chrono::milliseconds patience) {
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
         const int done = SSL_accept(ssl);
@@ -181,7 +181,7 @@ int Server::bind(const std::string& host, int port) {
     else if (!bind_to_port(host, port))
         port = -1;
     if (port <= 0) throw std::runtime_error("cannot listen on " + host);
-    ::listen(svr_sock_, 1024);  // cpp-httplib lets five wait, and whoever comes sixth waits a second
+    ::listen(svr_sock_, 1024);  // cpp-httplib lets five wait, and the sixth client waits a second
     return port;
 }
 
@@ -221,7 +221,7 @@ bool Server::process_and_close_socket(socket_t socket) {
     if (tls_) {
         const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(tls_.get()), SSL_free);
         SSL_set_fd(ssl.get(), socket);
-        if (shake_hands(ssl.get(), socket, limits_.head)) serve(socket, ssl.get());
+        if (tls_handshake(ssl.get(), socket, limits_.head)) serve(socket, ssl.get());
     } else {
         serve(socket, nullptr);
     }

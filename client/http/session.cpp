@@ -8,7 +8,6 @@
 #include <pawl/errors.hpp>
 
 #include "libpq.hpp"
-#include "pooler.hpp"
 
 namespace pawl::api {
 namespace {
@@ -35,14 +34,13 @@ Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds t
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
     PQsetNoticeProcessor(connection_.get(), [](void*, const char*) {}, nullptr);
     PQsetnonblocking(connection_.get(), 1);
-    const auto session = [this] {
-        const Result said = run(session_statement);
-        if (PQresultStatus(said.get()) != PGRES_TUPLES_OK)
+    const auto pid = [this] {
+        const Result answer = run(backend_pid_statement);
+        if (PQresultStatus(answer.get()) != PGRES_TUPLES_OK)
             throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
-        return std::string(value_of(said.get(), 0, 0));
+        return std::stoi(value_of(answer.get(), 0, 0));
     };
-    if (!keeps_session(settings, PQbackendPID(connection_.get()), session))
-        throw PoolerBetween(needs_session, session_hint);
+    require_session(keeps_session(settings, PQbackendPID(connection_.get()), pid), settings, needs_session, session_hint);
     const std::string begin = "SET client_encoding = 'UTF8'; SET statement_timeout = " + std::to_string(timeout.count()) +
                               "; SET idle_in_transaction_session_timeout = '5min'; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'";
     const Result set = PQsendQuery(connection_.get(), begin.c_str()) == 1 ? last() : Result(nullptr, PQclear);
@@ -118,12 +116,12 @@ Outcome Session::call(const Caller& caller, const Call& call) {
     if (!prepared_.contains(begin)) learned.push_back(begin);
     if (!prepared_.contains(name)) learned.push_back(name);
 
-    const char* who[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
+    const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
     const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0, 0}, formats[] = {0, 1, 0, 0};
     const char* const body = call.body ? call.body->c_str() : nullptr;
     const char* what[] = {call.arguments.c_str(), body};
     const char* once[] = {call.once ? call.once->c_str() : nullptr, call.route.c_str(), call.arguments.c_str(), body};
-    bool broken = !prepare(begin, "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4) || PQsendQueryPrepared(link, begin.c_str(), 4, who, lengths, formats, 0) != 1 ||
+    bool broken = !prepare(begin, "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4) || PQsendQueryPrepared(link, begin.c_str(), 4, identity, lengths, formats, 0) != 1 ||
                   !prepare(name, statement, 0) ||
                   PQsendQueryPrepared(link, name.c_str(), call.once ? 4 : call.body ? 2 : 1, call.once ? once : what, nullptr, nullptr, 0) != 1 || PQpipelineSync(link) != 1;
 
@@ -179,9 +177,9 @@ Result Session::ask(const char* statement, int count, const char* const* values,
 
 std::optional<Problem> Session::begin(const Caller& caller) {
     if (const Result begun = run("BEGIN"); PQresultStatus(begun.get()) != PGRES_COMMAND_OK) return problem_of(begun.get());
-    const char* who[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
+    const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
     const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0, 0}, formats[] = {0, 1, 0, 0};
-    const Result result = ask("SELECT pawl_api.begin_request($1, $2, $3, $4)", 4, who, lengths, formats);
+    const Result result = ask("SELECT pawl_api.begin_request($1, $2, $3, $4)", 4, identity, lengths, formats);
     if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) return problem_of(result.get());
     return std::nullopt;
 }

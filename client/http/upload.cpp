@@ -132,7 +132,7 @@ private:
 
 }  // namespace
 
-// Whatever is wrong, what still comes is read and thrown away: a client who is not listened to does not listen either.
+// After an error the rest of the upload is read and dropped: many clients read the answer only after they have sent everything.
 Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database, const Limits& limits) {
     Outcome outcome;
     if (!request.http.is_multipart_form_data()) {

@@ -21,7 +21,7 @@ bool ends_with(const std::string& name, const std::string& end) {
     return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
 }
 
-// What the name of the file says of its format.
+// Fills in what the file name says about the format. Throws Error.
 void complete(BulkRequest& request) {
     std::string name = request.file;
     if (ends_with(name, ".gz")) name.resize(name.size() - 3);
@@ -99,7 +99,7 @@ void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file,
     if (progress) progress({submitted.rows, file.position(), file.size()});
 }
 
-// Whether a transaction whose end nobody heard of has come to pass.
+// Whether a transaction was committed whose COMMIT got no answer.
 bool was_committed(const ConnectionSettings& settings, const std::string& transaction) {
     LibpqSession session(settings);
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {

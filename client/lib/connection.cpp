@@ -4,7 +4,6 @@
 #include <cctype>
 
 #include "libpq.hpp"
-#include "pooler.hpp"
 #include "secrets.hpp"
 #include "sql.hpp"
 
@@ -41,7 +40,7 @@ std::string percent_encoded(const std::string& value) {
 
 }  // namespace
 
-// The user's own words come last, so they win. A URI takes them as parameters.
+// The user's own options come last, so that they win. A URI takes them as parameters.
 std::string libpq_string(const ConnectionSettings& settings) {
     check_target(settings.target);
     const std::string timeout = settings.connect_timeout > 0 ? std::to_string(settings.connect_timeout) : "";
@@ -56,10 +55,31 @@ std::string libpq_string(const ConnectionSettings& settings) {
     return words + " " + settings.target;
 }
 
+SessionRequired::SessionRequired(const std::string& what, bool in_transaction_mode, const std::string& hint)
+    : Error("0A000", in_transaction_mode
+                         ? what + " cannot be used through a pooler in transaction mode\n"
+                                  "DETAIL:  Transactions of one connection run in different sessions of the server.\n"
+                                  "HINT:  " + hint
+                         : what + " cannot be used through a pooler that the settings do not name\n"
+                                  "DETAIL:  The session that answers is not the one of the login, and the setting pooler is \"none\".\n"
+                                  "HINT:  Set pooler to \"session\" if the pooler is in session mode. Otherwise: " + hint) {}
+
+bool keeps_session(const ConnectionSettings& settings, int login_pid, const std::function<int()>& answering_pid) {
+    return settings.pooler == Pooler::session || (settings.pooler == Pooler::none && answering_pid() == login_pid);
+}
+
+void require_session(bool kept, const ConnectionSettings& settings, const std::string& what, const std::string& hint) {
+    if (!kept) throw SessionRequired(what, settings.pooler == Pooler::transaction, hint);
+}
+
+void require_session_for_role(bool kept, const ConnectionSettings& settings) {
+    require_session(kept, settings, "the setting role",
+                    "Log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...), or connect to the server itself.");
+}
+
 bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings) {
-    return keeps_session(settings, connection.backendpid(), [&connection] {
-        return sql::run_alone(connection, session_statement)[0][0].as<std::string>();
-    });
+    return keeps_session(settings, connection.backendpid(),
+                         [&connection] { return sql::run_alone(connection, backend_pid_statement)[0][0].as<int>(); });
 }
 
 std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
@@ -67,8 +87,8 @@ std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings) {
         auto connection = std::make_unique<pqxx::connection>(libpq_string(settings));
         sql::never_reconnect(*connection);
         if (settings.role.empty()) return connection;
-        // the role would stay with a session that other clients use
-        if (!keeps_session(*connection, settings)) throw PoolerBetween(role_setting, role_hint);
+        // in transaction mode the role would stay with a session that other clients use
+        require_session_for_role(keeps_session(*connection, settings), settings);
         sql::run_alone(*connection, "SELECT set_config('role', $1, false)", settings.role);
         return connection;
     });

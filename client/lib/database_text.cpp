@@ -1,4 +1,4 @@
-// May throw. See database_text.hpp.
+// May throw.
 #include "database_text.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 const auto no_converter = reinterpret_cast<void*>(-1);
 
-// What iconv calls an encoding of PostgreSQL; empty: every character is held, or nobody knows.
+// The name that iconv has for an encoding of PostgreSQL; empty: every character exists in it, or it is unknown.
 std::string iconv_name(std::string name) {
     static const std::map<std::string, std::string> latin{{"LATIN5", "9"}, {"LATIN6", "10"}, {"LATIN7", "13"}, {"LATIN8", "14"}, {"LATIN9", "15"}, {"LATIN10", "16"}};
     if (name == "UTF8" || name == "SQL_ASCII") return {};

@@ -1,4 +1,4 @@
-// May throw. What a database can hold: its encoding may have fewer characters than UTF-8.
+// May throw. Text for a database whose encoding has fewer characters than UTF-8.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace pawl {
 
 class DatabaseText {
 public:
-    // As the server calls its encoding.
+    // server_encoding: as the server names it.
     explicit DatabaseText(const std::string& encoding);
     ~DatabaseText();
     DatabaseText(const DatabaseText&) = delete;
@@ -16,7 +16,7 @@ public:
 
     bool holds(std::string_view utf8) const;
 
-    // What it does not hold as \u{...}.
+    // The text with missing characters as \u{...}.
     std::string printable(std::string_view utf8) const;
 
     const std::string& encoding() const noexcept { return encoding_; }

@@ -1,4 +1,5 @@
-// May throw. A file or standard input, plain or gzip, in any encoding that iconv knows, as UTF-8 in pieces; its checksum on the way.
+// May throw. Reads a file or standard input, plain or gzip, in any encoding that iconv knows, as pieces of UTF-8, and computes its
+// checksum.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +11,22 @@ namespace pawl {
 
 class InputFile {
 public:
-    // - is standard input; an empty encoding is UTF-8, left as it is, or UTF-16 where the file begins with its byte order mark. Throws Error: it cannot be read, there is no such encoding.
+    // name "-": standard input. encoding "": UTF-8, which is not checked, or UTF-16 if the file begins with its byte order mark.
+    // Throws Error if the file cannot be read, or the encoding is unknown.
     InputFile(const std::string& name, const std::string& encoding);
     ~InputFile();
 
-    // The next piece; empty at the end, or where it can be read no further.
+    // The next piece, valid until the next call; empty at the end, and if the file cannot be read further.
     std::string_view read();
 
-    // Why it could not be read to its end; empty: it could.
+    // Why the file could not be read to its end; empty: it could.
     const std::string& broken() const noexcept;
 
-    // SHA-256 of what was read, gzip undone, in hexadecimal digits; the same file has the same, compressed or not.
+    // SHA-256 of the uncompressed bytes read so far, in hexadecimal digits. To be called once.
     std::string checksum();
 
-    std::uint64_t position() const;  // in the file as it lies on the disk
-    std::uint64_t size() const noexcept;  // 0: not known
+    std::uint64_t position() const;  // bytes read, compressed as they are
+    std::uint64_t size() const noexcept;  // bytes; 0: unknown
 
 private:
     struct Impl;

@@ -3,7 +3,6 @@
 
 #include <pawl/errors.hpp>
 
-#include "pooler.hpp"
 #include "secrets.hpp"
 
 namespace pawl {
@@ -19,9 +18,8 @@ LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQc
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
     PQsetClientEncoding(connection_.get(), "UTF8");
     if (settings.role.empty()) return;
-    const auto session = [this] { return std::string(value_of(run(session_statement).get(), 0, 0)); };
-    if (!keeps_session(settings, PQbackendPID(connection_.get()), session))
-        throw PoolerBetween(role_setting, role_hint);
+    const auto pid = [this] { return std::stoi(value_of(run(backend_pid_statement).get(), 0, 0)); };
+    require_session_for_role(keeps_session(settings, PQbackendPID(connection_.get()), pid), settings);
     run("SELECT set_config('role', $1, false)", {settings.role});
 }
 

@@ -29,7 +29,7 @@ void RecordSplitter::give(std::size_t end, std::string_view problem) {
     if (!text.empty()) take_({text, line_, problem});
 }
 
-// What is shown of a record that is too long, cut between two characters.
+// The beginning of a row that is too long, cut between two characters.
 void RecordSplitter::give_beginning() {
     std::size_t end = begin_ + std::min<std::size_t>(settings_.longest, 1000);
     while (end > begin_ + 1 && (static_cast<unsigned char>(buffer_[end]) & 0xC0) == 0x80) --end;

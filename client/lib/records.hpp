@@ -1,4 +1,4 @@
-// Pure C++; may throw (memory). Finds the records in a stream of CSV, NDJSON or a JSON array, and remembers no more than one of them.
+// Pure C++; may throw (memory). Splits a stream of CSV, NDJSON or a JSON array into records, and holds one of them at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace pawl {
 enum class RecordFormat { csv, ndjson, json };
 
 struct Record {
-    std::string_view text;     // without the end of its line
-    std::int64_t line = 0;     // where it begins, from 1
-    std::string_view problem;  // why it is none; empty: it is one
+    std::string_view text;     // without its line end
+    std::int64_t line = 0;     // its first line, from 1
+    std::string_view problem;  // why it is malformed; empty: it is well-formed
 };
 
 class RecordSplitter {
@@ -22,8 +22,8 @@ public:
         RecordFormat format = RecordFormat::csv;
         char delimiter = ',';
         char quote = '"';               // NUL: none
-        char escape = '\0';             // before a quote, or itself, between quotes; NUL: none but the quote written twice
-        std::size_t longest = 1 << 20;  // bytes of a record; what is longer is a malformed one
+        char escape = '\0';             // before a quote, or itself, in quotes; NUL: only a doubled quote
+        std::size_t longest = 1 << 20;  // bytes; a longer one is malformed
     };
 
     RecordSplitter(const Settings& settings, std::function<void(const Record&)> take);
@@ -31,7 +31,7 @@ public:
     void feed(std::string_view bytes);
     void finish();
 
-    // Why the stream could not be split further; empty: it could. What came before was given out.
+    // Why the stream could not be split to its end; empty: it could. Earlier records were passed on.
     const std::string& broken() const noexcept { return broken_; }
 
 private:
@@ -50,14 +50,14 @@ private:
     std::string buffer_;
     std::string broken_;
     std::string too_long_;
-    std::size_t begin_ = 0;  // of the record in the buffer
-    std::size_t next_ = 0;   // what is looked at next
-    std::int64_t line_ = 1;  // of the record
+    std::size_t begin_ = 0;  // start of the current row in the buffer
+    std::size_t next_ = 0;   // next byte to look at
+    std::int64_t line_ = 1;  // first line of the current row
     bool begun_ = false;
     bool quoted_ = false, after_escape_ = false;
     bool field_begins_ = true;
-    bool skipping_ = false;  // the rest of a record that is too long
-    unsigned open_quotes_ = 0;  // lines in a row whose quote nothing closed
+    bool skipping_ = false;  // in the rest of a row that is too long
+    unsigned open_quotes_ = 0;  // consecutive lines with a quote that nothing closes
     int depth_ = 0;
     bool in_text_ = false, escaped_ = false, in_element_ = false, comma_ = false, ended_ = false;
 };

@@ -13,7 +13,7 @@ namespace pawl {
 
 class RowCopy {
 public:
-    // put: gets some lines at a time. header: the first record names the columns and is no row.
+    // put is called with several lines at a time. header: the first line names the columns and is no row.
     RowCopy(std::function<void(std::string_view)> put, const std::string& server_encoding, bool header);
 
     void add(const Record& record);

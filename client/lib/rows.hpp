@@ -1,5 +1,5 @@
-// May throw Error. The rows that a server has answered, and the only way to them: a column that is not there, a null that nothing was
-// said about and a value of another type are an UnexpectedAnswer that names the column.
+// May throw UnexpectedAnswer, which names the column. The only access to the rows of an answer: missing columns, unexpected nulls and
+// values of another type are errors.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ public:
     std::string name() const { return field_.name(); }
     pqxx::oid type() const { return field_.type(); }
 
-    // Not null.
+    // The value; throw if it is null. The text is valid as long as the field.
     const char* c_str() const;
     nlohmann::json json() const;
 
-    // bool, int, long, std::int64_t, std::uint64_t, double, std::string; not null.
+    // T is bool, int, long, std::int64_t, std::uint64_t, double or std::string. Throws if the value is null or of another type.
     template <typename T>
     T as() const;
 
-    // Empty where it is null.
+    // Empty if it is null.
     std::string text_or_empty() const { return is_null() ? std::string() : as<std::string>(); }
 
 private:
@@ -69,7 +69,7 @@ public:
     };
 
     Rows() = default;
-    Rows(pqxx::result rows) : rows_(std::move(rows)) {}  // not explicit: what libpqxx returns becomes it
+    Rows(pqxx::result rows) : rows_(std::move(rows)) {}  // implicit: from what libpqxx returns
 
     std::size_t size() const { return static_cast<std::size_t>(rows_.size()); }
     bool empty() const { return rows_.empty(); }

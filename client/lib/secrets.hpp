@@ -1,20 +1,20 @@
-// May throw. What keeps passwords out of messages: connection strings are looked at before libpq complains of them, which quotes them.
+// May throw. Keeps passwords out of messages. libpq quotes connection strings in its errors, so they are checked before.
 #pragma once
 
 #include <string>
 
 namespace pawl {
 
-// Throws Error where it is neither words nor a URI that libpq reads as it is meant; the message does not quote it.
+// Throws Error unless libpq reads the connection string as it is meant. The message does not quote it.
 void check_target(const std::string& target);
 
-// Of a connection string, or of the URL of a broker.
+// Whether a connection string, or a broker's URL, contains a password.
 bool has_password(const std::string& target);
 
-// What stands on a command line and means nothing there, as it may be repeated: options without values, words that cannot be connection strings.
+// An unexpected command line argument as it can be printed: options without their values, and "..." for possible connection strings.
 std::string shown(const std::string& argument);
 
-// The text without what follows password= and without the passwords of URLs.
+// The text with *** for values of password= and for passwords in URLs.
 std::string without_passwords(const std::string& text);
 
 }  // namespace pawl

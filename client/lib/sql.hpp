@@ -14,7 +14,7 @@
 
 namespace pawl::sql {
 
-// Throws our error for the one of libpqxx that is being handled.
+// Throws the pawl::Error for the exception of libpqxx that is being handled.
 [[noreturn]] void rethrow();
 
 template <typename Call>
@@ -36,7 +36,7 @@ Rows run(pqxx::transaction_base& transaction, const std::string& statement, cons
     return translated([&]() -> Rows { return transaction.exec_params(statement, arguments...); });
 }
 
-// libpqxx 6 reconnects unasked, and the session's settings are gone.
+// libpqxx 6 reconnects by itself, and the new session lacks the settings of the old one.
 inline void never_reconnect([[maybe_unused]] pqxx::connection& connection) {
 #if !defined(PQXX_VERSION_MAJOR) || PQXX_VERSION_MAJOR < 7
     connection.inhibit_reactivation(true);
@@ -44,7 +44,7 @@ inline void never_reconnect([[maybe_unused]] pqxx::connection& connection) {
 }
 #pragma GCC diagnostic pop
 
-// One statement, committed at once.
+// One statement in a transaction of its own.
 template <typename... Arguments>
 Rows run_alone(pqxx::connection& connection, const std::string& statement, const Arguments&... arguments) {
     return translated([&] {
@@ -58,7 +58,7 @@ void commit(pqxx::dbtransaction& transaction);
 // A parameter that may be null. The text must outlive the call.
 inline const char* or_null(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
 
-// How many notifications came. Throws ConnectionLost.
+// Reads notifications and returns their number. Throws ConnectionLost.
 int take_notifications(pqxx::connection& connection);
 
 // A text array as a literal that the server reads.
@@ -76,7 +76,7 @@ std::string text_array(const Texts& texts) {
     return literal + "}";
 }
 
-// Keys of rows: of several columns each is an array as well.
+// Keys of rows as a text array. A key of several columns is an array in it.
 template <typename Keys>
 std::string keys_array(const Keys& keys) {
     std::vector<std::string> texts;

@@ -59,9 +59,9 @@ nlohmann::json task_results(pqxx::transaction_base& transaction, const std::stri
 std::string fire(pqxx::transaction_base& transaction, const std::string& relation, const std::string& key, const std::string& event,
                  const nlohmann::json& metadata, std::optional<std::int64_t> token) {
     const std::optional<std::string> noted = metadata.is_null() ? std::nullopt : std::optional(json_text(metadata));
-    const std::optional<std::string> fence = token ? std::optional(std::to_string(*token)) : std::nullopt;
+    const std::optional<std::string> fencing_token = token ? std::optional(std::to_string(*token)) : std::nullopt;
     return sql::run(transaction, "SELECT pawl.fire($1::regclass, $2::text, $3, metadata => $4::jsonb, token => $5::bigint)", relation, key,
-                    event, sql::or_null(noted), sql::or_null(fence))[0][0]
+                    event, sql::or_null(noted), sql::or_null(fencing_token))[0][0]
         .as<std::string>();
 }
 

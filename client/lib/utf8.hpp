@@ -6,7 +6,7 @@
 
 namespace pawl {
 
-// How many bytes the character at `at` has; 0: it is none, or NUL, which no text of a database can have.
+// The length in bytes of the character at `at`; 0 for an invalid one, and for NUL, which PostgreSQL has not.
 inline std::size_t character_at(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
     const auto follows = [&](std::size_t i, unsigned least = 0x80, unsigned most = 0xBF) { return byte(i) >= least && byte(i) <= most; };
@@ -29,7 +29,7 @@ inline bool is_utf8(std::string_view text) {
     return true;
 }
 
-// What is no character as \xHH.
+// The text with invalid bytes as \xHH.
 inline std::string printable(std::string_view text) {
     std::string clean;
     for (std::size_t at = 0; at < text.size();) {

@@ -1,4 +1,4 @@
-// May throw. See amqp_link.hpp.
+// May throw.
 #include "amqp_link.hpp"
 
 #include <netinet/in.h>
@@ -20,12 +20,12 @@
 namespace pawl {
 namespace {
 
-constexpr timeval patience{10, 0};  // with one step of the broker
+constexpr timeval step_timeout{10, 0};
 constexpr int heartbeat = 15;       // seconds
 constexpr int longest_frame = 131'072;
 constexpr unsigned longest_silence = 30'000;  // ms
 
-// What the broker said when it closed the channel or the connection.
+// Why the broker closed the channel or the connection.
 std::string reason_of(const amqp_rpc_reply_t& reply) {
     if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION) return amqp_error_string2(reply.library_error);
     if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION) return "no answer";
@@ -73,7 +73,7 @@ void AmqpLink::expect_reply(const amqp_rpc_reply_t& reply, const char* what) {
 
 void AmqpLink::expect_reply(const char* what) { expect_reply(amqp_get_rpc_reply(state_.get()), what); }
 
-// The broker must prove who it is: its certificate, and its name in it.
+// The broker needs a valid certificate with its host name.
 void AmqpLink::secure(amqp_socket_t* socket, const MessageSettings& settings) {
     amqp_ssl_socket_set_verify_peer(socket, 1);
     amqp_ssl_socket_set_verify_hostname(socket, 1);
@@ -89,13 +89,13 @@ void AmqpLink::open(const MessageSettings& settings) {
     amqp_socket_t* socket = info.ssl ? amqp_ssl_socket_new(state()) : amqp_tcp_socket_new(state());
     if (socket == nullptr) throw std::bad_alloc();
     if (info.ssl) secure(socket, settings);
-    timeval time = patience;
-    expect(amqp_set_handshake_timeout(state(), &time), "time-out");
-    expect(amqp_set_rpc_timeout(state(), &time), "time-out");
+    timeval time = step_timeout;
+    expect(amqp_set_handshake_timeout(state(), &time), "timeout");
+    expect(amqp_set_rpc_timeout(state(), &time), "timeout");
     expect(amqp_socket_open_noblock(socket, info.host, info.port, &time), "cannot connect");
-    // the library writes without a limit of time, so a peer that takes nothing any more would hold us for ever
+    // the library writes without a time limit, so a peer that reads nothing would block this thread for ever
     setsockopt(amqp_get_sockfd(state()), IPPROTO_TCP, TCP_USER_TIMEOUT, &longest_silence, sizeof longest_silence);
-    // told when a queue is deleted under a consumer
+    // be notified when the queue of a consumer is deleted
     amqp_table_entry_t able[2] = {};
     able[0].key = amqp_cstring_bytes("consumer_cancel_notify");
     able[1].key = amqp_cstring_bytes("authentication_failure_close");

@@ -1,4 +1,4 @@
-// May throw. A connection to a broker with one channel on it, and errors of librabbitmq as exceptions that name the broker but no password.
+// May throw. A connection to a broker with one channel. Errors of librabbitmq become BrokerLost, which names the broker and no password.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace pawl {
 
-// A URL taken apart; the parts lie in the text.
+// A broker's URL and its parts, which point into `text`.
 struct BrokerAddress {
     std::vector<char> text;
     amqp_connection_info info{};
@@ -35,10 +35,11 @@ public:
     amqp_connection_state_t state() const noexcept { return state_.get(); }
     static constexpr amqp_channel_t channel = 1;
 
-    // A function of librabbitmq returned a status; or its answer is to be asked for.
+    // Check a status, the reply to the last call, or a reply: anything but success calls lose(). `what` begins its message.
     void expect(int status, const char* what);
     void expect_reply(const char* what);
     void expect_reply(const amqp_rpc_reply_t& reply, const char* what);
+    // Throws BrokerLost; the connection is not used any more.
     [[noreturn]] void lose(const std::string& why);
 
     int socket() const noexcept { return amqp_get_sockfd(state_.get()); }
@@ -58,7 +59,7 @@ private:
 amqp_bytes_t bytes_of(const std::string& text) noexcept;
 std::string text_of(amqp_bytes_t bytes);
 
-// The queue, made if it is not there, and there again when the broker restarts.
+// Creates the queue if it does not exist. It survives a restart of the broker.
 void declare_queue(AmqpLink& link, const std::string& name);
 
 }  // namespace pawl

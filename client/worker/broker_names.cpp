@@ -1,4 +1,4 @@
-// May throw (out of memory). See broker_names.hpp.
+// May throw (out of memory).
 #include "broker_names.hpp"
 
 #include <cstdint>
@@ -16,7 +16,7 @@ constexpr std::size_t longest_readable = 26;   // of the 47 characters that PGMQ
 
 std::string whole_name(const Channel& channel) { return "pawl." + channel.relation + (channel.queue ? "." + *channel.queue : ""); }
 
-// FNV-1a: names must be the same wherever they are made.
+// FNV-1a: pawld and workers of any build must make the same name.
 std::string hash_of(const Channel& channel) {
     const std::string text = channel.relation + '\0' + (channel.queue ? "q" + *channel.queue : "");
     std::uint64_t hash = 0xcbf29ce484222325u;

@@ -1,4 +1,4 @@
-// May throw (out of memory). Names of queues and the text of messages. Knows neither broker nor database.
+// May throw (out of memory). Names of queues and the text of messages. No broker and no database.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace pawl {
 
-// Where messages of a queue of a table go.
+// Messages about one queue of one table go here.
 struct Channel {
     std::string relation;  // with its schema, quoted where needed
     std::optional<std::string> queue = std::nullopt;
@@ -20,14 +20,14 @@ struct Message {
     RowKey key;
 };
 
-// What the queue is called: "pawl.pawl_dag.steps.billing" with RabbitMQ; with PGMQ, whose names are short and plain, a readable part and
-// a hash of it.
+// The queue's name. RabbitMQ: "pawl.pawl_dag.steps.billing". PGMQ, whose names are short: a readable part and a hash.
 std::string rabbitmq_name(const Channel& channel);
 std::string pgmq_name(const Channel& channel);
 
+// JSON: {"relation": ..., "queue": ..., "key": [...]}.
 std::string body_of(const Message& message);
 
-// The key, if the message is one for this channel.
+// The key in a message; nothing if it is not a message for this channel.
 std::optional<RowKey> key_in(const std::string& body, const Channel& channel);
 
 }  // namespace pawl

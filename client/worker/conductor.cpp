@@ -1,4 +1,5 @@
-// May throw. The conductor's loop: what has ended is consumed, what there is room for is claimed; all it knows of its jobs it asks the rows.
+// May throw. The conductor: each turn consumes jobs whose flows have ended, and claims while there is room. What it knows of its jobs it
+// reads from the rows.
 #include <pawl/conductor.hpp>
 
 #include <algorithm>
@@ -9,18 +10,18 @@
 
 #include <pawl/flows.hpp>
 
-#include "pace.hpp"
-#include "passing.hpp"
-#include "signal_event.hpp"
-#include "sleeper.hpp"
+#include "heartbeat.hpp"
+#include "libpq.hpp"
+#include "session_loop.hpp"
 #include "sql.hpp"
+#include "temporary_error.hpp"
 
 namespace pawl {
 namespace {
 
 using nlohmann::json;
 
-// What is ours, and how its flow stands.
+// The jobs of this processor, with the states of their flows.
 constexpr const char* own_statement =
     "SELECT j.job_uuid, j.name, j.flow, j.inputs, j.details, j.flow_uuid, j.fence, j.attempts, f.state AS flow_state"
     "  FROM pawl_saga.jobs j LEFT JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid"
@@ -33,9 +34,8 @@ constexpr const char* claim_statement =
 
 constexpr const char* tie_statement = "SELECT pawl_saga.tie_job($1::uuid, $2)";
 
-constexpr const char* relation = "pawl_saga.jobs";
-
-struct Standing {
+// A claimed job and the state of its flow.
+struct OwnedJob {
     SagaJob job;
     std::string flow_state;  // empty: there is no flow yet
 
@@ -43,7 +43,7 @@ struct Standing {
     bool suspended() const { return flow_state == "SUSPENDED" || flow_state == "SUSPENDING"; }
 };
 
-Standing standing_of(const sql::Row& row) {
+OwnedJob owned_job(const sql::Row& row) {
     const auto text = [&](const char* column) { return row[column].text_or_empty(); };
     return {{.job = text("job_uuid"),
              .name = text("name"),
@@ -56,18 +56,32 @@ Standing standing_of(const sql::Row& row) {
             text("flow_state")};
 }
 
-// A statement about a job; false where it is not ours any more.
-bool of_ours(pqxx::connection& connection, const char* statement, const std::string& job, const std::string& processor) {
+// Runs a statement about a job; false if this processor does not own it any more.
+bool of_owned(pqxx::connection& connection, const char* statement, const std::string& job, const std::string& processor) {
     try {
         sql::run_alone(connection, statement, job, processor);
         return true;
     } catch (const error::not_the_owner&) {
     } catch (const error::lease_lost&) {
-    } catch (const Error& refused) {
-        if (refused.sqlstate() != "P0002") throw;
+    } catch (const Error& rejection) {
+        if (rejection.sqlstate() != "P0002") throw;
     }
     return false;
 }
+
+class JobLeases final : public Leases {
+public:
+    JobLeases(std::string processor, std::string lease) : processor_(std::move(processor)), lease_(std::move(lease)) {}
+
+    bool any() override { return true; }
+    void extend(pqxx::connection& connection) override {
+        sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_saga.jobs', $1, $2::interval)", processor_, lease_);
+    }
+
+private:
+    const std::string processor_;
+    const std::string lease_;
+};
 
 }  // namespace
 
@@ -83,47 +97,54 @@ const char* name_of(JobEvent event) noexcept {
     return "";
 }
 
-struct Conductor::Impl {
+struct Conductor::Impl final : LoopSource {
     explicit Impl(ConductorSettings given)
         : settings(std::move(given)),
           processor(random_uuid()),
           lease(std::to_string(settings.lease.count()) + " ms"),
-          pace(settings.shortest_poll, settings.longest_poll) {}
+          loop({.connection = settings.connection,
+                .shortest_poll = settings.shortest_poll,
+                .longest_poll = settings.longest_poll,
+                .wake = settings.wake},
+               *this, [this](const std::string& message) { log(message); }) {}
 
-    void beat(std::stop_token stop);
-    bool turn();
-    bool look_at_own();
-    void tie_again();
-    bool consume(const SagaJob& job);
-    bool claim_one();
-    void begin(pqxx::work& transaction, Standing& taken, JobEvent& event);
-    void give_back();
-    void tell(const SagaJob& job, JobEvent event);
-    void say(const std::string& message);
-    bool enough() const { return settings.most && counts.consumed + counts.trashed >= *settings.most; }
-    bool room() const { return static_cast<int>(hand.size()) < settings.jobs && (!settings.most || counts.consumed + counts.trashed + hand.size() < *settings.most); }
+    void connected(pqxx::connection& connection) override;
+    Next turn(pqxx::connection& connection) override;
+    const std::string& relation() const noexcept override { return jobs_relation; }
+
+    // Wake-ups announce jobs only. Flows that have ended are found by polling.
+    bool can_claim() const override { return static_cast<int>(in_flight.size()) < settings.jobs && !limit_reached(in_flight.size()); }
+    bool finished() const override { return limit_reached(0); }
+
+    bool limit_reached(std::size_t pending) const {
+        return settings.limit && counts.consumed + counts.trashed + pending >= *settings.limit;
+    }
+    void run();
+    bool consume_ended(pqxx::connection& connection);
+    void tie_again(pqxx::connection& connection);
+    bool claim_one(pqxx::connection& connection);
+    void begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent& event);
+    void return_jobs();
+    void report_event(const SagaJob& job, JobEvent event);
+    void log(const std::string& message);
 
     ConductorSettings settings;
     const std::string processor;
     const std::string lease;
-    Pace pace;
-    Sleeper sleeper;
-    SignalEvent wake_up;
-    SignalEvent end_of_heart;
-    std::atomic<bool> stopping{false};
-    std::unique_ptr<pqxx::connection> connection;
-    std::map<std::string, SagaJob> hand;
-    std::mutex saying;
+    const std::string jobs_relation = "pawl_saga.jobs";
+    std::map<std::string, SagaJob> in_flight;
+    std::mutex logging;
+    SessionLoop loop;
     mutable std::mutex counting;
     ConductorCounts counts;
 };
 
-void Conductor::Impl::say(const std::string& message) {
-    const std::lock_guard lock(saying);
+void Conductor::Impl::log(const std::string& message) {
+    const std::lock_guard lock(logging);
     if (settings.on_message) settings.on_message(message);
 }
 
-void Conductor::Impl::tell(const SagaJob& job, JobEvent event) {
+void Conductor::Impl::report_event(const SagaJob& job, JobEvent event) {
     {
         const std::lock_guard lock(counting);
         switch (event) {
@@ -135,57 +156,50 @@ void Conductor::Impl::tell(const SagaJob& job, JobEvent event) {
             case JobEvent::lost: ++counts.lost; break;
         }
     }
-    const std::lock_guard lock(saying);
+    const std::lock_guard lock(logging);
     if (settings.on_event) settings.on_event(job, event);
 }
 
-// On a connection of its own, so that a flow that takes long to begin costs no lease.
-void Conductor::Impl::beat(std::stop_token stop) {
-    const std::chrono::milliseconds period = std::max(settings.lease / 3, std::chrono::milliseconds(10));
-    if (settings.tied) return;
-    std::unique_ptr<pqxx::connection> own;
-    for (end_of_heart.wait(-1, period); !stop.stop_requested(); end_of_heart.wait(-1, period)) {
-        try {
-            if (!own) own = connect(settings.connection);
-            sql::run_alone(*own, "SELECT pawl.heartbeat('pawl_saga.jobs', $1, $2::interval)", processor, lease);
-        } catch (const std::exception& problem) {
-            say(std::string("no heartbeat: ") + problem.what());
-            own.reset();
-        }
+// A new session takes over the jobs of the lost one, unless they are back on the board.
+void Conductor::Impl::tie_again(pqxx::connection& connection) {
+    for (const auto& row : sql::run_alone(connection, own_statement, processor))
+        of_owned(connection, tie_statement, owned_job(row).job.job, processor);
+}
+
+void Conductor::Impl::connected(pqxx::connection& connection) {
+    if (settings.tied) {
+        // a lock that ties jobs would stay with a session of the pool, and no job would ever come back
+        require_session(keeps_session(connection, settings.connection), settings.connection, "the setting tied",
+                        "Own the jobs by lease (tied = false), or connect to the server itself.");
+        tie_again(connection);
     }
+    log("conducts board " + settings.board);
 }
 
-// False where it is not ours any more.
-bool Conductor::Impl::consume(const SagaJob& job) { return of_ours(*connection, "SELECT pawl_saga.consume_job($1::uuid, $2)", job.job, processor); }
-
-// A new session takes over what the lost one had, unless it is back on the board already.
-void Conductor::Impl::tie_again() {
-    for (const auto& row : sql::run_alone(*connection, own_statement, processor)) of_ours(*connection, tie_statement, standing_of(row).job.job, processor);
-}
-
-// True if a job has come to its end.
-bool Conductor::Impl::look_at_own() {
-    bool moved = false;
-    std::map<std::string, SagaJob> ours;
-    for (const auto& row : sql::run_alone(*connection, own_statement, processor)) {
-        Standing standing = standing_of(row);
-        if (standing.ended() && consume(standing.job)) {
-            hand.erase(standing.job.job);
-            tell(standing.job, JobEvent::consumed);
-            moved = true;
+// True if a job was consumed.
+bool Conductor::Impl::consume_ended(pqxx::connection& connection) {
+    bool consumed = false;
+    std::map<std::string, SagaJob> owned;
+    for (const auto& row : sql::run_alone(connection, own_statement, processor)) {
+        const OwnedJob one = owned_job(row);
+        if (one.ended() &&
+            of_owned(connection, "SELECT pawl_saga.consume_job($1::uuid, $2)", one.job.job, processor)) {
+            in_flight.erase(one.job.job);
+            report_event(one.job, JobEvent::consumed);
+            consumed = true;
             continue;
         }
-        ours.emplace(standing.job.job, standing.job);
+        owned.emplace(one.job.job, one.job);
     }
-    for (const auto& [id, job] : hand)
-        if (!ours.contains(id)) tell(job, JobEvent::lost);
-    hand = std::move(ours);
-    return moved;
+    for (const auto& [id, job] : in_flight)
+        if (!owned.contains(id)) report_event(job, JobEvent::lost);
+    in_flight = std::move(owned);
+    return consumed;
 }
 
-// In the transaction of the claim, so that no job is taken without a flow. What cannot begin is undone alone.
-void Conductor::Impl::begin(pqxx::work& transaction, Standing& taken, JobEvent& event) {
-    SagaJob& job = taken.job;
+// In the transaction of the claim, so that no job is claimed without a flow. If the flow cannot begin, that alone is undone.
+void Conductor::Impl::begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent& event) {
+    SagaJob& job = claimed.job;
     sql::run(transaction, "SAVEPOINT before_flow");
     try {
         if (job.flow.empty()) {
@@ -193,114 +207,75 @@ void Conductor::Impl::begin(pqxx::work& transaction, Standing& taken, JobEvent& 
             job.flow = settings.begin ? sql::translated([&] { return settings.begin(transaction, job); })
                                       : start_flow(transaction, {.name = job.definition, .inputs = job.inputs});
             sql::run(transaction, "SELECT set_config('pawl.processor', $1, true)", processor);
-            sql::run(transaction, "UPDATE pawl_saga.jobs SET flow_uuid = $2::uuid WHERE job_uuid = $1::uuid", job.job, job.flow);
+            sql::run(transaction, "UPDATE pawl_saga.jobs SET flow_uuid = $2::uuid WHERE job_uuid = $1::uuid", job.job,
+                     job.flow);
         } else {
             event = JobEvent::went_on;
-            if (!taken.suspended()) resume_flow(transaction, job.flow);
+            if (!claimed.suspended()) resume_flow(transaction, job.flow);
         }
     } catch (const ConnectionLost&) {
         throw;
     } catch (const std::exception& problem) {
-        const auto* refused = dynamic_cast<const Error*>(&problem);
-        if (refused && passes(*refused)) throw;
+        const auto* rejection = dynamic_cast<const Error*>(&problem);
+        if (rejection && is_temporary(*rejection)) throw;
         event = JobEvent::trashed;
         sql::run(transaction, "ROLLBACK TO SAVEPOINT before_flow");
-        say("job " + job.name + " cannot begin: " + problem.what());
-        sql::run(transaction, "SELECT pawl_saga.trash_job($1::uuid, $2, $3)", job.job, processor, std::string(problem.what()));
+        log("job " + job.name + " cannot begin: " + problem.what());
+        sql::run(transaction, "SELECT pawl_saga.trash_job($1::uuid, $2, $3)", job.job, processor,
+                 std::string(problem.what()));
     }
 }
 
-bool Conductor::Impl::claim_one() {
+bool Conductor::Impl::claim_one(pqxx::connection& connection) {
     return sql::translated([&] {
-        pqxx::work transaction(*connection);
-        const sql::Rows claimed = sql::run(transaction, claim_statement, processor, lease, settings.board);
-        if (claimed.empty()) return false;
-        Standing taken = standing_of(claimed[0]);
+        pqxx::work transaction(connection);
+        const sql::Rows rows = sql::run(transaction, claim_statement, processor, lease, settings.board);
+        if (rows.empty()) return false;
+        OwnedJob claimed = owned_job(rows[0]);
         JobEvent event = JobEvent::began;
-        begin(transaction, taken, event);
-        if (settings.tied && event != JobEvent::trashed) sql::run(transaction, tie_statement, taken.job.job, processor);
+        begin(transaction, claimed, event);
+        if (settings.tied && event != JobEvent::trashed) sql::run(transaction, tie_statement, claimed.job.job, processor);
         sql::commit(transaction);
-        if (event != JobEvent::trashed) hand.emplace(taken.job.job, taken.job);
-        tell(taken.job, event);
+        if (event != JobEvent::trashed) in_flight.emplace(claimed.job.job, claimed.job);
+        report_event(claimed.job, event);
         return true;
     });
 }
 
-bool Conductor::Impl::turn() {
-    if (!connection) {
-        connection = connect(settings.connection);
-        sleeper = Sleeper(settings.connection);
-        // the lock that ties them would stay with a session of the pool, and no job would ever come back
-        if (settings.tied && !keeps_session(*connection, settings.connection))
-            throw PoolerBetween("the setting tied",
-                                "Own the jobs by lease (tied = false), or connect to the server itself.");
-        if (settings.tied) tie_again();
-        say("conducts board " + settings.board);
-    }
-    bool moved = look_at_own();
-    while (!stopping && room() && claim_one()) moved = true;
-    return moved;
+Next Conductor::Impl::turn(pqxx::connection& connection) {
+    bool worked = consume_ended(connection);
+    while (!loop.stopping() && can_claim() && claim_one(connection)) worked = true;
+    return worked ? Next::at_once : Next::later;
 }
 
-void Conductor::Impl::give_back() {
+void Conductor::Impl::return_jobs() {
     try {
-        if (!connection) connection = connect(settings.connection);
-        look_at_own();
-        sql::run_alone(*connection, "SELECT pawl.abandon('pawl_saga.jobs', $1, 'abandon')", processor);
-        for (const auto& [id, job] : hand) tell(job, JobEvent::given_back);
-        hand.clear();
+        pqxx::connection& connection = loop.session();
+        consume_ended(connection);
+        sql::run_alone(connection, "SELECT pawl.abandon('pawl_saga.jobs', $1, 'abandon')", processor);
+        for (const auto& [id, job] : in_flight) report_event(job, JobEvent::given_back);
+        in_flight.clear();
     } catch (const std::exception& problem) {
-        say(std::string("nothing is given back, the leases will run out: ") + problem.what());
+        log(std::string("jobs were not returned, their leases will expire: ") + problem.what());
     }
 }
 
-namespace {
-
-// The heart beats until jobs were given back, and its pause must not hold up the end.
-struct HeartStopper {
-    ~HeartStopper() {
-        heart.request_stop();
-        wake_up.set();
-    }
-    std::jthread& heart;
-    const SignalEvent& wake_up;
-};
-
-}  // namespace
+void Conductor::Impl::run() {
+    // until the jobs are returned; the session itself keeps jobs that are tied to it
+    std::optional<Heartbeat> heartbeat;
+    if (!settings.tied)
+        heartbeat.emplace(settings.connection, settings.lease, std::make_unique<JobLeases>(processor, lease),
+                          [this](const std::string& message) { log(message); });
+    loop.run();
+    return_jobs();
+}
 
 Conductor::Conductor(ConductorSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
 Conductor::~Conductor() = default;
 
-void Conductor::run() {
-    Impl& my = *impl_;
-    std::jthread heart([&my](std::stop_token stop) { my.beat(stop); });
-    const HeartStopper stopper{heart, my.end_of_heart};
-    while (!my.stopping && !my.enough()) {
-        try {
-            if (my.turn()) {
-                my.pace.found();
-                my.sleeper.found();
-                continue;
-            }
-            // woken by jobs alone: while there are flows to wait for, it is looked again soon in any case
-            if (my.settings.wake && my.room() && my.pace.next() > my.sleeper.patience(my.settings.shortest_poll) && my.sleeper.doze(*my.connection, relation)) continue;
-            if (my.sleeper.found_pooler()) my.say(polls_behind_pooler);
-            if (my.wake_up.wait(my.connection->sock(), my.pace.idle()) && my.sleeper.woken(*my.connection)) my.pace.found();
-        } catch (const Error& problem) {
-            const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;
-            if (!lost && !passes(problem)) throw;
-            if (lost) my.connection.reset();
-            my.say(std::string(lost ? "connection lost: " : "will try again: ") + problem.what());
-            my.wake_up.wait(-1, std::max(my.pace.idle(), std::chrono::milliseconds(50)));
-        }
-    }
-    my.give_back();
-}
+void Conductor::run() { impl_->run(); }
 
-void Conductor::stop() noexcept {
-    impl_->stopping = true;
-    impl_->wake_up.set();
-}
+void Conductor::stop() noexcept { impl_->loop.stop(); }
 
 const std::string& Conductor::processor() const noexcept { return impl_->processor; }
 

@@ -1,14 +1,14 @@
-// May throw. Queues of the extension PGMQ, spoken to by its documented functions.
+// May throw. Queues of the extension PGMQ, used through its documented functions.
 #pragma once
 
 #include "broker.hpp"
 
 namespace pawl {
 
-// Sends in the transaction that it is given, so messages are there exactly if what was read counts as read.
-std::unique_ptr<Outlet> make_pgmq_outlet();
+// Sends in the given transaction: the messages exist exactly if the events that they come from count as read.
+std::unique_ptr<BrokerPublisher> make_pgmq_publisher();
 
-// Makes the queue if it is not there, for which the role needs the privileges that pgmq.create needs, and gives it to pawl_worker.
+// Creates the queue if it does not exist, and grants it to pawl_worker. Needs the privileges that pgmq.create needs.
 std::unique_ptr<Subscription> subscribe_pgmq(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel);
 
 }  // namespace pawl

@@ -1,4 +1,4 @@
-// May throw. See rabbitmq.hpp.
+// May throw.
 #include "rabbitmq.hpp"
 
 #include <chrono>
@@ -18,32 +18,32 @@ constexpr auto confirm_time = std::chrono::seconds(10);
 constexpr std::uint8_t persistent = 2;
 constexpr timeval no_time{0, 0};
 
-class RabbitOutlet final : public Outlet {
+class RabbitPublisher final : public BrokerPublisher {
 public:
-    explicit RabbitOutlet(const MessageSettings& settings) : settings_(settings) {}
+    explicit RabbitPublisher(const MessageSettings& settings) : settings_(settings) {}
 
     void connect() override {
         if (link_) return;
         auto link = std::make_unique<AmqpLink>(settings_);
         amqp_confirm_select(link->state(), AmqpLink::channel);
-        link->expect_reply("it confirms nothing");
+        link->expect_reply("it does not confirm messages");
         link_ = std::move(link);
         sent_ = 0;
     }
 
     std::size_t publish(pqxx::transaction_base&, const std::vector<Message>& messages) override {
         return guarded([&] {
-            homeless_ = 0;
-            awaited_.clear();
+            unroutable_ = 0;
+            unconfirmed_.clear();
             for (const Message& message : messages) send(message);
             const auto deadline = Clock::now() + confirm_time;
-            while (!awaited_.empty()) read_frame(std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()));
-            return homeless_;
+            while (!unconfirmed_.empty()) read_frame(std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()));
+            return unroutable_;
         });
     }
 
-    // Answers the broker's heartbeats, and hears that it is gone.
-    void tend() override {
+    // Answers the broker's heartbeats, and notices a lost connection.
+    void keep_alive() override {
         if (!link_) return;
         guarded([&] {
             timeval time = no_time;
@@ -59,7 +59,7 @@ public:
     }
 
 private:
-    // What failed once is not used again: half of a batch may be on its way.
+    // A connection that failed is not used again, because half of a batch may be on its way.
     template <typename Call>
     std::size_t guarded(Call&& call) {
         try {
@@ -79,7 +79,7 @@ private:
         properties.delivery_mode = persistent;
         link_->expect(amqp_basic_publish(link_->state(), AmqpLink::channel, amqp_empty_bytes, bytes_of(queue), 1, 0, &properties, bytes_of(body)),
                       "cannot publish");
-        awaited_.emplace(++sent_, queue);
+        unconfirmed_.emplace(++sent_, queue);
     }
 
     void read_frame(std::chrono::microseconds left) {
@@ -91,7 +91,7 @@ private:
         note(frame);
     }
 
-    // A message that was returned is confirmed as well; its header and body are of no interest.
+    // A returned message is confirmed as well. Its header and body are not needed.
     void note(const amqp_frame_t& frame) {
         if (frame.frame_type != AMQP_FRAME_METHOD) return;
         const amqp_method_t& method = frame.payload.method;
@@ -99,29 +99,29 @@ private:
             case AMQP_BASIC_ACK_METHOD: {
                 const auto* ack = static_cast<const amqp_basic_ack_t*>(method.decoded);
                 if (ack->multiple)
-                    awaited_.erase(awaited_.begin(), awaited_.upper_bound(ack->delivery_tag));
+                    unconfirmed_.erase(unconfirmed_.begin(), unconfirmed_.upper_bound(ack->delivery_tag));
                 else
-                    awaited_.erase(ack->delivery_tag);
+                    unconfirmed_.erase(ack->delivery_tag);
                 break;
             }
-            case AMQP_BASIC_NACK_METHOD: refused(static_cast<const amqp_basic_nack_t*>(method.decoded)->delivery_tag);
-            case AMQP_BASIC_RETURN_METHOD: ++homeless_; break;
+            case AMQP_BASIC_NACK_METHOD: rejected(static_cast<const amqp_basic_nack_t*>(method.decoded)->delivery_tag);
+            case AMQP_BASIC_RETURN_METHOD: ++unroutable_; break;
             case AMQP_CHANNEL_CLOSE_METHOD: link_->lose(text_of(static_cast<const amqp_channel_close_t*>(method.decoded)->reply_text));
             case AMQP_CONNECTION_CLOSE_METHOD: link_->lose(text_of(static_cast<const amqp_connection_close_t*>(method.decoded)->reply_text));
             default: break;
         }
     }
 
-    [[noreturn]] void refused(std::uint64_t tag) {
-        const auto message = awaited_.find(tag);
-        link_->lose((message == awaited_.end() ? "a queue" : "queue " + message->second) + " takes no more messages (is it full?)");
+    [[noreturn]] void rejected(std::uint64_t tag) {
+        const auto message = unconfirmed_.find(tag);
+        link_->lose((message == unconfirmed_.end() ? "a queue" : "queue " + message->second) + " takes no more messages (is it full?)");
     }
 
     const MessageSettings settings_;
     std::unique_ptr<AmqpLink> link_;
     std::uint64_t sent_ = 0;
-    std::map<std::uint64_t, std::string> awaited_;  // with the queues that they are for
-    std::size_t homeless_ = 0;
+    std::map<std::uint64_t, std::string> unconfirmed_;  // by delivery tag, with their queues
+    std::size_t unroutable_ = 0;
 };
 
 class RabbitSubscription final : public Subscription {
@@ -137,14 +137,14 @@ public:
 
     std::vector<Delivery> receive(int most) override {
         std::vector<Delivery> received;
-        // once at least: the library answers the broker's heartbeats in here; more than the prefetch does not come
+        // at least once: the library answers the broker's heartbeats here; more than the prefetch never comes
         do {
             amqp_envelope_t envelope;
             timeval time = no_time;
             amqp_maybe_release_buffers(link_.state());
             const amqp_rpc_reply_t reply = amqp_consume_message(link_.state(), &envelope, &time, 0);
             if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT) break;
-            // anything else than a message: the queue was deleted, or the broker says goodbye
+            // anything but a message: the queue was deleted, or the broker closes the connection
             link_.expect_reply(reply, "the subscription has ended");
             received.push_back({envelope.delivery_tag, {static_cast<const char*>(envelope.message.body.bytes), envelope.message.body.len}});
             amqp_destroy_envelope(&envelope);
@@ -156,7 +156,7 @@ public:
         for (const std::uint64_t tag : tags) link_.expect(amqp_basic_ack(link_.state(), AmqpLink::channel, tag, 0), "cannot acknowledge");
     }
 
-    void refuse(std::uint64_t tag) override { link_.expect(amqp_basic_reject(link_.state(), AmqpLink::channel, tag, 0), "cannot refuse"); }
+    void reject(std::uint64_t tag) override { link_.expect(amqp_basic_reject(link_.state(), AmqpLink::channel, tag, 0), "cannot reject"); }
 
     int socket() const noexcept override { return link_.socket(); }
 
@@ -171,7 +171,7 @@ void check_rabbitmq(const MessageSettings& settings) {
     BrokerAddress{settings.broker};
 }
 
-std::unique_ptr<Outlet> make_rabbitmq_outlet(const MessageSettings& settings) { return std::make_unique<RabbitOutlet>(settings); }
+std::unique_ptr<BrokerPublisher> make_rabbitmq_publisher(const MessageSettings& settings) { return std::make_unique<RabbitPublisher>(settings); }
 
 std::unique_ptr<Subscription> subscribe_rabbitmq(const MessageSettings& settings, const Channel& channel, int prefetch) {
     return std::make_unique<RabbitSubscription>(settings, channel, prefetch);

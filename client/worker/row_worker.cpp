@@ -1,4 +1,4 @@
-// May throw. Threads that claim, work and report, and one heart for all of them.
+// May throw. Threads that claim, handle and report rows, each with a loop and a session of its own, and one heartbeat for all of them.
 #include <pawl/row_worker.hpp>
 
 #include <algorithm>
@@ -11,17 +11,18 @@
 #include <set>
 #include <thread>
 
+#include "heartbeat.hpp"
 #include "json_text.hpp"
-#include "pace.hpp"
-#include "passing.hpp"
-#include "signal_event.hpp"
-#include "sleeper.hpp"
+#include "session_loop.hpp"
 #include "sql.hpp"
+#include "temporary_error.hpp"
 
 namespace pawl {
 namespace {
 
-// A new one for each connection: what a claim took that nobody knows of has nobody who extends it.
+using std::chrono::milliseconds;
+
+// A new name for each session: rows of a claim whose answer was lost belong to a processor that no heartbeat extends.
 std::string random_name() {
     std::random_device random;
     std::string name = "rows-";
@@ -57,56 +58,171 @@ std::vector<Row> rows_of(const sql::Rows& claimed) {
     return rows;
 }
 
+// The processors whose leases are extended. Thread-safe.
+class Processors {
+public:
+    void add(const std::string& name) {
+        const std::lock_guard lock(mutex_);
+        names_.insert(name);
+    }
+    void remove(const std::string& name) {
+        const std::lock_guard lock(mutex_);
+        names_.erase(name);
+    }
+    std::set<std::string> all() const {
+        const std::lock_guard lock(mutex_);
+        return names_;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::set<std::string> names_;
+};
+
+class ProcessorLeases final : public Leases {
+public:
+    ProcessorLeases(const Processors& processors, std::string lease) : processors_(processors), lease_(std::move(lease)) {}
+
+    bool any() override { return !processors_.all().empty(); }
+    void extend(pqxx::connection& connection) override {
+        for (const std::string& name : processors_.all())
+            sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)", name, lease_);
+    }
+
+private:
+    const Processors& processors_;
+    const std::string lease_;
+};
+
 }  // namespace
 
 struct RowWorker::Impl {
-    explicit Impl(RowWorkerSettings given) : settings(std::move(given)), stops(static_cast<std::size_t>(std::max(1, settings.threads))) {}
+    class Thread;
 
-    void work(const SignalEvent& woken);
-    bool turn(pqxx::connection& connection, const std::string& name);
-    void handle(std::vector<Row>& rows) const;
-    void report(pqxx::connection& connection, const std::string& name, const std::vector<Row>& rows);
-    void beat(std::stop_token stop);
-    void wait(std::chrono::milliseconds time);
-    void rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken);
+    explicit Impl(RowWorkerSettings given);
+
+    void run();
     void stop() noexcept;
-    void say(const std::string& message);
+    void handle(std::vector<Row>& rows) const;
+    void wait(milliseconds time);
+    void log(const std::string& message);
 
     RowWorkerSettings settings;
-    std::vector<SignalEvent> stops;  // one a thread
+    const std::string lease;
     std::map<std::string, RowHandler> handlers;
     std::atomic<bool> stopping{false};
     std::atomic<std::uint64_t> claimed{0}, reported{0}, dropped{0};
+    Processors processors;
     std::mutex mutex;
-    std::condition_variable_any wake_up;
-    std::set<std::string> alive;  // names whose leases are extended
-    std::exception_ptr problem;
-    std::mutex saying;
+    std::condition_variable stopped;
+    std::exception_ptr problem;  // the first error that ended a thread
+    std::mutex logging;
+    std::vector<std::unique_ptr<Thread>> threads;
 };
 
-void RowWorker::Impl::say(const std::string& message) {
+// One of the worker's threads: claims a batch, handles it, reports it.
+class RowWorker::Impl::Thread final : public LoopSource {
+public:
+    explicit Thread(Impl& worker)
+        : worker_(worker),
+          loop_({.connection = worker.settings.connection,
+                 .shortest_poll = worker.settings.shortest_poll,
+                 .longest_poll = worker.settings.longest_poll,
+                 .wake = worker.settings.wake},
+                *this, [&worker](const std::string& message) { worker.log(message); }) {}
+    ~Thread() override { worker_.processors.remove(name_); }
+
+    void run() {
+        loop_.run();
+        worker_.processors.remove(name_);
+    }
+    void stop() noexcept { loop_.stop(); }
+
+    void connected(pqxx::connection&) override {
+        name_ = random_name();
+        worker_.processors.add(name_);
+        worker_.log("works as " + name_);
+    }
+    void disconnected() noexcept override { worker_.processors.remove(name_); }
+    const std::string& relation() const noexcept override { return relation_; }
+
+    Next turn(pqxx::connection& connection) override {
+        const std::string& queue = worker_.settings.queue;
+        std::vector<Row> rows =
+            rows_of(sql::run_alone(connection, "SELECT * FROM pawl_bulk.claim($1, $2, $3::integer, $4::interval)", name_,
+                                   queue.empty() ? nullptr : queue.c_str(), worker_.settings.batch, worker_.lease));
+        if (rows.empty()) return Next::later;
+        worker_.claimed += rows.size();
+        worker_.handle(rows);
+        report(connection, rows);
+        return Next::at_once;
+    }
+
+private:
+    void report(pqxx::connection& connection, const std::vector<Row>& rows);
+
+    Impl& worker_;
+    const std::string relation_ = "pawl_bulk.work";
+    std::string name_;
+    SessionLoop loop_;
+};
+
+void RowWorker::Impl::Thread::report(pqxx::connection& connection, const std::vector<Row>& rows) {
+    auto results = nlohmann::json::array();
+    for (const Row& row : rows)
+        results.push_back({{"operation", row.operation},
+                           {"row_number", row.number},
+                           {"step_index", row.step_index},
+                           {"token", row.token},
+                           {"result", row.outcome},
+                           {"message", row.message}});
+    const std::string text = json_text(results);
+    for (PollInterval interval(worker_.settings.shortest_poll, std::chrono::seconds(1));;) {
+        try {
+            const auto accepted =
+                sql::run_alone(connection, "SELECT count(*) FILTER (WHERE r.ok) FROM pawl_bulk.report($1::jsonb, $2) r", text,
+                               name_)[0][0].as<std::uint64_t>();
+            worker_.reported += accepted;
+            worker_.dropped += rows.size() - accepted;
+            return;
+        } catch (const ConnectionLost&) {
+            throw;
+        } catch (const Error& rejection) {
+            // PW005: a lease expired during the report; the next one leaves that row out
+            if (!is_temporary(rejection) && rejection.sqlstate() != "PW005") throw;
+            worker_.wait(interval.advance());
+        }
+    }
+}
+
+RowWorker::Impl::Impl(RowWorkerSettings given)
+    : settings(std::move(given)), lease(std::to_string(settings.lease.count()) + " ms") {
+    for (int i = 0; i < std::max(1, settings.threads); ++i) threads.push_back(std::make_unique<Thread>(*this));
+}
+
+void RowWorker::Impl::log(const std::string& message) {
     if (!settings.on_message) return;
-    const std::lock_guard lock(saying);
+    const std::lock_guard lock(logging);
     settings.on_message(message);
 }
 
-void RowWorker::Impl::wait(std::chrono::milliseconds time) {
+void RowWorker::Impl::wait(milliseconds time) {
     std::unique_lock lock(mutex);
-    wake_up.wait_for(lock, time, [this] { return stopping.load(); });
+    stopped.wait_for(lock, time, [this] { return stopping.load(); });
 }
 
 void RowWorker::Impl::stop() noexcept {
     stopping = true;
-    wake_up.notify_all();
-    for (const SignalEvent& woken : stops) woken.set();
+    stopped.notify_all();
+    for (const auto& thread : threads) thread->stop();
 }
 
-// Rows of one step and kind together.
+// Calls the handler of each step with its rows, started ones and checked ones apart.
 void RowWorker::Impl::handle(std::vector<Row>& rows) const {
     std::map<std::pair<std::string, bool>, std::vector<Row>> steps;
-    std::vector<Row> settled;  // what cannot be read has failed already
-    for (Row& row : rows) (row.outcome.empty() ? steps[{row.step, row.check}] : settled).push_back(std::move(row));
-    rows = std::move(settled);
+    std::vector<Row> failed;  // data that cannot be read
+    for (Row& row : rows) (row.outcome.empty() ? steps[{row.step, row.check}] : failed).push_back(std::move(row));
+    rows = std::move(failed);
     for (auto& [step, batch] : steps) {
         auto handler = handlers.find(step.first);
         if (handler == handlers.end()) handler = handlers.find("");
@@ -129,108 +245,26 @@ void RowWorker::Impl::handle(std::vector<Row>& rows) const {
     }
 }
 
-void RowWorker::Impl::report(pqxx::connection& connection, const std::string& name, const std::vector<Row>& rows) {
-    auto results = nlohmann::json::array();
-    for (const Row& row : rows)
-        results.push_back({{"operation", row.operation}, {"row_number", row.number}, {"step_index", row.step_index}, {"token", row.token},
-                           {"result", row.outcome}, {"message", row.message}});
-    const std::string text = json_text(results);
-    for (Pace pace(settings.shortest_poll, std::chrono::seconds(1));;) {
-        try {
-            const auto counted = sql::run_alone(connection, "SELECT count(*) FILTER (WHERE r.ok) FROM pawl_bulk.report($1::jsonb, $2) r", text, name)[0][0].as<std::uint64_t>();
-            reported += counted;
-            dropped += rows.size() - counted;
-            return;
-        } catch (const ConnectionLost&) {
-            throw;
-        } catch (const Error& refused) {
-            // a lease that ran out in the middle of it; once more, and that row is left out
-            if (!passes(refused) && refused.sqlstate() != "PW005") throw;
-            wait(pace.idle());
-        }
+void RowWorker::Impl::run() {
+    {
+        const Heartbeat heartbeat(settings.connection, settings.lease, std::make_unique<ProcessorLeases>(processors, lease),
+                                  [this](const std::string& message) { log(message); });
+        std::vector<std::jthread> running;
+        for (const auto& thread : threads)
+            running.emplace_back([this, &thread] {
+                try {
+                    thread->run();
+                } catch (...) {
+                    {
+                        const std::lock_guard lock(mutex);
+                        if (!problem) problem = std::current_exception();
+                    }
+                    stop();
+                }
+            });
+        running.clear();  // waits for them
     }
-}
-
-bool RowWorker::Impl::turn(pqxx::connection& connection, const std::string& name) {
-    const std::string lease = std::to_string(settings.lease.count()) + " ms";
-    std::vector<Row> rows = rows_of(sql::run_alone(connection, "SELECT * FROM pawl_bulk.claim($1, $2, $3::integer, $4::interval)", name,
-                                                   settings.queue.empty() ? nullptr : settings.queue.c_str(), settings.batch, lease));
-    if (rows.empty()) return false;
-    claimed += rows.size();
-    handle(rows);
-    report(connection, name, rows);
-    return true;
-}
-
-// Until there may be work, or the time has come to look.
-void RowWorker::Impl::rest(pqxx::connection& connection, Sleeper& sleeper, Pace& pace, const SignalEvent& woken) {
-    // going to sleep is a transaction too: not for the first nap
-    if (settings.wake && pace.next() > sleeper.patience(settings.shortest_poll) && sleeper.doze(connection, "pawl_bulk.work")) return;
-    if (sleeper.found_pooler()) say(polls_behind_pooler);
-    if (woken.wait(connection.sock(), pace.idle()) && sleeper.woken(connection)) pace.found();
-}
-
-void RowWorker::Impl::work(const SignalEvent& woken) {
-    Pace pace(settings.shortest_poll, settings.longest_poll);
-    std::unique_ptr<pqxx::connection> connection;
-    Sleeper sleeper;
-    std::string name;
-    const auto forget = [&] {
-        const std::lock_guard lock(mutex);
-        alive.erase(name);
-    };
-    while (!stopping) {
-        try {
-            if (!connection) {
-                connection = connect(settings.connection);
-                sleeper = Sleeper(settings.connection);
-                name = random_name();
-                const std::lock_guard lock(mutex);
-                alive.insert(name);
-                say("works as " + name);
-            }
-            if (turn(*connection, name)) {
-                pace.found();
-                sleeper.found();
-            } else {
-                rest(*connection, sleeper, pace, woken);
-            }
-        } catch (const Error& problem_now) {
-            const bool lost = dynamic_cast<const ConnectionLost*>(&problem_now) != nullptr;
-            if (!lost && !passes(problem_now)) {
-                forget();
-                throw;
-            }
-            say(std::string(lost ? "connection lost: " : "will try again: ") + problem_now.what());
-            if (lost) {
-                forget();
-                connection.reset();
-            }
-            woken.wait(-1, std::max(pace.idle(), std::chrono::milliseconds(50)));
-        }
-    }
-    forget();
-}
-
-void RowWorker::Impl::beat(std::stop_token stop) {
-    std::unique_ptr<pqxx::connection> connection;
-    const std::string lease = std::to_string(settings.lease.count()) + " ms";
-    while (!stop.stop_requested()) {
-        std::set<std::string> names;
-        {
-            std::unique_lock lock(mutex);
-            wake_up.wait_for(lock, stop, std::max(settings.lease / 3, std::chrono::milliseconds(10)), [] { return false; });
-            names = alive;
-        }
-        try {
-            if (stop.stop_requested()) return;
-            if (!connection) connection = connect(settings.connection);
-            for (const std::string& name : names) sql::run_alone(*connection, "SELECT pawl.heartbeat('pawl_bulk.work', $1, $2::interval)", name, lease);
-        } catch (const std::exception& problem_now) {
-            say(std::string("no heartbeat: ") + problem_now.what());
-            connection.reset();
-        }
-    }
+    if (problem) std::rethrow_exception(problem);
 }
 
 RowWorker::RowWorker(RowWorkerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
@@ -241,26 +275,7 @@ RowWorker& RowWorker::on(const std::string& step, RowHandler handler) {
     return *this;
 }
 
-void RowWorker::run() {
-    {
-        std::jthread heart([this](std::stop_token stop) { impl_->beat(stop); });
-        std::vector<std::jthread> threads;
-        for (const SignalEvent& woken : impl_->stops)
-            threads.emplace_back([this, &woken] {
-                try {
-                    impl_->work(woken);
-                } catch (...) {
-                    {
-                        const std::lock_guard lock(impl_->mutex);
-                        impl_->problem = std::current_exception();
-                    }
-                    impl_->stop();
-                }
-            });
-        threads.clear();  // waits for them
-    }
-    if (impl_->problem) std::rethrow_exception(impl_->problem);
-}
+void RowWorker::run() { impl_->run(); }
 
 void RowWorker::stop() noexcept { impl_->stop(); }
 

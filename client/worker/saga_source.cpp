@@ -1,4 +1,4 @@
-// May throw. Tasks of flows as work. What a handler is told of a revert goes as the job's inputs.
+// May throw. Tasks of flows as work. What a handler needs for a revert is in the job's inputs.
 #include "sql.hpp"
 #include "work_source.hpp"
 
@@ -9,8 +9,8 @@ using nlohmann::json;
 
 constexpr const char* claim_statement = "SELECT c.* FROM pawl_saga.claim($1, $2, $3::integer, $4::interval) c";
 
-// The columns of pawl_saga.claim, of what is ours already.
-constexpr const char* recover_statement =
+// The columns of pawl_saga.claim, for tasks that this processor owns.
+constexpr const char* owned_statement =
     "SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END AS action,"
     "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.fence,"
     "       pawl_saga.arguments(t.flow_uuid, t.node) AS arguments, t.result, t.failure,"
@@ -50,42 +50,42 @@ std::vector<Job> jobs(const sql::Rows& rows) {
 class SagaSource final : public WorkSource {
 public:
     SagaSource(const WorkerSettings& settings, const std::string& processor)
-        : processor_(processor), queue_(settings.name_space), lease_(std::to_string(settings.lease.count()) + " ms") {}
+        : processor_(processor), queue_(settings.queue), lease_(std::to_string(settings.lease.count()) + " ms") {}
 
     void prepare(pqxx::connection&) override {}
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
-        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_));
+    std::vector<Job> claim(pqxx::connection& connection, int limit, bool) override {
+        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_));
     }
 
-    std::vector<Job> recover(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, recover_statement, processor_)); }
+    std::vector<Job> owned(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, owned_statement, processor_)); }
 
-    // A report that is there already is answered with ok, so doubt needs nothing.
+    // A repeated report is accepted again, so doubt needs no handling.
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
         json given = json::array();
         for (const Finished& one : results) {
             const Job& job = one.work->job;
-            json said = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"fence", job.token}};
-            said[one.outcome == Outcome::success ? "result" : "failure"] = one.value;
-            if (one.outcome == Outcome::permanent_failure) said["failure"]["type"] = "permanent";
-            given.push_back(std::move(said));
+            json report = {{"flow_uuid", job.task}, {"node", job.options.at("node")}, {"fence", job.token}};
+            report[one.outcome == Outcome::success ? "result" : "failure"] = one.value;
+            if (one.outcome == Outcome::permanent_failure) report["failure"]["type"] = "permanent";
+            given.push_back(std::move(report));
         }
-        std::set<std::string> counted;
+        std::set<std::string> accepted;
         for (const auto& row : run_traced(connection, results.front().work->job.trace, "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
-            counted.insert(key_of(row[0].as<std::string>(), row[1].as<int>()));
-        return counted;
+            accepted.insert(key_of(row[0].as<std::string>(), row[1].as<int>()));
+        return accepted;
     }
 
-    Held beat(pqxx::connection& connection) override {
+    OwnedTokens extend_leases(pqxx::connection& connection) override {
         sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_saga.tasks', $1, $2::interval)", processor_, lease_);
-        Held held;
+        OwnedTokens owned;
         for (const auto& row : sql::run_alone(connection, "SELECT t.flow_uuid, t.node, t.fence FROM pawl_saga.tasks t WHERE t.worker = $1", processor_))
-            held.emplace(key_of(row[0].as<std::string>(), row[1].as<int>()), row[2].as<std::int64_t>());
-        return held;
+            owned.emplace(key_of(row[0].as<std::string>(), row[1].as<int>()), row[2].as<std::int64_t>());
+        return owned;
     }
 
-    // The tasks behind (or before) one that is finished stay in their states, and only cease to wait.
-    bool releases_untold() const noexcept override { return true; }
+    // The tasks behind a finished one (before it, in a revert) keep their states and become claimable.
+    bool releases_without_message() const noexcept override { return true; }
 
     const std::string& relation() const noexcept override { return relation_; }
 

@@ -1,4 +1,4 @@
-// May throw. Handlers of tasks on a pawl::Worker, and a thread that tells how far they are.
+// May throw. Handlers of tasks on a pawl::Worker, and a thread that reports their progress.
 #include <pawl/saga_worker.hpp>
 
 #include <condition_variable>
@@ -32,7 +32,7 @@ SagaTask task_of(const Job& job) {
 WorkerSettings worker_settings(const SagaWorkerSettings& given) {
     WorkerSettings settings;
     settings.connection = given.connection;
-    settings.name_space = given.queue;
+    settings.queue = given.queue;
     settings.threads = given.threads;
     settings.batch = given.batch;
     settings.lease = given.lease;
@@ -42,65 +42,65 @@ WorkerSettings worker_settings(const SagaWorkerSettings& given) {
     settings.wake = given.wake;
     settings.messages = given.messages;
     settings.orchestrate = false;
-    if (given.on_dropped) settings.on_dropped = [told = given.on_dropped](const Job& job) { told(task_of(job)); };
+    if (given.on_dropped) settings.on_dropped = [on_dropped = given.on_dropped](const Job& job) { on_dropped(task_of(job)); };
     settings.on_message = given.on_message;
     return settings;
 }
 
-// Sends the newest word of each task. Progress that cannot be sent is forgotten: the next word is a better one.
-class ProgressTeller {
+// Sends the newest progress of each task. Progress that cannot be sent is dropped: the next one replaces it.
+class ProgressReporter {
 public:
-    ProgressTeller(const SagaWorkerSettings& settings, const std::string& processor)
+    ProgressReporter(const SagaWorkerSettings& settings, const std::string& processor)
         : settings_(settings), processor_(processor), thread_([this](std::stop_token stop) { run(stop); }) {}
 
-    void note(const SagaTask& task, double part, const nlohmann::json& details) {
+    void note(const SagaTask& task, double fraction, const nlohmann::json& details) {
         {
             const std::lock_guard lock(mutex_);
-            words_[{task.flow, task.node}] = {task.token, part, details};
+            progress_[{task.flow, task.node}] = {task.token, fraction, details};
         }
         changed_.notify_one();
     }
 
 private:
-    struct Word {
+    struct Progress {
         std::int64_t token = 0;
-        double part = 0;
+        double fraction = 0;
         nlohmann::json details;
     };
-    using Words = std::map<std::pair<std::string, int>, Word>;
+    using ProgressOfTasks = std::map<std::pair<std::string, int>, Progress>;
 
     void run(std::stop_token stop) {
         std::unique_ptr<pqxx::connection> connection;
         std::mutex pausing;
         while (!stop.stop_requested()) {
-            Words words;
+            ProgressOfTasks all;
             {
                 std::unique_lock lock(mutex_);
-                if (!changed_.wait(lock, stop, [&] { return !words_.empty(); })) return;
-                words.swap(words_);
+                if (!changed_.wait(lock, stop, [&] { return !progress_.empty(); })) return;
+                all.swap(progress_);
             }
-            send(connection, words);
+            send(connection, all);
             std::unique_lock lock(pausing);
             pause_.wait_for(lock, stop, settings_.progress_interval, [] { return false; });
         }
     }
 
-    void send(std::unique_ptr<pqxx::connection>& connection, const Words& words) const {
+    void send(std::unique_ptr<pqxx::connection>& connection, const ProgressOfTasks& all) const {
         try {
             if (!connection) connection = connect(settings_.connection);
         } catch (const std::exception&) {
             return;
         }
-        for (const auto& [task, word] : words) {
+        for (const auto& [task, progress] : all) {
             try {
-                const std::string details = json_text(word.details);
+                const std::string details = json_text(progress.details);
                 sql::run_alone(*connection, "SELECT pawl_saga.progress($1::uuid, $2::integer, $3::bigint, $4::double precision, $5::jsonb, $6)", task.first, task.second,
-                               word.token, word.part, word.details.is_null() ? nullptr : details.c_str(), processor_);
+                               progress.token, progress.fraction, progress.details.is_null() ? nullptr : details.c_str(), processor_);
             } catch (const ConnectionLost&) {
                 connection.reset();
                 return;
             } catch (const std::exception&) {
-                // finished, or another's by now
+                // the task has ended, or another worker owns it
             }
         }
     }
@@ -110,7 +110,7 @@ private:
     std::mutex mutex_;
     std::condition_variable_any changed_;
     std::condition_variable_any pause_;
-    Words words_;
+    ProgressOfTasks progress_;
     std::jthread thread_;
 };
 
@@ -123,19 +123,19 @@ struct SagaWorker::Impl {
 
     nlohmann::json handle(const Job& job) {
         SagaTask task = task_of(job);
-        task.tell = [this, &task](double part, const nlohmann::json& details) {
-            if (teller) teller->note(task, part, details);
+        task.report_progress = [this, &task](double fraction, const nlohmann::json& details) {
+            if (reporter) reporter->note(task, fraction, details);
         };
         const auto& known = task.reverting ? reverts : executes;
         if (const auto handler = known.find(task.handler); handler != known.end()) return handler->second(task);
-        // whose handler has no revert has nothing to undo
+        // a handler without a revert has nothing to undo
         if (task.reverting && executes.contains(task.handler)) return nullptr;
         throw std::runtime_error("worker has no handler \"" + task.handler + "\" to " + (task.reverting ? "revert" : "execute") + " with");
     }
 
     SagaWorkerSettings settings;
     std::map<std::string, SagaHandler> executes, reverts;
-    std::unique_ptr<ProgressTeller> teller;
+    std::unique_ptr<ProgressReporter> reporter;
     Worker worker;
 };
 
@@ -148,9 +148,9 @@ SagaWorker& SagaWorker::add(const std::string& handler, bool reverts, SagaHandle
 }
 
 void SagaWorker::run() {
-    impl_->teller = std::make_unique<ProgressTeller>(impl_->settings, impl_->worker.processor());
+    impl_->reporter = std::make_unique<ProgressReporter>(impl_->settings, impl_->worker.processor());
     impl_->worker.run();
-    impl_->teller.reset();
+    impl_->reporter.reset();
 }
 
 void SagaWorker::stop() noexcept { impl_->worker.stop(); }

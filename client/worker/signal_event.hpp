@@ -1,4 +1,4 @@
-// May throw (the constructor). An event that a thread can wait for together with sockets, and that a signal handler may set.
+// May throw (the constructor). An event for which a thread waits together with a socket.
 #pragma once
 
 #include <cerrno>
@@ -21,6 +21,7 @@ public:
     SignalEvent(const SignalEvent&) = delete;
     SignalEvent& operator=(const SignalEvent&) = delete;
 
+    // Ends the current wait, or the next one. Callable from any thread and from a signal handler.
     void set() const noexcept {
         const std::uint64_t one = 1;
         [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof one);
@@ -31,7 +32,7 @@ public:
         [[maybe_unused]] const auto taken = ::read(fd_, &count, sizeof count);
     }
 
-    // Waits for the event, for something to read at `socket` (-1: none), or for the time to pass; true if it was the socket.
+    // Waits for the event, for data at `socket` (-1: none), or until the time has passed. Clears the event. True if there are data.
     bool wait(int socket, std::chrono::milliseconds time) const noexcept {
         pollfd watched[2] = {{fd_, POLLIN, 0}, {socket, POLLIN, 0}};
         const int ready = ::poll(watched, socket < 0 ? 1 : 2, static_cast<int>(time.count()));

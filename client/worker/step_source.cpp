@@ -14,31 +14,31 @@ constexpr const char* claim_statement =
     "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
     "  FROM pawl_dag.claim($1, $2, $3::integer, $4::interval, $5::integer) c";
 
-constexpr const char* tasks_at_once = "100";
+constexpr const char* orchestrated_tasks = "100";  // in one claim
 
-constexpr const char* claim_told_statement =
+constexpr const char* claim_keys_statement =
     "SELECT c.task_uuid, c.step_uuid, c.name, c.handler, c.handler_options, c.fence, c.attempts,"
     "       c.context, c.parents, c.correlation_id, c.traceparent, c.tracestate"
     "  FROM pawl_dag.claim($1, $2, lease => $3::interval, keys => $4::text[]) c";
 
-constexpr const char* recover_statement =
+constexpr const char* owned_statement =
     "SELECT s.task_uuid, s.step_uuid, s.name, s.handler, s.handler_options, s.fence, s.attempts,"
     "       i.context, i.parents, i.correlation_id, i.traceparent, i.tracestate"
     "  FROM pawl_dag.steps s CROSS JOIN LATERAL pawl_dag.step_inputs(ARRAY[s.task_uuid], ARRAY[s.step_uuid]) i"
     " WHERE s.worker_uuid = $1::uuid AND s.state = 'in_progress' AND s.lease_until > clock_timestamp()";
 
-// What is reported, as pawl_dag.report takes it.
-json said_of(const Finished& one) {
+// A result in the form of pawl_dag.report.
+json report_of(const Finished& one) {
     const Job& job = one.work->job;
-    json said = {{"task_uuid", job.task}, {"step_uuid", job.key}, {"fence", job.token}};
+    json report = {{"task_uuid", job.task}, {"step_uuid", job.key}, {"fence", job.token}};
     if (one.outcome == Outcome::success) {
-        said["result"] = one.value;
-        return said;
+        report["result"] = one.value;
+        return report;
     }
-    said["error"] = one.value;
-    if (one.outcome == Outcome::permanent_failure) said["error"]["permanent"] = true;
-    if (one.asked) said["error"]["retry_after"] = static_cast<double>(std::max<std::int64_t>(one.asked->count(), 0)) / 1000;
-    return said;
+    report["error"] = one.value;
+    if (one.outcome == Outcome::permanent_failure) report["error"]["permanent"] = true;
+    if (one.retry_after) report["error"]["retry_after"] = static_cast<double>(std::max<std::int64_t>(one.retry_after->count(), 0)) / 1000;
+    return report;
 }
 
 std::vector<Job> jobs(const sql::Rows& rows) {
@@ -73,43 +73,43 @@ class StepSource final : public WorkSource {
 public:
     StepSource(const WorkerSettings& settings, const std::string& processor)
         : processor_(processor),
-          queue_(settings.name_space),
+          queue_(settings.queue),
           lease_(std::to_string(settings.lease.count()) + " ms"),
           orchestrate_(settings.orchestrate) {}
 
     void prepare(pqxx::connection&) override {}
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch, bool move_on) override {
-        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, batch, lease_, orchestrate_ && move_on ? tasks_at_once : nullptr));
+    std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) override {
+        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_, orchestrate_ && orchestrate ? orchestrated_tasks : nullptr));
     }
 
-    std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
-        return jobs(sql::run_alone(connection, claim_told_statement, processor_, queue_, lease_, sql::keys_array(keys)));
+    std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
+        return jobs(sql::run_alone(connection, claim_keys_statement, processor_, queue_, lease_, sql::keys_array(keys)));
     }
 
-    std::vector<Job> recover(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, recover_statement, processor_)); }
+    std::vector<Job> owned(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, owned_statement, processor_)); }
 
-    // A report that is there already is answered with ok, so doubt needs nothing.
+    // A repeated report is accepted again, so doubt needs no handling.
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
         json given = json::array();
-        for (const Finished& one : results) given.push_back(said_of(one));
-        std::set<std::string> counted;
+        for (const Finished& one : results) given.push_back(report_of(one));
+        std::set<std::string> accepted;
         for (const auto& row : run_traced(connection, results.front().work->job.trace,
                                           "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
-            counted.insert(row[0].as<std::string>());
-        return counted;
+            accepted.insert(row[0].as<std::string>());
+        return accepted;
     }
 
-    Held beat(pqxx::connection& connection) override {
+    OwnedTokens extend_leases(pqxx::connection& connection) override {
         sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_dag.steps', $1, $2::interval)", processor_, lease_);
-        Held held;
+        OwnedTokens owned;
         for (const auto& row : sql::run_alone(
                  connection, "SELECT s.step_uuid, s.fence FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid", processor_))
-            held.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
-        return held;
+            owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
+        return owned;
     }
 
-    bool follow_up(pqxx::connection& connection) override {
+    bool orchestrate(pqxx::connection& connection) override {
         return orchestrate_ && sql::run_alone(connection, "SELECT o.tasks FROM pawl_dag.orchestrate(100) o")[0][0].as<int>() > 0;
     }
 

@@ -1,4 +1,4 @@
-// May throw (the constructor). Signals are read from a descriptor, on a thread of its own: no handler, no global.
+// May throw (the constructor). Signals are read from a descriptor on a thread of its own: no handler and no global state.
 #include <cerrno>
 #include <csignal>
 #include <system_error>

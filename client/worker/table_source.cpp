@@ -1,4 +1,4 @@
-// May throw. The rows of any enforced table as work: taken by pawl.claim, reported by pawl.fire_many.
+// May throw. The rows of any enforced table as work: claimed by pawl.claim, reported by pawl.fire_many.
 #include "sql.hpp"
 #include "work_source.hpp"
 
@@ -12,7 +12,7 @@ public:
     TableSource(const WorkerSettings& settings, const std::string& processor)
         : table_(*settings.table),
           processor_(processor),
-          queue_(settings.name_space),
+          queue_(settings.queue),
           lease_(std::to_string(settings.lease.count()) + " ms") {}
 
     void prepare(pqxx::connection& connection) override {
@@ -25,7 +25,7 @@ public:
             "  FROM pawl.binding b WHERE b.relation = $1::regclass AND b.claim_events <> '{}'",
             table_.relation);
         if (found.size() != 1 || found[0][2].as<int>() != 1 || found[0][3].is_null() || found[0][4].is_null())
-            throw Error("55000", "table " + table_.relation + " must have one lifecycle with claims, an owner, a token and a key of one column");
+            throw Error("55000", "table " + table_.relation + " must have one binding with claim events, an owner column, a token column and a key of one column");
         const auto row = found[0];
         quoted_table_ = row[0].as<std::string>();
         key_ = row[1].as<std::string>();
@@ -39,21 +39,21 @@ public:
         channel_ = {row[11].as<std::string>(), has_queue_ ? std::optional(queue_) : std::nullopt};
     }
 
-    std::vector<Job> claim(pqxx::connection& connection, int batch, bool) override {
+    std::vector<Job> claim(pqxx::connection& connection, int limit, bool) override {
         return jobs(sql::run_alone(connection,
                                    "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM pawl.claim(null::" + quoted_table_ +
                                        ", $1, $2, $3::interval, $4::integer, $5) c",
-                                   sql::or_null(table_.claim_event), processor_, lease_, batch, has_queue_ ? queue_.c_str() : nullptr));
+                                   sql::or_null(table_.claim_event), processor_, lease_, limit, has_queue_ ? queue_.c_str() : nullptr));
     }
 
-    std::vector<Job> claim_told(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
+    std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
         return jobs(sql::run_alone(connection,
                                    "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM pawl.claim_keys(null::" + quoted_table_ +
                                        ", $1::text[], $2, $3, $4::interval, $5) c",
                                    sql::keys_array(keys), sql::or_null(table_.claim_event), processor_, lease_, has_queue_ ? queue_.c_str() : nullptr));
     }
 
-    std::vector<Job> recover(pqxx::connection& connection) override {
+    std::vector<Job> owned(pqxx::connection& connection) override {
         return jobs(sql::run_alone(connection, "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " + quoted_table_ + " c WHERE c." +
                                                    quoted_owner_ + "::text = $1" +
                                                    (quoted_lease_.empty() ? "" : " AND c." + quoted_lease_ + " > clock_timestamp()"),
@@ -61,7 +61,7 @@ public:
     }
 
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) override {
-        std::set<std::string> counted;
+        std::set<std::string> accepted;
         for (const Outcome outcome : {Outcome::success, Outcome::failure, Outcome::permanent_failure}) {
             std::vector<std::string> keys, tokens;
             json notes = json::object();
@@ -77,20 +77,20 @@ public:
                                                   " tokens => $5::bigint[], metadata => $6::jsonb) f",
                                                   table_.relation, sql::text_array(keys), event_of(outcome), processor_,
                                                   sql::text_array(tokens), notes.is_object() && !notes.empty() ? json_text(notes) : "{}"))
-                if (row[1].as<bool>()) counted.insert(row[0].as<std::string>());
+                if (row[1].as<bool>()) accepted.insert(row[0].as<std::string>());
         }
-        if (in_doubt && counted.size() < results.size()) note_counted(connection, results, counted);
-        return counted;
+        if (in_doubt && accepted.size() < results.size()) note_accepted(connection, results, accepted);
+        return accepted;
     }
 
-    Held beat(pqxx::connection& connection) override {
+    OwnedTokens extend_leases(pqxx::connection& connection) override {
         sql::run_alone(connection, "SELECT pawl.heartbeat($1::regclass, $2, $3::interval)", table_.relation, processor_, lease_);
-        Held held;
+        OwnedTokens owned;
         for (const auto& row : sql::run_alone(connection, "SELECT c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " +
                                                               quoted_table_ + " c WHERE c." + quoted_owner_ + "::text = $1",
                                               processor_))
-            held.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
-        return held;
+            owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
+        return owned;
     }
 
     const std::string& relation() const noexcept override { return table_.relation; }
@@ -106,15 +106,15 @@ private:
         return table_.permanent_failure_event.value_or(table_.failure_event);
     }
 
-    // Only a result leaves a row without a change of its token.
-    void note_counted(pqxx::connection& connection, const std::vector<Finished>& results, std::set<std::string>& counted) const {
+    // Adds the keys whose results an earlier report has committed: only a result leaves the token and clears the owner.
+    void note_accepted(pqxx::connection& connection, const std::vector<Finished>& results, std::set<std::string>& accepted) const {
         for (const Finished& one : results)
             if (!sql::run_alone(connection,
                                 "SELECT FROM " + quoted_table_ + " c WHERE c." + quoted_key_ + "::text = $1 AND c." + quoted_token_ +
                                     " = $2::bigint AND c." + quoted_owner_ + " IS NULL",
                                 one.work->job.key, one.work->job.token)
                      .empty())
-                counted.insert(one.work->job.key);
+                accepted.insert(one.work->job.key);
     }
 
     std::vector<Job> jobs(const sql::Rows& rows) const {

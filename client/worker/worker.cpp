@@ -1,4 +1,4 @@
-// May throw. The worker's own thread: reports what is finished, claims what there is room for, sleeps when there is neither.
+// May throw. The worker: its loop reports what is finished and claims what there is room for; a pool of threads runs the handlers.
 #include <pawl/worker.hpp>
 
 #include <algorithm>
@@ -6,84 +6,126 @@
 #include <map>
 #include <thread>
 
-#include "hand.hpp"
-#include "heart.hpp"
+#include "heartbeat.hpp"
+#include "in_flight.hpp"
 #include "inbox.hpp"
-#include "pace.hpp"
-#include "passing.hpp"
-#include "sleeper.hpp"
+#include "session_loop.hpp"
 #include "sql.hpp"
+#include "temporary_error.hpp"
 #include "work_source.hpp"
 
 namespace pawl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-// What one turn says of the next: there is more to do, what was claimed is being worked on, or there was nothing.
-enum class Next { at_once, soon, later };
+// Extends the leases of what is in flight, and asks handlers to stop whose leases are lost.
+class InFlightLeases final : public Leases {
+public:
+    InFlightLeases(std::unique_ptr<WorkSource> source, InFlight& in_flight, milliseconds lease)
+        : source_(std::move(source)), in_flight_(in_flight), lease_(lease) {}
+
+    bool any() override {
+        known_ = in_flight_.all();
+        began_ = Clock::now();
+        if (known_.empty()) extended_at_ = began_;
+        return !known_.empty();
+    }
+    void connected(pqxx::connection& connection) override { source_->prepare(connection); }
+    void extend(pqxx::connection& connection) override {
+        in_flight_.keep_only(known_, source_->extend_leases(connection));
+        extended_at_ = began_;
+    }
+    // What was claimed a lease ago has expired; what was claimed since has a lease of its own.
+    void failed() override {
+        const auto expired = Clock::now() - lease_;
+        if (extended_at_ < expired) in_flight_.stop_older(expired);
+    }
+
+private:
+    std::unique_ptr<WorkSource> source_;
+    InFlight& in_flight_;
+    const milliseconds lease_;
+    std::vector<WorkPtr> known_;
+    Clock::time_point began_ = Clock::now();
+    Clock::time_point extended_at_ = Clock::now();
+};
+
+// Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a transaction
+// belongs to one span.
+std::vector<Finished> take_part(std::vector<Finished>& batch) {
+    const auto traced = std::stable_partition(batch.begin(), batch.end(),
+                                              [](const Finished& one) { return one.work->job.trace.empty(); });
+    const auto end = traced == batch.begin() ? batch.begin() + 1 : traced;
+    std::vector<Finished> part(std::make_move_iterator(batch.begin()), std::make_move_iterator(end));
+    batch.erase(batch.begin(), end);
+    return part;
+}
 
 }  // namespace
 
-struct Worker::Impl {
+struct Worker::Impl final : LoopSource {
     Impl(WorkerSettings given, SourceMaker make_source)
         : settings(std::move(given)),
           processor(random_uuid()),
           source(make_source(settings, processor)),
-          hand(wake_up),
-          pace(settings.shortest_poll, settings.longest_poll) {
+          loop({.connection = settings.connection,
+                .shortest_poll = settings.shortest_poll,
+                .longest_poll = settings.longest_poll,
+                .wake = settings.wake,
+                .results_release_work = true},
+               *this, [this](const std::string& message) { log(message); }),
+          in_flight(loop.wake_up()) {
         check(settings.messages);
         settings.threads = std::max(settings.threads, 1);
         if (settings.batch <= 0) settings.batch = 2 * settings.threads;
         settings.batch = std::min(settings.batch, 10'000);
     }
 
+    void connected(pqxx::connection& connection) override;
+    Next turn(pqxx::connection& connection) override;
+    const std::string& relation() const noexcept override { return source->relation(); }
+    std::optional<milliseconds> wait_for_messages() override;
+
     void run();
     void run_handlers(std::stop_token stop);
     Finished run_one(WorkPtr work) const;
-    Next turn();
-    bool connect_again();
-    bool report();
-    void report_batch(const std::vector<Finished>& batch);
-    std::set<std::string> report_each(const std::vector<Finished>& batch);
-    Next claim(bool move_on);
-    std::size_t claim_told(int room, bool& more);
+    bool report(pqxx::connection& connection);
+    void report_batch(pqxx::connection& connection, const std::vector<Finished>& batch);
+    std::set<std::string> report_each(pqxx::connection& connection, const std::vector<Finished>& batch);
+    Next claim(pqxx::connection& connection, bool reported);
+    std::size_t claim_announced(pqxx::connection& connection, int room, bool& more);
     bool full() const;
     bool may_poll();
-    void look_for_ours();
-    void rest();
+    void add_owned(pqxx::connection& connection);
     void drain();
-    void abandon();
-    void say(const std::string& message);
+    void abandon(pqxx::connection& connection);
+    void log(const std::string& message);
 
     WorkerSettings settings;
     std::string processor;
     std::unique_ptr<WorkSource> source;
     std::map<std::string, Handler> handlers;
-    SignalEvent wake_up;
-    Hand hand;
-    Pace pace;
-    std::atomic<bool> stopping{false};
-    std::unique_ptr<pqxx::connection> connection;
+    std::mutex logging;
+    SessionLoop loop;
+    InFlight in_flight;
     Clock::time_point next_poll{};
-    Sleeper sleeper;
     bool was_connected = false;
     bool in_doubt = false;
-    bool gave_back = false;  // what of it is still ours has to be begun anew
-    std::mutex saying;
+    bool gave_back = false;  // a handler stopped without a result, and its row may still be owned
     mutable std::mutex counting;
     WorkerCounts counts;
-    std::unique_ptr<Inbox> inbox;  // only where messages tell of work; its thread uses the rest
+    std::unique_ptr<Inbox> inbox;  // if messages announce work; its thread uses members above
 };
 
-void Worker::Impl::say(const std::string& message) {
+void Worker::Impl::log(const std::string& message) {
     if (!settings.on_message) return;
-    const std::lock_guard lock(saying);
+    const std::lock_guard lock(logging);
     settings.on_message(message);
 }
 
 Finished Worker::Impl::run_one(WorkPtr work) const {
-    const auto began = std::chrono::steady_clock::now();
     Finished finished;
     finished.work = work;
     const auto failed = [&](Outcome outcome, const std::string& message) {
@@ -99,7 +141,8 @@ Finished Worker::Impl::run_one(WorkPtr work) const {
             finished.value = handler->second(work->job);
         else
             failed(Outcome::failure, "worker has no handler \"" + work->job.handler + "\"");
-        if (const std::string excess = excess_of(finished.value); !excess.empty()) failed(Outcome::permanent_failure, "the result cannot be reported: " + excess);
+        if (const std::string excess = excess_of(finished.value); !excess.empty())
+            failed(Outcome::permanent_failure, "the result cannot be reported: " + excess);
     } catch (const PermanentFailure& caught) {
         failed(Outcome::permanent_failure, caught.what());
     } catch (const Failure& caught) {
@@ -110,106 +153,95 @@ Finished Worker::Impl::run_one(WorkPtr work) const {
         if (!caught.sqlstate().empty()) finished.value["sqlstate"] = caught.sqlstate();
     } catch (const RetryLater& caught) {
         failed(Outcome::failure, caught.what());
-        finished.asked = caught.after();
+        finished.retry_after = caught.after();
     } catch (const std::exception& caught) {
         failed(Outcome::failure, caught.what());
     } catch (...) {
         failed(Outcome::failure, "handler threw something that is no std::exception");
     }
-    // whoever was told to stop has not failed, unless he says that nobody else need try
+    // a handler that was asked to stop has not failed, unless it says that no other attempt can succeed
     if (finished.outcome == Outcome::failure && work->job.stop.stop_requested()) finished.outcome = Outcome::given_back;
-    finished.took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
     return finished;
 }
 
 void Worker::Impl::run_handlers(std::stop_token stop) {
-    while (WorkPtr work = hand.take(stop)) hand.finish(run_one(std::move(work)));
+    while (WorkPtr work = in_flight.next(stop)) in_flight.finish(run_one(std::move(work)));
 }
 
-// True when there is a connection. What the last session left in doubt is looked up.
-bool Worker::Impl::connect_again() {
-    if (connection) return true;
-    connection = connect(settings.connection);
-    sleeper = Sleeper(settings.connection);
-    source->prepare(*connection);
-    if (settings.messages.any() && !inbox && !stopping)
-        inbox = std::make_unique<Inbox>(settings.messages, settings.connection, source->channel(), settings.batch, wake_up,
-                                        [this](const std::string& message) { say(message); });
+void Worker::Impl::connected(pqxx::connection& connection) {
+    source->prepare(connection);
+    if (settings.messages.enabled() && !inbox && !loop.stopping())
+        inbox = std::make_unique<Inbox>(settings.messages, settings.connection, source->channel(), settings.batch,
+                                        loop.wake_up(), [this](const std::string& message) { log(message); });
     if (was_connected) {
-        // who drains gives all of it back
-        if (!stopping) look_for_ours();
-        const std::lock_guard lock(counting);
-        ++counts.reconnects;
+        // the lost session may have claimed work that this worker does not know of; a draining worker gives it back
+        if (!loop.stopping()) add_owned(connection);
+        {
+            const std::lock_guard lock(counting);
+            ++counts.reconnects;
+        }
+        log("connected again");
     }
-    if (was_connected) say("connected again");
     was_connected = true;
-    return true;
 }
 
-void Worker::Impl::look_for_ours() {
-    const auto asked = Clock::now();
-    const std::size_t found = hand.add(source->recover(*connection), asked);
+void Worker::Impl::add_owned(pqxx::connection& connection) {
+    const auto claimed_at = Clock::now();
+    const std::size_t found = in_flight.add(source->owned(connection), claimed_at);
     gave_back = false;
     const std::lock_guard lock(counting);
     counts.claimed += found;
 }
 
-// A result that the server refuses must not hold up the others.
-std::set<std::string> Worker::Impl::report_each(const std::vector<Finished>& batch) {
-    std::set<std::string> counted;
+// A result that the server rejects must not hold up the others.
+std::set<std::string> Worker::Impl::report_each(pqxx::connection& connection, const std::vector<Finished>& batch) {
+    std::set<std::string> accepted;
     for (const Finished& one : batch) {
         try {
-            counted.merge(source->report(*connection, {one}, in_doubt));
+            accepted.merge(source->report(connection, {one}, in_doubt));
         } catch (const error::lease_lost&) {
         } catch (const error::not_the_owner&) {
         } catch (const ConnectionLost&) {
             throw;
         } catch (const TryAgain&) {
             throw;
-        } catch (const Error& refused) {
+        } catch (const Error& rejection) {
             Finished instead = one;
             instead.outcome = Outcome::permanent_failure;
-            instead.value = {{"message", std::string("result refused: ") + refused.what()}};
-            counted.merge(source->report(*connection, {instead}, in_doubt));
+            instead.value = {{"message", std::string("result rejected: ") + rejection.what()}};
+            accepted.merge(source->report(connection, {instead}, in_doubt));
         }
     }
-    return counted;
+    return accepted;
 }
 
-void Worker::Impl::report_batch(const std::vector<Finished>& batch) {
-    std::set<std::string> counted;
+void Worker::Impl::report_batch(pqxx::connection& connection, const std::vector<Finished>& batch) {
+    std::set<std::string> accepted;
     try {
-        counted = source->report(*connection, batch, in_doubt);
-    } catch (const Error& refused) {
-        if (dynamic_cast<const ConnectionLost*>(&refused) || passes(refused)) throw;
-        counted = report_each(batch);
+        accepted = source->report(connection, batch, in_doubt);
+    } catch (const Error& rejection) {
+        if (dynamic_cast<const ConnectionLost*>(&rejection) || is_temporary(rejection)) throw;
+        accepted = report_each(connection, batch);
     }
     in_doubt = false;
-    hand.settle(batch);
+    in_flight.remove(batch);
     for (const Finished& one : batch) {
-        const bool counts_now = counted.contains(one.work->job.key);
+        const bool is_accepted = accepted.contains(one.work->job.key);
         {
             const std::lock_guard lock(counting);
-            ++(!counts_now ? counts.dropped : one.outcome == Outcome::success ? counts.succeeded : counts.failed);
+            ++(!is_accepted ? counts.dropped : one.outcome == Outcome::success ? counts.succeeded : counts.failed);
         }
-        if (!counts_now && settings.on_dropped) settings.on_dropped(one.work->job);
+        if (!is_accepted && settings.on_dropped) settings.on_dropped(one.work->job);
     }
 }
 
-// What is reported together: all that belongs to no trace; of the others each by itself, for a transaction belongs to one span.
-std::vector<Finished> take_part(std::vector<Finished>& batch) {
-    const auto traced = std::stable_partition(batch.begin(), batch.end(), [](const Finished& one) { return one.work->job.trace.empty(); });
-    const auto end = traced == batch.begin() ? batch.begin() + 1 : traced;
-    std::vector<Finished> part(std::make_move_iterator(batch.begin()), std::make_move_iterator(end));
-    batch.erase(batch.begin(), end);
-    return part;
-}
-
-bool Worker::Impl::report() {
-    std::vector<Finished> batch = hand.finished();
-    const auto stopped = std::stable_partition(batch.begin(), batch.end(), [](const Finished& one) { return one.outcome != Outcome::given_back; });
+// True if there were results.
+bool Worker::Impl::report(pqxx::connection& connection) {
+    std::vector<Finished> batch = in_flight.take_finished();
+    const auto stopped = std::stable_partition(
+        batch.begin(), batch.end(), [](const Finished& one) { return one.outcome != Outcome::given_back; });
     if (stopped != batch.end()) {
-        hand.settle({stopped, batch.end()});
+        in_flight.remove({stopped, batch.end()});
         gave_back = true;
         batch.erase(stopped, batch.end());
     }
@@ -217,162 +249,140 @@ bool Worker::Impl::report() {
     while (!batch.empty()) {
         const std::vector<Finished> part = take_part(batch);
         try {
-            report_batch(part);
+            report_batch(connection, part);
         } catch (const Error&) {
             in_doubt = true;
-            hand.put_back(part);
-            hand.put_back(std::move(batch));
+            in_flight.return_finished(part);
+            in_flight.return_finished(std::move(batch));
             throw;
         }
     }
     return true;
 }
 
-// Half a batch is claimed at a time, so that statements stay worth their round trip; but no thread is left idle for that.
+// Half a batch is claimed at a time, so that statements are worth their round trip, unless a thread would be idle.
 bool Worker::Impl::full() const {
-    const int in_hand = static_cast<int>(hand.size());
-    const int room = settings.batch - in_hand;
-    return room <= 0 || (room < settings.batch / 2 && in_hand >= settings.threads);
+    const int claimed = static_cast<int>(in_flight.size());
+    const int room = settings.batch - claimed;
+    return room <= 0 || (room < settings.batch / 2 && claimed >= settings.threads);
 }
 
-Next Worker::Impl::claim(bool move_on) {
+Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
     if (full()) {
-        if (move_on) source->follow_up(*connection);
+        if (reported) source->orchestrate(connection);
         return Next::later;
     }
-    const int room = settings.batch - static_cast<int>(hand.size());
-    bool more_told = false;
-    const std::size_t told = inbox ? claim_told(room, more_told) : 0;
-    const bool polls = static_cast<int>(told) < room && (may_poll() || (move_on && source->releases_untold()));
-    if (move_on && !polls) source->follow_up(*connection);
-    const auto asked = Clock::now();
-    const std::size_t found = polls ? hand.add(source->claim(*connection, room - static_cast<int>(told), move_on), asked) : 0;
-    const std::size_t added = told + found;
-    // the next poll is a while away, unless this one has not seen the end
+    const int room = settings.batch - static_cast<int>(in_flight.size());
+    bool more_announced = false;
+    const std::size_t announced = inbox ? claim_announced(connection, room, more_announced) : 0;
+    const bool polls = static_cast<int>(announced) < room &&
+                       (may_poll() || (reported && source->releases_without_message()));
+    if (reported && !polls) source->orchestrate(connection);
+    const auto claimed_at = Clock::now();
+    const int rest = room - static_cast<int>(announced);
+    const std::size_t found = polls ? in_flight.add(source->claim(connection, rest, reported), claimed_at) : 0;
+    const std::size_t added = announced + found;
+    // the next poll is a while away, unless this one was cut off by its limit
     if (polls && static_cast<int>(added) < room) next_poll = Clock::now() + settings.messages.fallback_poll;
     const std::lock_guard lock(counting);
     counts.claimed += added;
-    counts.told += told;
-    if (more_told) return Next::at_once;
+    counts.announced += announced;
+    if (more_announced) return Next::at_once;
     return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
 }
 
-// A message is acknowledged when the claim is committed, whatever it brought: a row that others have needs no second word.
-// `more`: there may be more messages.
-std::size_t Worker::Impl::claim_told(int room, bool& more) {
-    std::vector<Told> told = inbox->take(static_cast<std::size_t>(room));
-    more = told.size() == static_cast<std::size_t>(room);
-    if (told.empty()) return 0;
+// Claims what messages name. A message is acknowledged once the claim is committed, whatever it returned: a row that another worker
+// owns needs no second message. `more`: there may be more messages.
+std::size_t Worker::Impl::claim_announced(pqxx::connection& connection, int room, bool& more) {
+    std::vector<Announced> announced = inbox->take(static_cast<std::size_t>(room));
+    more = announced.size() == static_cast<std::size_t>(room);
+    if (announced.empty()) return 0;
     std::vector<RowKey> keys;
-    for (const Told& one : told) keys.push_back(one.key);
+    for (const Announced& one : announced) keys.push_back(one.key);
     try {
-        const auto asked = Clock::now();
-        const std::size_t added = hand.add(source->claim_told(*connection, keys), asked);
-        inbox->settle(told);
+        const auto claimed_at = Clock::now();
+        const std::size_t added = in_flight.add(source->claim_keys(connection, keys), claimed_at);
+        inbox->acknowledge(announced);
         return added;
     } catch (const Error&) {
-        inbox->put_back(std::move(told));
+        inbox->put_back(std::move(announced));
         throw;
     }
 }
 
-// While messages come, work is looked for now and then only; and at once when they have begun to come, for what was said before.
+// While messages come, polls are rare. One follows at once when they have begun to come, for what was published before.
 bool Worker::Impl::may_poll() {
     if (!inbox || !inbox->connected()) return true;
-    return inbox->just_connected() || Clock::now() >= next_poll;
+    return inbox->take_connected() || Clock::now() >= next_poll;
 }
 
-Next Worker::Impl::turn() {
-    connect_again();
-    const bool reported = report();
-    if (gave_back && !stopping) look_for_ours();
-    // what a report makes ready is claimed in the round trip that enqueues it
-    const Next claimed = stopping ? Next::later : claim(reported);
-    if (stopping && reported) source->follow_up(*connection);
-    // a queue that was emptied is not asked again before something has happened: short handlers have ended by now
+Next Worker::Impl::turn(pqxx::connection& connection) {
+    const bool reported = report(connection);
+    if (gave_back && !loop.stopping()) add_owned(connection);
+    // work that a report makes ready is claimed by the statement that enqueues it
+    const Next claimed = loop.stopping() ? Next::later : claim(connection, reported);
+    if (loop.stopping() && reported) source->orchestrate(connection);
+    // an emptied queue is not polled again at once: short handlers end meanwhile
     if (claimed != Next::later) return claimed;
-    if (reported || (settings.orchestrate && !stopping && source->follow_up(*connection))) return Next::at_once;
+    if (reported || (settings.orchestrate && !loop.stopping() && source->orchestrate(connection))) return Next::at_once;
     return Next::later;
 }
 
-void Worker::Impl::abandon() {
-    const std::size_t waiting = hand.drop_waiting();
-    const auto given_up = sql::run_alone(*connection, "SELECT pawl.abandon($1::regclass, $2)", source->relation(), processor)[0][0].as<long>();
-    if (waiting > 0 || given_up > 0) say("gave back " + std::to_string(given_up) + " pieces of work");
-    const std::lock_guard lock(counting);
-    counts.abandoned += static_cast<std::uint64_t>(given_up);
+std::optional<milliseconds> Worker::Impl::wait_for_messages() {
+    if (!inbox || !inbox->connected()) return std::nullopt;
+    // a full worker does not poll, however long ago the last poll was: it waits for a handler to end
+    const milliseconds longest = settings.messages.fallback_poll;
+    if (full()) return longest;
+    return std::clamp(std::chrono::ceil<milliseconds>(next_poll - Clock::now()), milliseconds(1), longest);
 }
 
-// What runs may finish; after the grace it is asked to stop, and what does not stop is waited for all the same: a thread cannot be
-// taken off its handler, but its lease can run out.
+void Worker::Impl::abandon(pqxx::connection& connection) {
+    const std::size_t waiting = in_flight.drop_waiting();
+    const auto returned = sql::run_alone(connection, "SELECT pawl.abandon($1::regclass, $2)", source->relation(),
+                                         processor)[0][0].as<long>();
+    if (waiting > 0 || returned > 0) log("returned " + std::to_string(returned) + " claimed rows");
+    const std::lock_guard lock(counting);
+    counts.abandoned += static_cast<std::uint64_t>(returned);
+}
+
+// Running handlers may finish. After the grace they are asked to stop, and those that do not are waited for all the same: a thread
+// cannot be taken from its handler, but its lease can expire.
 void Worker::Impl::drain() {
-    say("draining");
-    hand.drop_waiting();
-    const auto deadline = std::chrono::steady_clock::now() + settings.grace;
+    log("draining");
+    in_flight.drop_waiting();
+    const auto deadline = Clock::now() + settings.grace;
     bool asked = false;
-    while (!hand.idle()) {
+    while (!in_flight.idle()) {
         try {
-            connect_again();
-            if (report()) source->follow_up(*connection);
-        } catch (const Error& lost) {
-            if (!dynamic_cast<const ConnectionLost*>(&lost) && !passes(lost)) throw;
-            if (dynamic_cast<const ConnectionLost*>(&lost)) connection.reset();
-            // without a database nothing can be given back; leases see to it
-            if (std::chrono::steady_clock::now() > deadline) throw;
-            wake_up.wait(-1, pace.idle());
+            pqxx::connection& connection = loop.session();
+            if (report(connection)) source->orchestrate(connection);
+        } catch (const Error& error) {
+            loop.survive(error);
+            // without a database nothing can be returned; the leases expire
+            if (Clock::now() > deadline) throw;
+            loop.wait_after_error(milliseconds(0));
         }
-        if (!asked && std::chrono::steady_clock::now() > deadline) {
-            hand.stop_all();
+        if (!asked && Clock::now() > deadline) {
+            in_flight.stop_all();
             asked = true;
         }
-        if (!hand.idle()) wake_up.wait(-1, std::chrono::milliseconds(100));
+        if (!in_flight.idle()) loop.wake_up().wait(-1, milliseconds(100));
     }
     try {
-        connect_again();
-        abandon();
-    } catch (const Error& problem) {
-        say(std::string("nothing is given back, the leases will run out: ") + problem.what());
+        abandon(loop.session());
+    } catch (const Error& error) {
+        log(std::string("claimed rows were not returned, their leases will expire: ") + error.what());
     }
-}
-
-void Worker::Impl::rest() {
-    auto nap = pace.next();
-    if (inbox && inbox->connected()) {
-        // whose hands are full does not look, however long ago the last look was: he waits for a handler to end
-        if (nap = settings.messages.fallback_poll; !full())
-            nap = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next_poll - Clock::now()), std::chrono::milliseconds(1), nap);
-    } else {
-        // going to sleep is a transaction too: not for the first nap
-        if (settings.wake && nap > sleeper.patience(settings.shortest_poll) && sleeper.doze(*connection, source->relation())) return;
-        if (sleeper.found_pooler()) say(polls_behind_pooler);
-        pace.idle();
-    }
-    if (wake_up.wait(connection->sock(), nap) && sleeper.woken(*connection)) pace.found();
 }
 
 void Worker::Impl::run() {
-    Heart heart(settings, *source, hand, [this](const std::string& message) { say(message); });
+    const Heartbeat heartbeat(settings.connection, settings.lease,
+                              std::make_unique<InFlightLeases>(source->copy(), in_flight, settings.lease),
+                              [this](const std::string& message) { log(message); });
     std::vector<std::jthread> pool;
     for (int i = 0; i < settings.threads; ++i) pool.emplace_back([this](std::stop_token stop) { run_handlers(stop); });
-    while (!stopping) {
-        try {
-            const Next next = turn();
-            if (next != Next::later) {
-                pace.follows();
-                sleeper.found();
-            }
-            if (next == Next::at_once) continue;
-            rest();
-        } catch (const Error& problem) {
-            const bool lost = dynamic_cast<const ConnectionLost*>(&problem) != nullptr;
-            if (!lost && !passes(problem)) throw;
-            if (lost) connection.reset();
-            say(std::string(lost ? "connection lost: " : "will try again: ") + problem.what());
-            wake_up.wait(-1, std::max(pace.idle(), std::chrono::milliseconds(50)));
-        }
-    }
-    // what was not taken goes to others
-    inbox.reset();
+    loop.run();
+    inbox.reset();  // messages that were not claimed from go to other workers
     drain();
 }
 
@@ -390,10 +400,7 @@ Worker& Worker::on(const std::string& handler, Handler function) {
 
 void Worker::run() { impl_->run(); }
 
-void Worker::stop() noexcept {
-    impl_->stopping = true;
-    impl_->wake_up.set();
-}
+void Worker::stop() noexcept { impl_->loop.stop(); }
 
 const std::string& Worker::processor() const noexcept { return impl_->processor; }
 

@@ -84,7 +84,7 @@ is(one($node, q{select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', g
 wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq '3' }, 'three owned steps');
 is(gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}'), '4', 'owned rows are no longer claimable');
 is(gauge('pawl_owners{relation="pawl_dag.steps"}'), '1', 'one owner');
-is(gauge('pawl_leases_lapsed{relation="pawl_dag.steps"}'), '0', 'no lease has lapsed');
+is(gauge('pawl_leases_expired{relation="pawl_dag.steps"}'), '0', 'no lease has expired');
 $node->safe_psql('postgres', q{select pawl_dag.cancel_tasks(array(select task_uuid from pawl_dag.tasks where name = 'unserved'), 'gauged')});
 wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq 'none' }, 'nothing owned');
 is(gauge('pawl_dag_dead_letters'), '0', 'no dead letters');

@@ -8,7 +8,7 @@
 namespace pawl {
 namespace {
 
-// Scripts, pictures and requests go nowhere but to this daemon. Mermaid writes style elements into its drawings, so styles alone may be inline.
+// Scripts, pictures and requests go nowhere but to this daemon. Mermaid writes style elements into its diagrams, so styles alone may be inline.
 constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

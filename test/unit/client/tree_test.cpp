@@ -29,9 +29,9 @@ TEST(Tree, AStepHangsBelowItsDeepestParent) {
 }
 
 TEST(Tree, EveryStepIsDrawnOnceAlsoOnACycle) {
-    const std::string drawing =
+    const std::string text =
         draw_tree({{"a", "pending", {"b"}, ""}, {"b", "pending", {"a"}, ""}, {"c", "pending", {"nobody"}, ""}}, false);
-    EXPECT_EQ(std::count(drawing.begin(), drawing.end(), '\n'), 3) << drawing;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
 }
 
 TEST(Tree, ColoursOnlyWhenAsked) {

@@ -1,4 +1,4 @@
-// May throw (out of memory). What the database has refused to clients of the API, by SQLSTATE. Safe for threads.
+// May throw (out of memory). Counts the errors that the database has raised for clients of the API, by SQLSTATE. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace pawl::api {
 
-class Refusals {
+class Rejections {
 public:
     void count(const std::string& sqlstate) {
         if (sqlstate.empty()) return;

@@ -1,21 +1,22 @@
 // May throw (out of memory).
-#include "hand.hpp"
+#include "in_flight.hpp"
 
 #include <algorithm>
 
 namespace pawl {
 
-std::size_t Hand::add(std::vector<Job> jobs, std::chrono::steady_clock::time_point since) {
+std::size_t InFlight::add(std::vector<Job> jobs, std::chrono::steady_clock::time_point claimed_at) {
     std::size_t added = 0;
     {
         const std::lock_guard lock(mutex_);
         for (Job& job : jobs) {
-            const bool known = std::any_of(all_.begin(), all_.end(),
-                                           [&](const WorkPtr& work) { return work->job.key == job.key && work->job.token == job.token; });
+            const bool known = std::any_of(all_.begin(), all_.end(), [&](const WorkPtr& work) {
+                return work->job.key == job.key && work->job.token == job.token;
+            });
             if (known) continue;
             auto work = std::make_shared<Work>();
             work->job = std::move(job);
-            work->since = since;
+            work->claimed_at = claimed_at;
             work->job.stop = work->cancel.get_token();
             all_.insert(work);
             waiting_.push_back(std::move(work));
@@ -26,7 +27,7 @@ std::size_t Hand::add(std::vector<Job> jobs, std::chrono::steady_clock::time_poi
     return added;
 }
 
-WorkPtr Hand::take(std::stop_token stop) {
+WorkPtr InFlight::next(std::stop_token stop) {
     std::unique_lock lock(mutex_);
     if (!arrived_.wait(lock, stop, [&] { return !waiting_.empty(); })) return nullptr;
     if (stop.stop_requested()) return nullptr;
@@ -36,7 +37,7 @@ WorkPtr Hand::take(std::stop_token stop) {
     return work;
 }
 
-void Hand::finish(Finished finished) {
+void InFlight::finish(Finished finished) {
     {
         const std::lock_guard lock(mutex_);
         finished_.push_back(std::move(finished));
@@ -45,26 +46,25 @@ void Hand::finish(Finished finished) {
     ended_.set();
 }
 
-std::vector<Finished> Hand::finished() {
+std::vector<Finished> InFlight::take_finished() {
     const std::lock_guard lock(mutex_);
     return std::exchange(finished_, {});
 }
 
-void Hand::put_back(std::vector<Finished> finished) {
+void InFlight::return_finished(std::vector<Finished> finished) {
     const std::lock_guard lock(mutex_);
     std::move(finished.begin(), finished.end(), std::back_inserter(finished_));
 }
 
-void Hand::settle(const std::vector<Finished>& reported) {
+void InFlight::remove(const std::vector<Finished>& reported) {
     const std::lock_guard lock(mutex_);
     for (const Finished& one : reported) all_.erase(one.work);
 }
 
-void Hand::keep_only(const std::vector<WorkPtr>& known, const std::set<std::pair<std::string, std::int64_t>>& held) {
+void InFlight::keep_only(const std::vector<WorkPtr>& known, const OwnedTokens& owned) {
     for (const WorkPtr& work : known) {
-        if (held.contains({work->job.key, work->job.token})) continue;
+        if (owned.contains({work->job.key, work->job.token})) continue;
         work->cancel.request_stop();
-        // what has not begun need not begin
         const std::lock_guard lock(mutex_);
         if (const auto found = std::find(waiting_.begin(), waiting_.end(), work); found != waiting_.end()) {
             waiting_.erase(found);
@@ -73,16 +73,16 @@ void Hand::keep_only(const std::vector<WorkPtr>& known, const std::set<std::pair
     }
 }
 
-void Hand::stop_all() {
+void InFlight::stop_all() {
     for (const WorkPtr& work : all()) work->cancel.request_stop();
 }
 
-void Hand::stop_older(std::chrono::steady_clock::time_point than) {
+void InFlight::stop_older(std::chrono::steady_clock::time_point time) {
     for (const WorkPtr& work : all())
-        if (work->since < than) work->cancel.request_stop();
+        if (work->claimed_at < time) work->cancel.request_stop();
 }
 
-std::size_t Hand::drop_waiting() {
+std::size_t InFlight::drop_waiting() {
     const std::lock_guard lock(mutex_);
     const std::size_t dropped = waiting_.size();
     for (const WorkPtr& work : waiting_) all_.erase(work);
@@ -90,17 +90,17 @@ std::size_t Hand::drop_waiting() {
     return dropped;
 }
 
-std::vector<WorkPtr> Hand::all() const {
+std::vector<WorkPtr> InFlight::all() const {
     const std::lock_guard lock(mutex_);
     return {all_.begin(), all_.end()};
 }
 
-std::size_t Hand::size() const {
+std::size_t InFlight::size() const {
     const std::lock_guard lock(mutex_);
     return all_.size();
 }
 
-bool Hand::idle() const {
+bool InFlight::idle() const {
     const std::lock_guard lock(mutex_);
     return running_ == 0 && finished_.empty();
 }
