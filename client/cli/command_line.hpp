@@ -1,5 +1,5 @@
-// May throw. Declares a command line: the part of CLI11 that `pawl` needs. CLI11 is slow to compile, so only main.cpp and
-// command_line.cpp include it.
+// May throw. Declares a command line: the part of CLI11 that `pawl` needs. CLI11 is slow to compile, so only main.cpp
+// and command_line.cpp include it.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,9 @@ void Program::run(Command* command, std::function<int(pqxx::connection&)> body) 
     command->callback([this, body = std::move(body)] {
         chosen = [this, body] {
             if (has_password(connection.target))
-                throw Error("", "every user of the machine can read a password in a flag: use PGPASSFILE, PGSERVICE or PGPASSWORD");
+                throw Error(
+                    "",
+                    "every user of the machine can read a password in a flag: use PGPASSFILE, PGSERVICE or PGPASSWORD");
             const auto connected = connect(connection);
             return body(*connected);
         };
@@ -43,7 +45,8 @@ std::string long_options(const CLI::App& command) {
     return options;
 }
 
-// What may stand behind a command, and the same for each command below it: `path` is how the command is called, a blank before each word.
+// What may stand behind a command, and the same for each command below it: `path` is how the command is called, a blank
+// before each word.
 void add_cases(const CLI::App& command, const std::string& path, std::string& known, std::string& cases) {
     std::string words;
     for (const CLI::App* below : command.get_subcommands({})) {
@@ -63,9 +66,12 @@ std::string completion_script(const CLI::App& app) {
            "_pawl() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} path= words= each\n"
            "    for each in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-           "        case \"$path $each\" in " + known + ") path+=\" $each\" ;; esac\n"
+           "        case \"$path $each\" in " +
+           known +
+           ") path+=\" $each\" ;; esac\n"
            "    done\n"
-           "    case $path in\n" + cases +
+           "    case $path in\n" +
+           cases +
            "    esac\n"
            "    COMPREPLY=($(compgen -W \"$words --json --database\" -- \"$word\"))\n"
            "}\n"
@@ -84,14 +90,17 @@ void add_completion(Program& program) {
 // What is not known of a command line says more than what it lacks.
 std::string usage_problem(const CLI::App* app, const CLI::Error& problem) {
     const std::vector<std::string> strange = app->remaining(true);
-    const bool lacks_command = problem.get_name() == "RequiredError" && std::string(problem.what()).starts_with("A subcommand");
+    const bool lacks_command =
+        problem.get_name() == "RequiredError" && std::string(problem.what()).starts_with("A subcommand");
     std::string text = problem.what();
-    if (lacks_command) text = strange.empty() ? "which command?" : "there is no command \"" + shown(strange.front()) + "\"";
+    if (lacks_command)
+        text = strange.empty() ? "which command?" : "there is no command \"" + shown(strange.front()) + "\"";
     if (text.find("not expected") != std::string::npos) {
         text = "not expected:";
         for (const std::string& one : strange) text += " " + shown(one);
     }
-    return "pawl: " + without_passwords(text) + "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
+    return "pawl: " + without_passwords(text) +
+           "\npawl --help lists the commands, pawl COMMAND --help says what one takes\n";
 }
 
 void add_group(Program& program, const char* title, void (*add)(Program&)) {
@@ -104,9 +113,10 @@ void add_group(Program& program, const char* title, void (*add)(Program&)) {
 // The settings of this program, which are flags of every command.
 const SettingsTable<Program>& settings_table() {
     static const SettingsTable<Program> table(
-        "PAWL", {{"database", member<&Program::connection, &ConnectionSettings::target>, any(), "",
-                  "libpq connection string (dbname=shop) or URI; what it leaves out comes from PGHOST, PGDATABASE and so on"},
-                 {"json", member<&Program::output, &Output::json>, any(), "", "Print JSON"}});
+        "PAWL",
+        {{"database", member<&Program::connection, &ConnectionSettings::target>, any(), "",
+          "libpq connection string (dbname=shop) or URI; what it leaves out comes from PGHOST, PGDATABASE and so on"},
+         {"json", member<&Program::output, &Output::json>, any(), "", "Print JSON"}});
     return table;
 }
 
@@ -123,7 +133,8 @@ std::vector<Setting> settings_of(const std::string& program) {
 }
 
 void add_settings_command(Program& program) {
-    auto* command = program.app.add_subcommand("settings", "print what a worker or conductor reads from its environment");
+    auto* command =
+        program.app.add_subcommand("settings", "print what a worker or conductor reads from its environment");
     auto kind = std::make_shared<std::string>();
     command->add_option("kind", *kind, "worker, row_worker, saga_worker or conductor")
         ->required()

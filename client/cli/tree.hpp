@@ -1,4 +1,5 @@
-// May throw (out of memory). Draws the steps of a task as a tree: each step below its deepest parent, with its other parents named.
+// May throw (out of memory). Draws the steps of a task as a tree: each step below its deepest parent, with its other
+// parents named.
 #pragma once
 
 #include <string>

@@ -36,7 +36,8 @@ void Board::log_message(const std::string& message) {
 
 void Board::note(const SagaJob& job, JobEvent event) {
     metrics_.ran("board " + name_, 1, {});
-    const Log::Fields fields = {{"board", name_}, {"job", job.job}, {"name", job.name}, {"flow", job.flow}, {"event", name_of(event)}};
+    const Log::Fields fields = {
+        {"board", name_}, {"job", job.job}, {"name", job.name}, {"flow", job.flow}, {"event", name_of(event)}};
     event == JobEvent::trashed || event == JobEvent::lost ? log_.warn("job", fields) : log_.debug("job", fields);
 }
 
@@ -48,7 +49,8 @@ void Board::run() {
         } catch (const std::exception& problem) {
             const auto* error = dynamic_cast<const Error*>(&problem);
             metrics_.failed("board " + name_);
-            log_message(std::string("failed: ") + problem.what() + (error && !error->sqlstate().empty() ? " [" + error->sqlstate() + "]" : ""));
+            log_message(std::string("failed: ") + problem.what() +
+                        (error && !error->sqlstate().empty() ? " [" + error->sqlstate() + "]" : ""));
             wake_up_.wait(-1, reconnect_.advance());
         }
     }

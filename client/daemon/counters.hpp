@@ -1,4 +1,5 @@
-// May throw. What the server has counted, if pawl is preloaded: state changes by transition, rejections, latencies (pawl.counters()).
+// May throw. What the server has counted, if pawl is preloaded: state changes by transition, rejections, latencies
+// (pawl.counters()).
 #pragma once
 
 #include <pqxx/pqxx>

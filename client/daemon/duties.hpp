@@ -1,4 +1,5 @@
-// May throw. The duties that the database offers, found in its catalog: a pack that is installed later needs nothing here.
+// May throw. The duties that the database offers, found in its catalog: a pack that is installed later needs nothing
+// here.
 #pragma once
 
 #include <chrono>
@@ -14,13 +15,13 @@
 namespace pawl::daemon {
 
 struct Duty {
-    std::string name;        // reap pawl_dag.steps
-    std::string statement;   // $1 is the batch; returns done and, in milliseconds, when to come back (null: whenever)
-    std::string oid = {};    // $2 and $3, where the duty is one lifecycle's
+    std::string name;       // reap pawl_dag.steps
+    std::string statement;  // $1 is the batch; returns done and, in milliseconds, when to come back (null: whenever)
+    std::string oid = {};   // $2 and $3, where the duty is one lifecycle's
     std::string state_column = {};
-    std::string relation = {};  // where its work comes in; empty: anywhere
-    bool plain = false;      // a statement of the user's, without parameters
-    bool once = false;       // done > 0 does not mean that there is more; a next time that has come does
+    std::string relation = {};             // where its work comes in; empty: anywhere
+    bool plain = false;                    // a statement of the user's, without parameters
+    bool once = false;                     // done > 0 does not mean that there is more; a next time that has come does
     std::chrono::milliseconds longest{0};  // 0: as the settings say
 };
 

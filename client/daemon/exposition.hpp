@@ -1,4 +1,5 @@
-// May throw (out of memory). Text in the exposition format of Prometheus: families one after the other, each with its meaning and type once.
+// May throw (out of memory). Text in the exposition format of Prometheus: families one after the other, each with its
+// meaning and type once.
 #pragma once
 
 #include <array>
@@ -13,9 +14,15 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // A number that neither needs nor loses digits.
 std::string number(double value);
-inline std::string number(std::uint64_t value) { return std::to_string(value); }
-inline std::string number(std::int64_t value) { return std::to_string(value); }
-inline std::string number(int value) { return std::to_string(value); }
+inline std::string number(std::uint64_t value) {
+    return std::to_string(value);
+}
+inline std::string number(std::int64_t value) {
+    return std::to_string(value);
+}
+inline std::string number(int value) {
+    return std::to_string(value);
+}
 
 class Exposition {
 public:

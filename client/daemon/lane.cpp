@@ -13,7 +13,8 @@ namespace {
 
 constexpr auto catalog_interval = std::chrono::seconds(15);
 constexpr auto silence = std::chrono::minutes(1);  // between two log lines about the same problem
-constexpr int gauges_share = 20;  // counting takes at most a twentieth of the time, also where an old snapshot keeps dead rows and makes it slow
+constexpr int gauges_share =
+    20;  // counting takes at most a twentieth of the time, also where an old snapshot keeps dead rows and makes it slow
 
 }  // namespace
 
@@ -45,7 +46,8 @@ void Lane::connect_and_look() {
     if (kind_ == Kind::scheduling) metrics_.misfit(misfit_of(*connection_));
     std::vector<Entry> found;
     for (Duty& duty : find_duties(*connection_, settings_, kind_)) {
-        const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.duty.name == duty.name; });
+        const auto known = std::find_if(entries_.begin(), entries_.end(),
+                                        [&](const Entry& entry) { return entry.duty.name == duty.name; });
         const auto longest = duty.longest.count() > 0 ? duty.longest : settings_.longest_poll;
         const auto shortest = duty.once ? longest : settings_.shortest_poll;
         if (known == entries_.end()) log_.info("duty found", {{"lane", name_}, {"duty", duty.name}});
@@ -59,8 +61,10 @@ void Lane::connect_and_look() {
 
 // A standby, or a read-only database: duties wait until it can be written. Logged once.
 bool Lane::look_whether_read_only() {
-    const auto found = sql::run_alone(*connection_, "SELECT CASE WHEN pg_is_in_recovery() THEN 'the server is a standby'"
-                                                    " WHEN current_setting('transaction_read_only')::boolean THEN 'the database is read-only' ELSE '' END");
+    const auto found = sql::run_alone(
+        *connection_,
+        "SELECT CASE WHEN pg_is_in_recovery() THEN 'the server is a standby'"
+        " WHEN current_setting('transaction_read_only')::boolean THEN 'the database is read-only' ELSE '' END");
     const auto why = found[0][0].as<std::string>();
     metrics_.read_only(name_, why);
     if (!why.empty() && !read_only_) log_.warn("nothing can be written", {{"lane", name_}, {"problem", why}});
@@ -74,7 +78,8 @@ void Lane::complain(Entry& entry, const Error& problem) const {
     if (entry.complaint == problem.what() && Clock::now() - entry.complained < silence) return;
     entry.complaint = problem.what();
     entry.complained = Clock::now();
-    log_.error("duty failed", {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
+    log_.error("duty failed",
+               {{"duty", entry.duty.name}, {"sqlstate", problem.sqlstate()}, {"problem", problem.what()}});
 }
 
 bool Lane::look_after(Entry& entry) {
@@ -121,7 +126,8 @@ bool Lane::look_after(Entry& entry) {
     return false;
 }
 
-// Runs every duty that is due, one transaction each, so that none waits until another has done all its work. True if there may be more.
+// Runs every duty that is due, one transaction each, so that none waits until another has done all its work. True if
+// there may be more.
 bool Lane::round() {
     bool more = false;
     for (Entry& entry : entries_) {
@@ -173,7 +179,8 @@ void Lane::wait() {
 std::vector<std::string> Lane::relations() const {
     std::vector<std::string> names;
     for (const Entry& entry : entries_)
-        if (std::find(names.begin(), names.end(), entry.duty.relation) == names.end()) names.push_back(entry.duty.relation);
+        if (std::find(names.begin(), names.end(), entry.duty.relation) == names.end())
+            names.push_back(entry.duty.relation);
     return names.empty() ? std::vector<std::string>{""} : names;
 }
 

@@ -1,5 +1,5 @@
-// May throw (the constructor). A lane: one session with the database, its duties, and when each is due again. It survives losses of the
-// database: its work is committed there, and it keeps no state.
+// May throw (the constructor). A lane: one session with the database, its duties, and when each is due again. It
+// survives losses of the database: its work is committed there, and it keeps no state.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ private:
         Duty duty;
         PollInterval pace;
         Clock::time_point due;
-        std::string complaint = {};         // the last problem logged
+        std::string complaint = {};  // the last problem logged
         Clock::time_point complained = {};
     };
 
@@ -64,7 +64,7 @@ private:
     Clock::time_point next_gauges_{};
     bool failed_ = false;
     bool read_only_ = false;
-    std::string complaint_;                 // the last connection problem logged
+    std::string complaint_;  // the last connection problem logged
     Clock::time_point complained_{};
 };
 

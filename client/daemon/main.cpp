@@ -1,5 +1,5 @@
-// pawld: runs the duties of the installed extensions until it is told to end. It keeps no state: without a daemon, calling the same
-// functions yourself gives the same result.
+// pawld: runs the duties of the installed extensions until it is told to end. It keeps no state: without a daemon,
+// calling the same functions yourself gives the same result.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -66,7 +66,8 @@ void add_options(CLI::App& app, Options& options) {
     }
     app.add_flag("--once", options.once, "do what there is to do now, then exit (for cron)");
     app.add_flag("--check", options.check, "read the settings, report what is wrong with them, and exit");
-    app.add_option("--print", options.print, "print the settings as an example file (toml) or a table (markdown), and exit")
+    app.add_option("--print", options.print,
+                   "print the settings as an example file (toml) or a table (markdown), and exit")
         ->check(CLI::IsMember({"toml", "markdown"}));
 }
 
@@ -82,11 +83,13 @@ pawl::ConnectionSettings api_connection(const Settings& settings) {
 void check_sessions(const Settings& settings) {
     using pawl::Pooler;
     if (settings.pooler == Pooler::transaction && !settings.role.empty())
-        throw SettingsError("role cannot be used with pooler = transaction, because the role would stay with a session of the pool; "
-                            "log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...)");
+        throw SettingsError(
+            "role cannot be used with pooler = transaction, because the role would stay with a session of the pool; "
+            "log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...)");
     if (!settings.api.empty() && api_connection(settings).pooler == Pooler::transaction)
-        throw SettingsError("api cannot be used with pooler = transaction, because the HTTP API prepares statements; "
-                            "set api_database to the server itself, or to a pooler in session mode (api_pooler = session)");
+        throw SettingsError(
+            "api cannot be used with pooler = transaction, because the HTTP API prepares statements; "
+            "set api_database to the server itself, or to a pooler in session mode (api_pooler = session)");
 }
 
 Settings settings_of(const Options& options) {
@@ -152,7 +155,8 @@ void write_metrics(const pawl::api::Use& use, Exposition& out) {
     out.sample({}, static_cast<std::uint64_t>(use.max));
     out.family("pawld_api_calls_total", "counter", "Calls of the database by the HTTP API, repetitions included.");
     out.sample({}, use.calls);
-    out.family("pawld_api_repeats_total", "counter", "Calls that were repeated after a conflict with another transaction.");
+    out.family("pawld_api_repeats_total", "counter",
+               "Calls that were repeated after a conflict with another transaction.");
     out.sample({}, use.repeated);
     out.family("pawld_api_pool_timeouts_total", "counter", "Requests that got no connection in time.");
     out.sample({}, use.timeouts);
@@ -165,14 +169,18 @@ void write_metrics(const std::optional<Publisher>& publisher, Exposition& out) {
         out.family(name, type, help);
         if (publisher) out.sample({}, value);
     };
-    one("pawld_messages_published_total", "counter", "Messages to workers that the broker has confirmed.", counts.published);
-    one("pawld_messages_unroutable_total", "counter", "Of these, messages for queues to which no worker has subscribed.", counts.unroutable);
-    one("pawld_broker_failures_total", "counter", "Connections to the broker that failed or were lost.", counts.failures);
-    one("pawld_broker_connected", "gauge", "1 while the publisher is connected to its broker.", counts.connected ? 1 : 0);
+    one("pawld_messages_published_total", "counter", "Messages to workers that the broker has confirmed.",
+        counts.published);
+    one("pawld_messages_unroutable_total", "counter",
+        "Of these, messages for queues to which no worker has subscribed.", counts.unroutable);
+    one("pawld_broker_failures_total", "counter", "Connections to the broker that failed or were lost.",
+        counts.failures);
+    one("pawld_broker_connected", "gauge", "1 while the publisher is connected to its broker.",
+        counts.connected ? 1 : 0);
 }
 
-// Rejects a pooler that the settings do not name, before any session of it gets a role or a prepared statement. A database that is not
-// available yet is waited for.
+// Rejects a pooler that the settings do not name, before any session of it gets a role or a prepared statement. A
+// database that is not available yet is waited for.
 void check_poolers(const Settings& settings) {
     const auto check = [](const pawl::ConnectionSettings& connection, const char* what, const char* hint) {
         try {
@@ -194,7 +202,8 @@ void run(const Settings& settings, const Log& log) {
     for (int i = 1; i <= settings.sql_workers; ++i)
         lanes.push_back(std::make_unique<Lane>("sql " + std::to_string(i), Kind::sql_steps, settings, log, metrics));
     std::vector<std::unique_ptr<Board>> boards;
-    for (const std::string& name : settings.boards) boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
+    for (const std::string& name : settings.boards)
+        boards.push_back(std::make_unique<Board>(name, settings, log, metrics));
     std::optional<Publisher> publisher;
     if (settings.messages.enabled()) publisher.emplace(settings, log, metrics);
     metrics.also([&publisher](Exposition& out) { write_metrics(publisher, out); });
@@ -214,8 +223,10 @@ void run(const Settings& settings, const Log& log) {
         log.info("listening", {{"port", http->port()}});
     }
     if (!settings.api.empty()) {
-        api.emplace(api_settings(settings), log, pawl::api::Condition{.alive = [&metrics, stuck_after](std::string& why) { return metrics.alive(stuck_after, why); },
-                                                                      .ready = [&metrics](std::string& why) { return metrics.ready(why); }});
+        api.emplace(api_settings(settings), log,
+                    pawl::api::Condition{
+                        .alive = [&metrics, stuck_after](std::string& why) { return metrics.alive(stuck_after, why); },
+                        .ready = [&metrics](std::string& why) { return metrics.ready(why); }});
         metrics.also([&api](Exposition& out) { write_metrics(api->use(), out); });
         log.info("serving the API", {{"port", api->port()}});
     }
@@ -254,7 +265,8 @@ int main(int argc, char** argv) {
     }
     try {
         if (!options.print.empty()) {
-            std::cout << (options.print == "toml" ? example_file() : pawl::settings_as_markdown(settings_table().list({})));
+            std::cout << (options.print == "toml" ? example_file()
+                                                  : pawl::settings_as_markdown(settings_table().list({})));
             return 0;
         }
         const Settings settings = settings_of(options);

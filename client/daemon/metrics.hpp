@@ -25,7 +25,8 @@ public:
     // Why the lane's database cannot be written; empty: it can.
     void read_only(const std::string& lane, const std::string& why);
 
-    // The lane's loop has begun a round. may_take_long: it runs users' handlers, so that a long round is no sign of a stuck lane.
+    // The lane's loop has begun a round. may_take_long: it runs users' handlers, so that a long round is no sign of a
+    // stuck lane.
     void turned(const std::string& lane, bool may_take_long);
 
     // The duty that the lane runs now, for /healthz; empty: none.

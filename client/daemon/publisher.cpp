@@ -53,18 +53,21 @@ void Publisher::stop() noexcept {
     wake_up_.set();
 }
 
-// The consumer of this name and for these tables. For another set of tables it is created again, and begins now: workers find earlier
-// rows by polling.
+// The consumer of this name and for these tables. For another set of tables it is created again, and begins now:
+// workers find earlier rows by polling.
 void Publisher::find_consumer() {
     const std::string tables = sql::text_array(settings_.publish);
     const auto same = sql::run_alone(*connection_,
-                                     "SELECT c.relations = ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1) FROM pawl.consumers c WHERE c.consumer = $1",
+                                     "SELECT c.relations = ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t "
+                                     "ORDER BY 1) FROM pawl.consumers c WHERE c.consumer = $1",
                                      settings_.publisher, tables);
     if (!same.empty() && !same[0][0].is_null() && same[0][0].as<bool>()) return;
     sql::translated([&] {
         pqxx::work transaction(*connection_);
         if (!same.empty()) sql::run(transaction, "SELECT pawl.drop_consumer($1)", settings_.publisher);
-        sql::run(transaction, "SELECT pawl.create_consumer($1, relations => ARRAY(SELECT DISTINCT t::regclass FROM unnest($2::text[]) t ORDER BY 1))",
+        sql::run(transaction,
+                 "SELECT pawl.create_consumer($1, relations => ARRAY(SELECT DISTINCT t::regclass FROM "
+                 "unnest($2::text[]) t ORDER BY 1))",
                  settings_.publisher, tables);
         transaction.commit();
     });
@@ -94,14 +97,17 @@ bool Publisher::publish() {
     std::size_t unroutable = 0;
     sql::translated([&] {
         pqxx::work transaction(*connection_);
-        for (const auto& row : sql::run(transaction, read_statement, settings_.publisher, settings_.batch)) messages.push_back(message_of(row));
+        for (const auto& row : sql::run(transaction, read_statement, settings_.publisher, settings_.batch))
+            messages.push_back(message_of(row));
         if (!messages.empty()) unroutable = broker_->publish(transaction, messages);
         transaction.commit();
     });
     broker_again_.reset();
     metrics_.ran("publish", static_cast<std::int64_t>(messages.size()), std::chrono::steady_clock::now() - began);
     if (messages.empty()) return false;
-    count([&](PublisherCounts& counts) { ++counts.batches, counts.published += messages.size(), counts.unroutable += unroutable; });
+    count([&](PublisherCounts& counts) {
+        ++counts.batches, counts.published += messages.size(), counts.unroutable += unroutable;
+    });
     log_.debug("published", {{"messages", messages.size()}, {"unroutable", unroutable}});
     return true;
 }

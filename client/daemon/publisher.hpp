@@ -1,5 +1,6 @@
-// May throw (the constructor). Tells workers by messages which rows became claimable. It knows of no row twice: how far it has read the
-// database keeps, and moves on only when the broker has confirmed. Any number of daemons may run one: they take turns.
+// May throw (the constructor). Tells workers by messages which rows became claimable. It knows of no row twice: how far
+// it has read the database keeps, and moves on only when the broker has confirmed. Any number of daemons may run one:
+// they take turns.
 #pragma once
 
 #include <atomic>
@@ -21,12 +22,12 @@
 namespace pawl::daemon {
 
 struct PublisherCounts {
-    std::uint64_t published = 0;    // messages that the broker confirmed
-    std::uint64_t unroutable = 0;     // of these, for queues that no worker has asked for yet
+    std::uint64_t published = 0;   // messages that the broker confirmed
+    std::uint64_t unroutable = 0;  // of these, for queues that no worker has asked for yet
     std::uint64_t batches = 0;
-    std::uint64_t failures = 0;     // of the broker; what was read came again
-    std::uint64_t connects = 0;     // to the broker
-    bool connected = false;         // to the broker
+    std::uint64_t failures = 0;  // of the broker; what was read came again
+    std::uint64_t connects = 0;  // to the broker
+    bool connected = false;      // to the broker
 };
 
 class Publisher {

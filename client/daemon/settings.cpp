@@ -32,10 +32,14 @@ std::string text_of(const std::string& name, SettingType type, const toml::node&
         return joined;
     }
     switch (type) {
-        case SettingType::text: throw SettingsError(name + " must be text, in quotes");
-        case SettingType::number: throw SettingsError(name + " must be a whole number");
-        case SettingType::flag: throw SettingsError(name + " must be true or false");
-        case SettingType::list: break;
+        case SettingType::text:
+            throw SettingsError(name + " must be text, in quotes");
+        case SettingType::number:
+            throw SettingsError(name + " must be a whole number");
+        case SettingType::flag:
+            throw SettingsError(name + " must be true or false");
+        case SettingType::list:
+            break;
     }
     throw SettingsError(name + " must be a list of names, like [\"a\", \"b\"]");
 }
@@ -77,7 +81,8 @@ const SettingsTable<Settings>& settings_table() {
              "Sessions that run steps, rows and tasks whose handlers are SQL functions; 0: none"},
             {"shortest_poll_ms", member<&S::shortest_poll>, between(1, 60'000), "ms",
              "First wait between two calls of a duty; doubled by every call that finds no work"},
-            {"longest_poll_ms", member<&S::longest_poll>, between(1, 3'600'000), "ms", "Longest wait between two calls of a duty"},
+            {"longest_poll_ms", member<&S::longest_poll>, between(1, 3'600'000), "ms",
+             "Longest wait between two calls of a duty"},
             {"wake", member<&S::wake>, any(), "", "Wait for notifications; false: poll only"},
             {"skip", member<&S::skip>, any(), "",
              "Duties that this daemon does not run, like prune_events, reap, or reap jobs"},
@@ -109,7 +114,8 @@ const SettingsTable<Settings>& settings_table() {
             {"api_pooler", member<&S::api_pooler>, one_of({"none", "session"}), "",
              "Mode of the connection pooler on the way to api_database"},
             {"api_connections", member<&S::api_connections>, between(1, 200), "connections",
-             "Connections of the HTTP API to the database; half of them work at a time, the others while those are slow"},
+             "Connections of the HTTP API to the database; half of them work at a time, the others while those are "
+             "slow"},
             {"api_clients", member<&S::api_clients>, between(1, 10'000), "connections",
              "Connections of clients at a time, event streams included"},
             {"api_timeout_ms", member<&S::api_timeout>, between(10, 3'600'000), "ms", "Longest statement of a request"},
@@ -154,21 +160,19 @@ void read_toml(Settings& settings, const std::string& text, const std::string& f
 
 std::string example_file() {
     std::string file =
-        "# Settings of pawld with their defaults. Each is also a variable of the environment (PAWLD_LONGEST_POLL_MS) and a\n"
+        "# Settings of pawld with their defaults. Each is also a variable of the environment (PAWLD_LONGEST_POLL_MS) "
+        "and a\n"
         "# flag (--longest-poll-ms). Flags win over variables, and variables over this file.\n"
-        "# pawld --print toml writes this file. Keep passwords out of flags, which every user of the machine can read.\n\n" +
-        settings_as_toml(settings_table().list({})) +
-        "# Duties of your own:\n# [[duty]]\n";
+        "# pawld --print toml writes this file. Keep passwords out of flags, which every user of the machine can "
+        "read.\n\n" +
+        settings_as_toml(settings_table().list({})) + "# Duties of your own:\n# [[duty]]\n";
     for (const Setting& one : duty_table().list({.name = "close_old_carts", .sql = "select shop.close_old_carts()"}))
         file += "# " + one.name + " = " + one.initial + "  # " + one.description + "\n";
     return file;
 }
 
 ConnectionSettings connection_settings(const Settings& settings, const std::string& name) {
-    return {.target = settings.database,
-            .application_name = name,
-            .role = settings.role,
-            .pooler = settings.pooler};
+    return {.target = settings.database, .application_name = name, .role = settings.role, .pooler = settings.pooler};
 }
 
 }  // namespace pawl::daemon

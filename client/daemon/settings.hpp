@@ -1,4 +1,5 @@
-// May throw SettingsError. The settings of pawld: from a TOML file, then the environment, then flags; the later source wins.
+// May throw SettingsError. The settings of pawld: from a TOML file, then the environment, then flags; the later source
+// wins.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,8 @@
 
 namespace pawl::daemon {
 
-// A duty of the user's own ([[duty]]): a statement that returns how much it did, and optionally when to call it again (timestamptz).
+// A duty of the user's own ([[duty]]): a statement that returns how much it did, and optionally when to call it again
+// (timestamptz).
 struct OwnDuty {
     std::string name;
     std::string sql;

@@ -9,11 +9,11 @@
 
 #include "auth.hpp"
 #include "connection.hpp"
-#include "core/trace.hpp"
 #include "console.hpp"
+#include "core/trace.hpp"
 #include "feed.hpp"
-#include "links.hpp"
 #include "json_text.hpp"
+#include "links.hpp"
 #include "listen.hpp"
 #include "rejections.hpp"
 #include "request.hpp"
@@ -34,15 +34,20 @@ void protect(httplib::Response& response, bool tls) {
     if (tls) response.set_header("Strict-Transport-Security", "max-age=31536000");
 }
 
-bool has_body(const httplib::Request& request) { return request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE"; }
+bool has_body(const httplib::Request& request) {
+    return request.method == "POST" || request.method == "PUT" || request.method == "PATCH" ||
+           request.method == "DELETE";
+}
 
-// A W3C trace context, its two headers with a blank between; else what the client calls the request: the correlation id of what it does.
+// A W3C trace context, its two headers with a blank between; else what the client calls the request: the correlation id
+// of what it does.
 std::string trace_of(const httplib::Request& request) {
     const std::string parent = request.get_header_value("traceparent");
     // a header that is there twice is none
     if (core::is_traceparent(parent) && request.get_header_value_count("traceparent") == 1) {
         std::string states;
-        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i) states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
+        for (std::size_t i = 0; i < request.get_header_value_count("tracestate"); ++i)
+            states += (i == 0 ? "" : ",") + request.get_header_value("tracestate", i);
         return parent + (core::is_tracestate(states) ? " " + states : "");
     }
     const std::string id = request.get_header_value("X-Request-Id");
@@ -74,7 +79,8 @@ bool is_same_host(const std::string& given, const std::string& name) {
 
 bool is_media_type(const httplib::Request& request, const std::string& type) {
     const std::string given = lowered(request.get_header_value("Content-Type"));
-    return given.rfind(type, 0) == 0 && (given.size() == type.size() || given[type.size()] == ';' || given[type.size()] == ' ');
+    return given.rfind(type, 0) == 0 &&
+           (given.size() == type.size() || given[type.size()] == ';' || given[type.size()] == ' ');
 }
 
 // One of the few streams at a time.
@@ -89,14 +95,23 @@ struct Place {
     const bool free;
 };
 
-std::optional<Problem> busy() { return Problem{.status = 503, .detail = "too many files are under way", .sqlstate = "53300"}; }
+std::optional<Problem> busy() {
+    return Problem{.status = 503, .detail = "too many files are under way", .sqlstate = "53300"};
+}
 
 }  // namespace
 
 struct Api::Impl {
     Impl(const Settings& given, const daemon::Log& log, Condition condition)
-        : settings(given), log(log), condition(std::move(condition)), routes(openapi_document()), pool(settings.database, settings.connections, settings.timeout),
-          proxies(settings.proxies), logins(settings.failed_logins), feed(settings.database, log), server(settings.limits, settings.tls) {}
+        : settings(given),
+          log(log),
+          condition(std::move(condition)),
+          routes(openapi_document()),
+          pool(settings.database, settings.connections, settings.timeout),
+          proxies(settings.proxies),
+          logins(settings.failed_logins),
+          feed(settings.database, log),
+          server(settings.limits, settings.tls) {}
 
     Handled route(const httplib::Request& http, httplib::Response& response);
     void receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader);
@@ -146,15 +161,18 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
     const auto target = split_target(http.target);
     if (!target) return stop({.status = 400, .detail = "the address is not well-formed"});
     Match match = routes.find(http.method, target->segments);
-    if (!match.route && match.allowed.empty()) return stop({.status = 404, .detail = "there is nothing at this address", .hint = "GET /openapi.json"});
+    if (!match.route && match.allowed.empty())
+        return stop({.status = 404, .detail = "there is nothing at this address", .hint = "GET /openapi.json"});
     if (!match.route) {
         response.set_header("Allow", match.allowed);
         return stop({.status = 405, .detail = "this address takes " + match.allowed});
     }
     Request request{.http = http, .route = *match.route, .caller = {}, .arguments = std::move(match.arguments)};
     for (const auto& [name, value] : target->query) {
-        if (!match.route->query.contains(name)) return stop({.status = 400, .detail = "unknown parameter \"" + name + "\""});
-        if (!request.arguments.emplace(name, value).second) return stop({.status = 400, .detail = "parameter \"" + name + "\" is given twice"});
+        if (!match.route->query.contains(name))
+            return stop({.status = 400, .detail = "unknown parameter \"" + name + "\""});
+        if (!request.arguments.emplace(name, value).second)
+            return stop({.status = 400, .detail = "parameter \"" + name + "\" is given twice"});
     }
     if (match.route->scope.empty()) return request;
     auto caller = credentials(http);
@@ -162,14 +180,19 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
         request.arguments.erase("ticket");
         if (!caller && http.method == "GET") caller = follow(request, ticket);
     }
-    if (!caller) return stop({.status = 401, .detail = "a bearer token is needed", .sqlstate = "28000", .hint = "Authorization: Bearer pawl_..."});
+    if (!caller)
+        return stop({.status = 401,
+                     .detail = "a bearer token is needed",
+                     .sqlstate = "28000",
+                     .hint = "Authorization: Bearer pawl_..."});
     caller->address = address_of(http);
     if (const int wait = logins.must_wait(*caller); wait > 0) {
         response.set_header("Retry-After", std::to_string(wait));
         return stop({.status = 429, .detail = "too many failed logins with such tokens from this address"});
     }
     // A browser shows its certificate also in requests that another site makes it send. A form cannot send JSON.
-    if (caller->kind == "certificate" && http.method == "POST" && !is_media_type(http, "application/json") && !match.route->native)
+    if (caller->kind == "certificate" && http.method == "POST" && !is_media_type(http, "application/json") &&
+        !match.route->native)
         return stop({.status = 415, .detail = "the body must be application/json"});
     request.caller = std::move(*caller);
     request.caller.scope = match.route->scope;
@@ -179,25 +202,30 @@ std::optional<Request> Api::Impl::admit(const httplib::Request& http, httplib::R
 
 std::string Api::Impl::address_of(const httplib::Request& http) const {
     std::string forwarded;
-    for (std::size_t i = 0; i < http.get_header_value_count("X-Forwarded-For"); ++i) forwarded += (i == 0 ? "" : ",") + http.get_header_value("X-Forwarded-For", i);
+    for (std::size_t i = 0; i < http.get_header_value_count("X-Forwarded-For"); ++i)
+        forwarded += (i == 0 ? "" : ",") + http.get_header_value("X-Forwarded-For", i);
     return proxies.client_of(http.remote_addr, forwarded);
 }
 
 // What another site makes a browser send: browsers say so by Sec-Fetch-Site, older ones by Origin.
 std::optional<Problem> Api::Impl::foreign(const httplib::Request& http) const {
     const auto is_ours = [&](const std::string& host) {
-        return std::any_of(settings.hosts.begin(), settings.hosts.end(), [&](const std::string& one) { return is_same_host(host, one); });
+        return std::any_of(settings.hosts.begin(), settings.hosts.end(),
+                           [&](const std::string& one) { return is_same_host(host, one); });
     };
     const std::string host = http.get_header_value("Host");
     const bool watched = http.path == "/healthz" || http.path == "/readyz";
-    if (!settings.hosts.empty() && !watched && !is_ours(host)) return Problem{.status = 421, .detail = "this host is not served here"};
+    if (!settings.hosts.empty() && !watched && !is_ours(host))
+        return Problem{.status = 421, .detail = "this host is not served here"};
     if (http.method != "POST") return std::nullopt;
     const std::string site = http.get_header_value("Sec-Fetch-Site"), origin = http.get_header_value("Origin");
-    if (!site.empty() && site != "same-origin" && site != "none") return Problem{.status = 403, .detail = "requests of other sites are rejected"};
+    if (!site.empty() && site != "same-origin" && site != "none")
+        return Problem{.status = 403, .detail = "requests of other sites are rejected"};
     if (!site.empty() || origin.empty()) return std::nullopt;
     const std::size_t begin = origin.find("://");
     const std::string from = begin == std::string::npos ? "" : origin.substr(begin + 3);
-    if (lowered(from) != lowered(host) && !is_ours(from)) return Problem{.status = 403, .detail = "requests of other sites are rejected"};
+    if (lowered(from) != lowered(host) && !is_ours(from))
+        return Problem{.status = 403, .detail = "requests of other sites are rejected"};
     return std::nullopt;
 }
 
@@ -215,11 +243,14 @@ std::optional<Caller> Api::Impl::follow(Request& request, const std::string& tic
 }
 
 void Api::Impl::link(const Request& request, httplib::Response& response) {
-    if (const auto problem = check_export(request, stream_settings())) return finish(request, {.problem = *problem}, response);
-    const std::string ticket = links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
+    if (const auto problem = check_export(request, stream_settings()))
+        return finish(request, {.problem = *problem}, response);
+    const std::string ticket =
+        links.make({.operation = "export_bulk", .arguments = request.arguments, .caller = request.caller});
     if (ticket.empty()) return finish(request, {.problem = *busy()}, response);
     const std::string& asked = request.http.path;
-    const nlohmann::json body = {{"href", asked.substr(0, asked.rfind('/')) + "?ticket=" + ticket}, {"valid_s", Links::valid.count()}};
+    const nlohmann::json body = {{"href", asked.substr(0, asked.rfind('/')) + "?ticket=" + ticket},
+                                 {"valid_s", Links::valid.count()}};
     finish(request, {.good = true, .json = body.dump()}, response);
 }
 
@@ -255,7 +286,11 @@ void Api::Impl::finish(const Request& request, const Outcome& outcome, httplib::
         }
     }
     if (request.route.type == "application/json")
-        answer(response, request.route.status, request.route.operation == "session" || request.route.operation == "overview" ? with_daemon(*outcome.json) : *outcome.json, request.route.type);
+        answer(response, request.route.status,
+               request.route.operation == "session" || request.route.operation == "overview"
+                   ? with_daemon(*outcome.json)
+                   : *outcome.json,
+               request.route.type);
     else
         answer(response, request.route.status, parse_json(*outcome.json).get<std::string>(), request.route.type);
 }
@@ -266,8 +301,12 @@ std::string Api::Impl::with_daemon(const std::string& json) {
     std::string why;
     const bool good = condition.ready(why);
     const Pool::Use use = pool.use();
-    body["daemon"] = {{"healthy", good}, {"reason", good ? feed.problem() : why}, {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(LoginLimiter::Clock::now() - began).count()},
-                      {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"max", use.max}}}, {"calls", use.calls}};
+    body["daemon"] = {
+        {"healthy", good},
+        {"reason", good ? feed.problem() : why},
+        {"uptime_s", std::chrono::duration_cast<std::chrono::seconds>(LoginLimiter::Clock::now() - began).count()},
+        {"connections", {{"idle", use.idle}, {"taken", use.taken}, {"max", use.max}}},
+        {"calls", use.calls}};
     if (body.contains("queues")) {
         body["throughput"] = feed.throughput();
         body["refusals"] = rejections.list();
@@ -276,7 +315,10 @@ std::string Api::Impl::with_daemon(const std::string& json) {
 }
 
 void Api::Impl::look(const Request& request, httplib::Response& response) {
-    finish(request, pool.call(request.caller, {.route = request.route.operation, .arguments = request.json(), .body = {}, .once = {}}), response);
+    finish(request,
+           pool.call(request.caller,
+                     {.route = request.route.operation, .arguments = request.json(), .body = {}, .once = {}}),
+           response);
 }
 
 bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& body, httplib::Response& response) {
@@ -288,8 +330,12 @@ bool Api::Impl::read_body(const httplib::ContentReader& reader, std::string& bod
     });
     if (whole) return true;
     current_connection->close_after_this();
-    reject(response, too_large ? Problem{.status = 413, .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
-                               : Problem{.status = 400, .detail = "the body did not come whole"}, log);
+    reject(response,
+           too_large
+               ? Problem{.status = 413,
+                         .detail = "the body is longer than " + std::to_string(settings.limits.body_bytes) + " bytes"}
+               : Problem{.status = 400, .detail = "the body did not come whole"},
+           log);
     return false;
 }
 
@@ -304,7 +350,10 @@ void Api::Impl::act(const Request& request, httplib::Response& response, const h
         reject(response, {.status = 400, .detail = "the body is not UTF-8"}, log);
         return;
     }
-    Call call{.route = request.route.operation, .arguments = request.json(), .body = body.empty() ? "{}" : std::move(body), .once = {}};
+    Call call{.route = request.route.operation,
+              .arguments = request.json(),
+              .body = body.empty() ? "{}" : std::move(body),
+              .once = {}};
     if (request.http.has_header("Idempotency-Key")) {
         call.once = request.http.get_header_value("Idempotency-Key");
         if (call.once->empty() || !is_utf8(*call.once)) {
@@ -350,11 +399,13 @@ Handled Api::Impl::route(const httplib::Request& http, httplib::Response& respon
         return Handled::Handled;
     }
     if ((http.method == "GET" || http.method == "HEAD") && serve_console(http, response)) return Handled::Handled;
-    if (const auto request = admit(http, response)) request->route.native ? ourselves(*request, response) : look(*request, response);
+    if (const auto request = admit(http, response))
+        request->route.native ? ourselves(*request, response) : look(*request, response);
     return Handled::Handled;
 }
 
-void Api::Impl::receive(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader) {
+void Api::Impl::receive(const httplib::Request& http, httplib::Response& response,
+                        const httplib::ContentReader& reader) {
     const auto request = admit(http, response);
     if (!request) return;
     if (!request->route.native) return act(*request, response, reader);
@@ -365,24 +416,31 @@ void Api::Impl::receive(const httplib::Request& http, httplib::Response& respons
     }
     const Place place(streams);
     if (!place.free) current_connection->close_after_this();
-    finish(*request, place.free ? take_upload(*request, reader, stream_settings(), settings.limits) : Outcome{.problem = *busy()}, response);
+    finish(*request,
+           place.free ? take_upload(*request, reader, stream_settings(), settings.limits) : Outcome{.problem = *busy()},
+           response);
 }
 
-Api::Api(const Settings& settings, const daemon::Log& log, Condition condition) : impl_(std::make_unique<Impl>(settings, log, std::move(condition))) {
+Api::Api(const Settings& settings, const daemon::Log& log, Condition condition)
+    : impl_(std::make_unique<Impl>(settings, log, std::move(condition))) {
     Impl& impl = *impl_;
-    impl.server.set_pre_routing_handler([&impl](const httplib::Request& http, httplib::Response& response) { return impl.route(http, response); });
+    impl.server.set_pre_routing_handler(
+        [&impl](const httplib::Request& http, httplib::Response& response) { return impl.route(http, response); });
 
-    impl.server.Post("[^]*", [&impl](const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& reader) { impl.receive(http, response, reader); });
-    impl.server.set_exception_handler([&impl](const httplib::Request&, httplib::Response& response, std::exception_ptr problem) {
-        try {
-            std::rethrow_exception(problem);
-        } catch (const std::exception& caught) {
-            impl.log.error("request failed", {{"message", caught.what()}});
-        }
-        reject(response, {.status = 500, .detail = "the request failed"}, impl.log);
-    });
+    impl.server.Post("[^]*", [&impl](const httplib::Request& http, httplib::Response& response,
+                                     const httplib::ContentReader& reader) { impl.receive(http, response, reader); });
+    impl.server.set_exception_handler(
+        [&impl](const httplib::Request&, httplib::Response& response, std::exception_ptr problem) {
+            try {
+                std::rethrow_exception(problem);
+            } catch (const std::exception& caught) {
+                impl.log.error("request failed", {{"message", caught.what()}});
+            }
+            reject(response, {.status = 500, .detail = "the request failed"}, impl.log);
+        });
     impl.server.set_error_handler([&impl](const httplib::Request&, httplib::Response& response) {
-        if (response.body.empty()) reject(response, {.status = response.status, .detail = "the request is malformed"}, impl.log);
+        if (response.body.empty())
+            reject(response, {.status = response.status, .detail = "the request is malformed"}, impl.log);
     });
     const auto colon = settings.address.rfind(':');
     impl.port = impl.server.bind(settings.address.substr(0, colon), std::stoi(settings.address.substr(colon + 1)));
@@ -395,7 +453,9 @@ Api::~Api() {
     impl_->server.end();
 }
 
-int Api::port() const noexcept { return impl_->port; }
+int Api::port() const noexcept {
+    return impl_->port;
+}
 
 Use Api::use() const {
     const Pool::Use use = impl_->pool.use();

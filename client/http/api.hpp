@@ -1,4 +1,5 @@
-// May throw (the constructor). The HTTP API of pawld: each route is one call of the database, in the role of the client.
+// May throw (the constructor). The HTTP API of pawld: each route is one call of the database, in the role of the
+// client.
 #pragma once
 
 #include <functional>
@@ -18,13 +19,13 @@ class Log;
 namespace pawl::api {
 
 struct Settings {
-    std::string address = {};                // host:port; empty: no API; port 0: any free one
-    ConnectionSettings database = {};        // logs in as pawl_authenticator, or a role that can become the roles of tokens
-    std::size_t connections = 8;             // to the database
+    std::string address = {};          // host:port; empty: no API; port 0: any free one
+    ConnectionSettings database = {};  // logs in as pawl_authenticator, or a role that can become the roles of tokens
+    std::size_t connections = 8;       // to the database
     std::chrono::milliseconds timeout{30'000};  // of a statement
-    int failed_logins = 10;                  // of an address within a minute
-    std::set<std::string> hosts = {};        // that it is asked for; empty: any
-    std::set<std::string> proxies = {};      // networks whose X-Forwarded-For counts
+    int failed_logins = 10;                     // of an address within a minute
+    std::set<std::string> hosts = {};           // that it is asked for; empty: any
+    std::set<std::string> proxies = {};         // networks whose X-Forwarded-For counts
     Limits limits = {};
     Tls tls = {};
 };

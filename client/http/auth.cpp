@@ -17,8 +17,8 @@ namespace {
 constexpr auto minute = std::chrono::seconds(60);
 constexpr std::size_t most_remembered = 10'000;
 
-constexpr std::size_t most_prefixes = 64;     // of an address
-constexpr std::size_t prefix_length = 13;     // pawl_ and eight characters
+constexpr std::size_t most_prefixes = 64;  // of an address
+constexpr std::size_t prefix_length = 13;  // pawl_ and eight characters
 
 using Bytes = std::array<unsigned char, 16>;
 
@@ -32,7 +32,8 @@ std::optional<Bytes> bytes_of(const std::string& address) {
 }
 
 bool is_mapped(const Bytes& bytes) {
-    return std::all_of(bytes.begin(), bytes.begin() + 10, [](unsigned char byte) { return byte == 0; }) && bytes[10] == 0xff && bytes[11] == 0xff;
+    return std::all_of(bytes.begin(), bytes.begin() + 10, [](unsigned char byte) { return byte == 0; }) &&
+           bytes[10] == 0xff && bytes[11] == 0xff;
 }
 
 // Of IPv6 a household has a whole network: its first 64 bits.
@@ -45,7 +46,8 @@ std::string network(const std::string& address) {
 template <typename Map, typename Old>
 void forget_old(Map& map, Old is_old) {
     if (map.size() < most_remembered) return;
-    for (auto entry = map.begin(); entry != map.end();) entry = is_old(entry->second) ? map.erase(entry) : std::next(entry);
+    for (auto entry = map.begin(); entry != map.end();)
+        entry = is_old(entry->second) ? map.erase(entry) : std::next(entry);
     if (map.size() >= most_remembered) map.clear();
 }
 
@@ -67,7 +69,8 @@ std::optional<Caller> credentials(const httplib::Request& request) {
         const std::string token = header.substr(scheme.size());
         return Caller{.kind = "bearer", .digest = sha256(token), .prefix = token.substr(0, prefix_length)};
     }
-    if (const auto shown = current_connection ? current_connection->certificate() : std::nullopt; shown && header.empty())
+    if (const auto shown = current_connection ? current_connection->certificate() : std::nullopt;
+        shown && header.empty())
         return Caller{.kind = "certificate", .digest = *shown, .prefix = shown->substr(0, prefix_length)};
     return std::nullopt;
 }
@@ -80,7 +83,8 @@ Proxies::Proxies(const std::set<std::string>& networks) {
         if (bytes && slash < given.size()) {
             const int most = is_mapped(*bytes) ? 32 : 128;
             const auto [end, problem] = std::from_chars(given.data() + slash + 1, given.data() + given.size(), bits);
-            if (problem != std::errc() || end != given.data() + given.size() || bits < 0 || bits > most) throw std::invalid_argument("\"" + given + "\" is no network");
+            if (problem != std::errc() || end != given.data() + given.size() || bits < 0 || bits > most)
+                throw std::invalid_argument("\"" + given + "\" is no network");
             bits += 128 - most;
         }
         if (!bytes) throw std::invalid_argument("\"" + given + "\" is no address");
@@ -91,10 +95,10 @@ Proxies::Proxies(const std::set<std::string>& networks) {
 bool Proxies::contains(const std::string& address) const {
     const auto bytes = bytes_of(address);
     return bytes && std::any_of(networks_.begin(), networks_.end(), [&](const Network& network) {
-        for (int bit = 0; bit < network.bits; ++bit)
-            if ((((*bytes)[bit / 8] ^ network.address[bit / 8]) >> (7 - bit % 8)) & 1) return false;
-        return true;
-    });
+               for (int bit = 0; bit < network.bits; ++bit)
+                   if ((((*bytes)[bit / 8] ^ network.address[bit / 8]) >> (7 - bit % 8)) & 1) return false;
+               return true;
+           });
 }
 
 std::string Proxies::client_of(const std::string& peer, const std::string& forwarded) const {
@@ -122,7 +126,8 @@ int LoginLimiter::must_wait(const Caller& caller) {
     }
     const auto prefix = found->second.prefixes.find(caller.prefix);
     if (prefix == found->second.prefixes.end() || prefix->second < most_) return 0;
-    if (const auto old = known_.find(caller.digest); old != known_.end() && Clock::now() - old->second < 10 * minute) return 0;
+    if (const auto old = known_.find(caller.digest); old != known_.end() && Clock::now() - old->second < 10 * minute)
+        return 0;
     return 1 + static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(left).count());
 }
 

@@ -1,4 +1,5 @@
-// May throw (out of memory). The client of a request: its token or certificate, its address, and the limit of failed logins.
+// May throw (out of memory). The client of a request: its token or certificate, its address, and the limit of failed
+// logins.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@
 
 namespace pawl::api {
 
-// What a request shows; none: nothing. A token comes in the header Authorization and nowhere else, so no other site can make a
-// browser send it.
+// What a request shows; none: nothing. A token comes in the header Authorization and nowhere else, so no other site can
+// make a browser send it.
 std::optional<Caller> credentials(const httplib::Request& request);
 
 std::string sha256(std::string_view text);
@@ -42,9 +43,10 @@ private:
     std::vector<Network> networks_;
 };
 
-// Failed logins. After `most` of them within a minute with tokens of the same beginning, such tokens are not looked up any more for that
-// address until the minute is over, unless the token was known a short while ago. Other tokens are looked up in any case; but where an
-// address has failed more often, with whatever tokens, each further failure is answered late. Memory is bounded.
+// Failed logins. After `most` of them within a minute with tokens of the same beginning, such tokens are not looked up
+// any more for that address until the minute is over, unless the token was known a short while ago. Other tokens are
+// looked up in any case; but where an address has failed more often, with whatever tokens, each further failure is
+// answered late. Memory is bounded.
 class LoginLimiter {
 public:
     using Clock = std::chrono::steady_clock;

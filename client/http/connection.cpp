@@ -34,22 +34,26 @@ void describe(const sockaddr_storage& from, std::string& address, int& port) {
 bool is_token(std::string_view text) {
     static constexpr std::string_view others = "!#$%&'*+-.^_`|~";
     return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || others.find(c) != std::string_view::npos;
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               others.find(c) != std::string_view::npos;
     });
 }
 
 bool is_field_value(std::string_view text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= ' ' ? c != 0x7f : c == '\t'; });
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) >= ' ' ? c != 0x7f : c == '\t'; });
 }
 
 // name: in small letters.
 bool is_named(std::string_view text, std::string_view name) {
-    return std::equal(text.begin(), text.end(), name.begin(), name.end(), [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+    return std::equal(text.begin(), text.end(), name.begin(), name.end(),
+                      [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
 }
 
 std::string_view trimmed(std::string_view text) {
     const std::size_t first = text.find_first_not_of(" \t");
-    return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+    return first == std::string_view::npos ? std::string_view()
+                                           : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 }  // namespace
@@ -132,14 +136,16 @@ Connection::Head Connection::read_head() {
     }
 }
 
-// Decides where the request ends, before the parser sees it: what two readers could understand differently is malformed. Compressing
-// and cutting answers on the client's word costs much and brings little: the parser does not get to see these two wishes.
+// Decides where the request ends, before the parser sees it: what two readers could understand differently is
+// malformed. Compressing and cutting answers on the client's word costs much and brings little: the parser does not get
+// to see these two wishes.
 Connection::Head Connection::check_head(std::size_t end) {
     began_ = Clock::now();
     const std::size_t first = buffer_.find("\r\n");
     const std::string_view line(buffer_.data(), first);
     const std::size_t target = line.find(' '), version = line.rfind(' ');
-    if (target == std::string_view::npos || target == version || !is_token(line.substr(0, target))) return Head::malformed;
+    if (target == std::string_view::npos || target == version || !is_token(line.substr(0, target)))
+        return Head::malformed;
     if (version - target > limits_.target_bytes) return Head::too_large;
     for (const char c : line.substr(target + 1, version - target - 1))
         if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return Head::malformed;
@@ -157,7 +163,9 @@ Connection::Head Connection::check_head(std::size_t end) {
         const std::string_view name = header.substr(0, colon), value = trimmed(header.substr(colon + 1));
         if (!is_token(name) || !is_field_value(value)) return Head::malformed;
         if (is_named(name, "content-length")) {
-            if (++lengths > 1 || value.empty() || value.size() > 18 || value.find_first_not_of("0123456789") != std::string_view::npos) return Head::malformed;
+            if (++lengths > 1 || value.empty() || value.size() > 18 ||
+                value.find_first_not_of("0123456789") != std::string_view::npos)
+                return Head::malformed;
             for (const char digit : value) length = length * 10 + static_cast<std::size_t>(digit - '0');
         } else if (is_named(name, "transfer-encoding")) {
             if (++encodings > 1 || !is_named(value, "chunked")) return Head::malformed;
@@ -173,7 +181,8 @@ Connection::Head Connection::check_head(std::size_t end) {
     if ((encodings > 0 && (lengths > 0 || old)) || (hosts == 0 && !old)) return Head::malformed;
     chunked_ = encodings > 0;
     left_ = end + length;
-    // Only POST has its body read. Of chunks the parser alone knows where they end, so nothing is taken for a request behind them.
+    // Only POST has its body read. Of chunks the parser alone knows where they end, so nothing is taken for a request
+    // behind them.
     if (chunked_ || (!takes_body && length > 0)) last_ = true;
     return Head::complete;
 }
@@ -236,8 +245,12 @@ void Connection::pause(std::chrono::milliseconds time) const {
     ::poll(&what, 1, static_cast<int>(time.count()));
 }
 
-bool Connection::is_readable() const { return taken_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0) || wait(POLLIN, patience(moved_)); }
-bool Connection::is_writable() const { return wait(POLLOUT, patience(moved_)); }
+bool Connection::is_readable() const {
+    return taken_ < buffer_.size() || (ssl_ && SSL_pending(ssl_) > 0) || wait(POLLIN, patience(moved_));
+}
+bool Connection::is_writable() const {
+    return wait(POLLOUT, patience(moved_));
+}
 
 void Connection::get_remote_ip_and_port(std::string& address, int& port) const {
     sockaddr_storage from{};

@@ -1,5 +1,5 @@
-// May throw (out of memory). One connection of a client, plain or TLS: everything that is read or written has a deadline, so that
-// a slow client holds no thread.
+// May throw (out of memory). One connection of a client, plain or TLS: everything that is read or written has a
+// deadline, so that a slow client holds no thread.
 #pragma once
 
 #include <atomic>
@@ -28,13 +28,15 @@ public:
     void close_after_this() noexcept { last_ = true; }
     bool is_last() const noexcept { return last_; }
 
-    // The body of the request was not read to its end, so what comes next on the connection is not known to be a request.
+    // The body of the request was not read to its end, so what comes next on the connection is not known to be a
+    // request.
     bool has_unread_body() const noexcept { return chunked_ || left_ > 0; }
 
     // After the last answer and the shutdown of this side: reads what the client still sends, within limits.
     void discard();
 
-    // What is streamed goes around the parser's answers, which are swallowed from then on. more: it belongs to what follows.
+    // What is streamed goes around the parser's answers, which are swallowed from then on. more: it belongs to what
+    // follows.
     bool write_all(std::string_view bytes, bool more = false);
     void mute() noexcept { muted_ = true; }
     bool is_gone() const;
@@ -65,10 +67,10 @@ private:
     int socket_;
     SSL* ssl_;
     const Limits& limits_;
-    std::string buffer_;       // what was read and not yet taken
+    std::string buffer_;  // what was read and not yet taken
     std::size_t taken_ = 0;
-    std::size_t left_ = 0;     // of this request, head and body; nothing behind it is read
-    bool chunked_ = false;     // its end is not known beforehand
+    std::size_t left_ = 0;       // of this request, head and body; nothing behind it is read
+    bool chunked_ = false;       // its end is not known beforehand
     Clock::time_point began_{};  // the request
     std::size_t moved_ = 0;      // bytes of it and of its answer
     bool last_ = false;

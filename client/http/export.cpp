@@ -27,7 +27,8 @@ struct What {
 
 What what_to_send(LibpqSession& session, const Request& request) {
     if (request.route.operation == "bulk_file") {
-        const auto said = session.run("SELECT command, file_name, type FROM pawl_api._file_command($1::jsonb)", {request.json()});
+        const auto said =
+            session.run("SELECT command, file_name, type FROM pawl_api._file_command($1::jsonb)", {request.json()});
         return {value_of(said.get(), 0, 0), value_of(said.get(), 0, 1), value_of(said.get(), 0, 2)};
     }
     const auto said = session.run("SELECT pawl_api._export_command($1::jsonb)", {request.json()});
@@ -35,7 +36,8 @@ What what_to_send(LibpqSession& session, const Request& request) {
     std::string part = request.argument("state").empty() ? "" : "-" + request.argument("state");
     std::transform(part.begin(), part.end(), part.begin(), [](unsigned char c) { return std::tolower(c); });
     const std::string mode = request.argument("mode").empty() ? "report" : request.argument("mode");
-    return {value_of(said.get(), 0, 0), request.argument("id") + "-" + mode + part + (json ? ".json" : ".csv"), json ? "application/json" : "text/csv"};
+    return {value_of(said.get(), 0, 0), request.argument("id") + "-" + mode + part + (json ? ".json" : ".csv"),
+            json ? "application/json" : "text/csv"};
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ void begin_request(LibpqSession& session, const Caller& caller) {
     }
     session.run("SET timezone = 'UTC'");
     session.run("BEGIN");
-    session.run("SELECT pawl_api.begin_request($1, $2::bytea, $3, $4)", {caller.kind, digest, caller.scope, caller.trace.empty() ? std::nullopt : std::optional(caller.trace)});
+    session.run("SELECT pawl_api.begin_request($1, $2::bytea, $3, $4)",
+                {caller.kind, digest, caller.scope, caller.trace.empty() ? std::nullopt : std::optional(caller.trace)});
 }
 
 // The library has the server's words as one text; its lines are DETAIL and HINT.
@@ -60,14 +63,16 @@ Problem problem_of(const Error& error) {
         const std::string_view line = rest.substr(0, rest.find('\n'));
         rest.remove_prefix(std::min(line.size() + 1, rest.size()));
         const auto said = [&](std::string_view word, std::string& into) {
-            const std::size_t begin = line.substr(0, word.size()) == word ? line.find_first_not_of(' ', word.size()) : std::string_view::npos;
+            const std::size_t begin =
+                line.substr(0, word.size()) == word ? line.find_first_not_of(' ', word.size()) : std::string_view::npos;
             if (into.empty() && begin != std::string_view::npos) into = line.substr(begin);
         };
         said("ERROR:", problem.detail);
         said("DETAIL:", problem.facts);
         said("HINT:", problem.hint);
     }
-    if (problem.detail.empty()) problem.detail = problem.status == 503 ? "the database is not to be reached" : std::string(error.what());
+    if (problem.detail.empty())
+        problem.detail = problem.status == 503 ? "the database is not to be reached" : std::string(error.what());
     return problem;
 }
 
@@ -91,8 +96,13 @@ std::optional<Problem> send_export(const Request& request, const ConnectionSetti
         const What what = what_to_send(session, request);
         const bool with_body = request.http.method != "HEAD";
         const auto begin = [&] {
-            answer.emplace(*current_connection, StreamedAnswer::Headers{{"Content-Type", what.type}, {"Content-Disposition", "attachment; filename=" + quoted_name(what.name)},
-                                                                       {"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}}, with_body);
+            answer.emplace(
+                *current_connection,
+                StreamedAnswer::Headers{{"Content-Type", what.type},
+                                        {"Content-Disposition", "attachment; filename=" + quoted_name(what.name)},
+                                        {"Cache-Control", "no-store"},
+                                        {"X-Content-Type-Options", "nosniff"}},
+                with_body);
         };
         if (!with_body) {
             begin();

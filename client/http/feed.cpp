@@ -31,7 +31,10 @@ std::string clock_text(std::int64_t minute) {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:00Z", &parts)};
 }
 
-std::int64_t this_minute() { return std::chrono::duration_cast<std::chrono::minutes>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+std::int64_t this_minute() {
+    return std::chrono::duration_cast<std::chrono::minutes>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
 
 }  // namespace
 
@@ -83,7 +86,8 @@ std::uint64_t Feed::begin(const std::string& position, bool& overlaps) {
         if (batches_[i]->position() == position) return first_ + i + 1;
     if (start_.empty() || position.find('-') == std::string::npos) return 0;
     // another daemon's position: what it has not seen is all here, if what came before the first batch it has seen
-    overlaps = start_.substr(start_.find('-')) == position.substr(position.find('-')) || seen_at(start_).xmax <= seen_at(position).xmin;
+    overlaps = start_.substr(start_.find('-')) == position.substr(position.find('-')) ||
+               seen_at(start_).xmax <= seen_at(position).xmin;
     return overlaps ? first_ : 0;
 }
 
@@ -118,7 +122,9 @@ void Feed::add(std::vector<Batch::Event> events, std::size_t failures, std::stri
 }
 
 bool Feed::read(Session& session, const std::string& consumer) {
-    const Result result = session.run("SELECT txid, relation, failed, event, place FROM pawl_api._read_feed($1, $2::integer)", {consumer, std::to_string(batch_size)});
+    const Result result =
+        session.run("SELECT txid, relation, failed, event, place FROM pawl_api._read_feed($1, $2::integer)",
+                    {consumer, std::to_string(batch_size)});
     if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) throw Error("", problem_of(result.get()).detail);
     const int rows = PQntuples(result.get());
     if (rows == 0) return false;
@@ -126,7 +132,9 @@ bool Feed::read(Session& session, const std::string& consumer) {
     std::size_t failures = 0;
     for (int i = 0; i + 1 < rows; ++i) {
         failures += value_of(result.get(), i, 2)[0] == 't';
-        events.push_back({std::strtoull(value_of(result.get(), i, 0), nullptr, 10), static_cast<unsigned>(std::strtoul(value_of(result.get(), i, 1), nullptr, 10)), value_of(result.get(), i, 3)});
+        events.push_back({std::strtoull(value_of(result.get(), i, 0), nullptr, 10),
+                          static_cast<unsigned>(std::strtoul(value_of(result.get(), i, 1), nullptr, 10)),
+                          value_of(result.get(), i, 3)});
     }
     add(std::move(events), failures, value_of(result.get(), rows - 1, 4));
     return rows > batch_size;
@@ -166,7 +174,8 @@ void Feed::run() {
 nlohmann::json Feed::throughput() const {
     const std::lock_guard lock(mutex_);
     auto list = nlohmann::json::array();
-    for (const auto& [minute, counts] : minutes_) list.push_back({{"minute", clock_text(minute)}, {"transitions", counts.first}, {"failures", counts.second}});
+    for (const auto& [minute, counts] : minutes_)
+        list.push_back({{"minute", clock_text(minute)}, {"transitions", counts.first}, {"failures", counts.second}});
     return list;
 }
 

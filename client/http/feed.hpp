@@ -31,7 +31,9 @@ struct Snapshot {
 Snapshot snapshot_of(std::string_view text);
 
 // Of a position.
-inline Snapshot seen_at(std::string_view position) { return snapshot_of(position.substr(position.find('-') + 1)); }
+inline Snapshot seen_at(std::string_view position) {
+    return snapshot_of(position.substr(position.find('-') + 1));
+}
 
 // Events that were read together, and the position behind them. Rendered once for all clients that see the same tables.
 class Batch {
@@ -42,7 +44,8 @@ public:
         std::string json;
     };
 
-    Batch(std::vector<Event> events, std::string position) : events_(std::move(events)), position_(std::move(position)) {}
+    Batch(std::vector<Event> events, std::string position)
+        : events_(std::move(events)), position_(std::move(position)) {}
 
     // As server-sent events; without: those whose transactions the listener has seen already.
     std::shared_ptr<const std::string> text(const Relations& relations, const Snapshot* without = nullptr) const;
@@ -62,8 +65,8 @@ public:
     Feed(const ConnectionSettings& settings, const daemon::Log& log);
     ~Feed();
 
-    // The number of the batch that comes behind a position; 0: the position is not remembered. Empty: from now on. overlaps: it may
-    // have events that were seen at the position.
+    // The number of the batch that comes behind a position; 0: the position is not remembered. Empty: from now on.
+    // overlaps: it may have events that were seen at the position.
     std::uint64_t begin(const std::string& position, bool& overlaps);
 
     // Waits for a batch; null: none came in that time. `lost`: it has been forgotten, or the feed ends.

@@ -1,5 +1,5 @@
-// May throw (out of memory). Links to files: a browser that follows one sends no token, so the link stands for one request that a token
-// was shown for, once, and for a minute.
+// May throw (out of memory). Links to files: a browser that follows one sends no token, so the link stands for one
+// request that a token was shown for, once, and for a minute.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,8 @@
 
 namespace pawl::api {
 
-// A requested route and its client. Following the link queries the database again, so that a token revoked meanwhile opens nothing.
+// A requested route and its client. Following the link queries the database again, so that a token revoked meanwhile
+// opens nothing.
 struct Linked {
     std::string operation;
     std::map<std::string, std::string> arguments;

@@ -6,7 +6,8 @@
 
 namespace pawl::api {
 
-// Answers until the client or the feed ends, the token does, or the client is too slow. What goes wrong before is returned.
+// Answers until the client or the feed ends, the token does, or the client is too slow. What goes wrong before is
+// returned.
 std::optional<Problem> listen(const Request& request, Feed& feed, Pool& pool);
 
 }  // namespace pawl::api

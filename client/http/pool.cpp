@@ -22,10 +22,12 @@ void wait_a_moment(int attempt) {
 
 }  // namespace
 
-Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout) : settings_(settings), most_(most), few_((most + 1) / 2), timeout_(timeout) {}
+Pool::Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout)
+    : settings_(settings), most_(most), few_((most + 1) / 2), timeout_(timeout) {}
 
-// More requests at a time than the server has processors make all of them slow. So half of the connections work, and the others only
-// once a request has waited longer than a burst of quick requests takes, which means that the first half is busy with slow ones.
+// More requests at a time than the server has processors make all of them slow. So half of the connections work, and
+// the others only once a request has waited longer than a burst of quick requests takes, which means that the first
+// half is busy with slow ones.
 bool Pool::wait_for_turn() {
     std::unique_lock lock(mutex_);
     if (taken_ < few_) {
@@ -78,7 +80,8 @@ std::unique_ptr<Session> Pool::take(Problem& problem) {
 void Pool::give_back(std::unique_ptr<Session> session) {
     const std::lock_guard lock(mutex_);
     if (session) idle_.push_back(std::move(session));
-    const auto next = std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
+    const auto next =
+        std::find_if(waiting_.begin(), waiting_.end(), [](const Waiter& waiter) { return !waiter.served; });
     if (next == waiting_.end() || (taken_ > few_ && Clock::now() - next->since < short_wait)) {
         --taken_;
         return;
@@ -94,7 +97,8 @@ Outcome Pool::call(const Caller& caller, const Call& call) {
         if (!session) return outcome;
         outcome = session->call(caller, call);
         give_back(outcome.lost ? nullptr : std::move(session));
-        const bool again = outcome.lost ? !call.body && !outcome.silent : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
+        const bool again = outcome.lost ? !call.body && !outcome.silent
+                                        : !outcome.good && is_worth_repeating(outcome.problem.sqlstate);
         {
             const std::lock_guard lock(mutex_);
             ++calls_;

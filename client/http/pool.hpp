@@ -1,5 +1,5 @@
-// May throw. Connections of the API. Each request uses one for a single round trip, which takes the role of its token, calls the
-// function of its route, and commits. Pool is thread-safe, Session is not.
+// May throw. Connections of the API. Each request uses one for a single round trip, which takes the role of its token,
+// calls the function of its route, and commits. Pool is thread-safe, Session is not.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct Caller {
 // A function of pawl_api with its arguments, and a key if it is to happen once.
 struct Call {
     std::string route;
-    std::string arguments;              // JSON
+    std::string arguments;                 // JSON
     std::optional<std::string> body = {};  // JSON; none where the route only reads
     std::optional<std::string> once = {};
 };
@@ -43,14 +43,13 @@ struct Outcome {
     bool good = false;
     std::optional<std::string> json = {};
     Problem problem = {};
-    bool lost = false;  // the connection broke: what became of the transaction is not known
+    bool lost = false;    // the connection broke: what became of the transaction is not known
     bool silent = false;  // it is lost because the server said nothing
 };
 
 // The parts of SessionRequired for the API.
 inline constexpr const char* needs_session = "the HTTP API";
-inline constexpr const char* session_hint =
-    "Set api_database to the server itself, or to a pooler in session mode.";
+inline constexpr const char* session_hint = "Set api_database to the server itself, or to a pooler in session mode.";
 
 using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
 
@@ -59,8 +58,8 @@ Problem problem_of(const PGresult* result);
 
 class Session {
 public:
-    // Throws ConnectionLost, or SessionRequired. timeout: of a statement, by the server. A server that sends nothing for
-    // twice that time and 5 s is given up, whatever the network says of the connection.
+    // Throws ConnectionLost, or SessionRequired. timeout: of a statement, by the server. A server that sends nothing
+    // for twice that time and 5 s is given up, whatever the network says of the connection.
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
     Outcome call(const Caller& caller, const Call& call);

@@ -8,7 +8,7 @@ namespace pawl::api {
 
 struct Problem {
     int status = 500;
-    std::string detail;    // what happened, in a sentence
+    std::string detail;  // what happened, in a sentence
     std::string sqlstate = {};
     std::string facts = {};  // PostgreSQL's DETAIL
     std::string hint = {};

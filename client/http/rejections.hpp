@@ -1,4 +1,5 @@
-// May throw (out of memory). Counts the errors that the database has raised for clients of the API, by SQLSTATE. Thread-safe.
+// May throw (out of memory). Counts the errors that the database has raised for clients of the API, by SQLSTATE.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -29,7 +30,10 @@ public:
             gmtime_r(&seconds, &parts);
             char text[40];
             const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-            all.push_back({{"sqlstate", sqlstate}, {"machine", nullptr}, {"count", entry.count}, {"last_at", std::string(text, length)}});
+            all.push_back({{"sqlstate", sqlstate},
+                           {"machine", nullptr},
+                           {"count", entry.count},
+                           {"last_at", std::string(text, length)}});
         }
         return all;
     }

@@ -5,7 +5,9 @@
 
 namespace pawl::api {
 
-std::string Request::json() const { return nlohmann::json(arguments).dump(); }
+std::string Request::json() const {
+    return nlohmann::json(arguments).dump();
+}
 
 std::string Request::argument(const std::string& name) const {
     const auto found = arguments.find(name);
@@ -20,7 +22,9 @@ void answer(httplib::Response& response, int status, const std::string& body, co
 void reject(httplib::Response& response, const Problem& problem, const daemon::Log& log) {
     if (problem.status == 401) response.set_header("WWW-Authenticate", "Bearer realm=\"pawl\"");
     if (problem.status == 503 && !response.has_header("Retry-After")) response.set_header("Retry-After", "1");
-    if (problem.status >= 500) log.warn("request failed", {{"status", problem.status}, {"sqlstate", problem.sqlstate}, {"message", problem.detail}});
+    if (problem.status >= 500)
+        log.warn("request failed",
+                 {{"status", problem.status}, {"sqlstate", problem.sqlstate}, {"message", problem.detail}});
     answer(response, problem.status, problem.json(), "application/problem+json");
 }
 

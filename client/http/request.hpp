@@ -25,7 +25,8 @@ struct Request {
 
 void answer(httplib::Response& response, int status, const std::string& body, const std::string& type);
 
-// With what HTTP wants beside the body: Retry-After, WWW-Authenticate. What is our fault is logged, without what was sent.
+// With what HTTP wants beside the body: Retry-After, WWW-Authenticate. What is our fault is logged, without what was
+// sent.
 void reject(httplib::Response& response, const Problem& problem, const daemon::Log& log);
 
 }  // namespace pawl::api

@@ -9,7 +9,8 @@
 
 // The document lies in the program as it lies in the source.
 asm(".section .rodata\n"
-    "pawl_openapi_begin: .incbin \"" PAWL_OPENAPI "\"\n"
+    "pawl_openapi_begin: .incbin \"" PAWL_OPENAPI
+    "\"\n"
     "pawl_openapi_end: .byte 0\n"
     ".previous\n");
 extern "C" const char pawl_openapi_begin[], pawl_openapi_end[];
@@ -28,7 +29,9 @@ std::vector<std::string> split(std::string_view path) {
     return segments;
 }
 
-bool is_variable(const std::string& segment) { return segment.size() > 2 && segment.front() == '{'; }
+bool is_variable(const std::string& segment) {
+    return segment.size() > 2 && segment.front() == '{';
+}
 
 bool fits(const Route& route, const std::vector<std::string>& segments) {
     if (route.path.size() != segments.size()) return false;
@@ -45,17 +48,26 @@ int hex(char c) {
 
 }  // namespace
 
-std::string_view openapi_document() { return {pawl_openapi_begin, static_cast<std::size_t>(pawl_openapi_end - pawl_openapi_begin)}; }
+std::string_view openapi_document() {
+    return {pawl_openapi_begin, static_cast<std::size_t>(pawl_openapi_end - pawl_openapi_begin)};
+}
 
 Routes::Routes(std::string_view openapi) {
     const auto document = nlohmann::json::parse(openapi);
     for (const auto& [path, operations] : document.at("paths").items()) {
         for (const auto& [method, operation] : operations.items()) {
-            Route route{.operation = operation.at("operationId"), .method = method, .path = split(path), .query = {}, .scope = operation.at("x-scope"), .type = {}};
-            std::transform(route.method.begin(), route.method.end(), route.method.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+            Route route{.operation = operation.at("operationId"),
+                        .method = method,
+                        .path = split(path),
+                        .query = {},
+                        .scope = operation.at("x-scope"),
+                        .type = {}};
+            std::transform(route.method.begin(), route.method.end(), route.method.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
             for (const auto& parameter : operation.value("parameters", nlohmann::json::array())) {
                 const std::string reference = parameter.value("$ref", "");
-                const auto& one = reference.empty() ? parameter : document.at(nlohmann::json::json_pointer(reference.substr(1)));
+                const auto& one =
+                    reference.empty() ? parameter : document.at(nlohmann::json::json_pointer(reference.substr(1)));
                 if (one.at("in") == "query") route.query.insert(one.at("name").get<std::string>());
             }
             const auto good = operation.at("responses").begin();  // by number, so before the default
@@ -68,7 +80,8 @@ Routes::Routes(std::string_view openapi) {
     }
     // a fixed segment wins over a variable one
     std::stable_sort(routes_.begin(), routes_.end(), [](const Route& a, const Route& b) {
-        return std::count_if(a.path.begin(), a.path.end(), is_variable) < std::count_if(b.path.begin(), b.path.end(), is_variable);
+        return std::count_if(a.path.begin(), a.path.end(), is_variable) <
+               std::count_if(b.path.begin(), b.path.end(), is_variable);
     });
 }
 
@@ -81,7 +94,8 @@ Match Routes::find(const std::string& method, const std::vector<std::string>& se
         if (route.method != wanted || match.route) continue;
         match.route = &route;
         for (std::size_t i = 0; i < segments.size(); ++i)
-            if (is_variable(route.path[i])) match.arguments[route.path[i].substr(1, route.path[i].size() - 2)] = segments[i];
+            if (is_variable(route.path[i]))
+                match.arguments[route.path[i].substr(1, route.path[i].size() - 2)] = segments[i];
     }
     return match;
 }
@@ -110,7 +124,8 @@ std::optional<Target> split_target(std::string_view target) {
     const std::size_t mark = std::min(target.find('?'), target.size());
     if (target.empty() || target.front() != '/') return std::nullopt;
     for (std::string segment : split(target.substr(0, mark))) {
-        // Clients remove . and .. from a path, encoded or not. As names they are written .; and ..; (an empty parameter of RFC 3986).
+        // Clients remove . and .. from a path, encoded or not. As names they are written .; and ..; (an empty parameter
+        // of RFC 3986).
         if (segment == ".;" || segment == "..;") segment.pop_back();
         auto plain = percent_decoded(segment, false);
         if (!plain) return std::nullopt;

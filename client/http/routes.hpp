@@ -1,5 +1,5 @@
-// May throw (the constructor, when the document is wrong). The routes of the API, read from its OpenAPI document: what is described is
-// what is served, and nothing else.
+// May throw (the constructor, when the document is wrong). The routes of the API, read from its OpenAPI document: what
+// is described is what is served, and nothing else.
 #pragma once
 
 #include <map>
@@ -12,21 +12,21 @@
 namespace pawl::api {
 
 struct Route {
-    std::string operation;           // operationId: the function of pawl_api, or what the server does itself
+    std::string operation;  // operationId: the function of pawl_api, or what the server does itself
     std::string method;
-    std::vector<std::string> path;   // segments; {name} takes any
-    std::set<std::string> query;     // parameters it knows
-    std::string scope;               // read or operate; empty: no credentials are needed
+    std::vector<std::string> path;          // segments; {name} takes any
+    std::set<std::string> query;            // parameters it knows
+    std::string scope;                      // read or operate; empty: no credentials are needed
     std::string type = "application/json";  // of a good answer
-    int status = 200;                // of a good answer
-    bool tagged = false;             // its answers have an ETag
-    bool native = false;             // the server does it itself
+    int status = 200;                       // of a good answer
+    bool tagged = false;                    // its answers have an ETag
+    bool native = false;                    // the server does it itself
 };
 
 struct Match {
-    const Route* route = nullptr;    // none: nothing is there
+    const Route* route = nullptr;  // none: nothing is there
     std::map<std::string, std::string> arguments;
-    std::string allowed;             // what else the path allows, where the method is wrong
+    std::string allowed;  // what else the path allows, where the method is wrong
 };
 
 class Routes {

@@ -28,8 +28,8 @@ thread_local bool refusing = false;  // this connection is one too many
 // Later versions of cpp-httplib want to know whether the task was taken; here it always is.
 using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue({}));
 
-// A thread for each connection; where all are taken the connection is rejected at once. A few are kept for the next ones, the others
-// end when a flood is over.
+// A thread for each connection; where all are taken the connection is rejected at once. A few are kept for the next
+// ones, the others end when a flood is over.
 class Threads final : public httplib::TaskQueue {
 public:
     explicit Threads(std::size_t most) : most_(most) {}
@@ -142,16 +142,21 @@ bool tls_handshake(SSL* ssl, int socket, std::chrono::milliseconds patience) {
         const int done = SSL_accept(ssl);
         if (done == 1) return true;
         const int why = SSL_get_error(ssl, done);
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
         pollfd what{socket, static_cast<short>(why == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN), 0};
-        if ((why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) || left <= 0 || ::poll(&what, 1, static_cast<int>(left)) <= 0) return false;
+        if ((why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) || left <= 0 ||
+            ::poll(&what, 1, static_cast<int>(left)) <= 0)
+            return false;
     }
 }
 
 void say(Connection& connection, int status, const std::string& detail) {
     const std::string body = Problem{.status = status, .detail = detail}.json();
-    const std::string text = "HTTP/1.1 " + std::to_string(status) + " " + title_of(status) + "\r\nContent-Type: application/problem+json\r\nContent-Length: " +
-                             std::to_string(body.size()) + "\r\nConnection: close\r\n" + (status == 503 ? "Retry-After: 1\r\n" : "") + "\r\n" + body;
+    const std::string text =
+        "HTTP/1.1 " + std::to_string(status) + " " + title_of(status) +
+        "\r\nContent-Type: application/problem+json\r\nContent-Length: " + std::to_string(body.size()) +
+        "\r\nConnection: close\r\n" + (status == 503 ? "Retry-After: 1\r\n" : "") + "\r\n" + body;
     connection.write(text.data(), text.size());
 }
 
@@ -173,7 +178,9 @@ Server::Server(const Limits& limits, const Tls& tls) : limits_(limits), tls_(con
     });
 }
 
-Server::~Server() { end(); }
+Server::~Server() {
+    end();
+}
 
 int Server::bind(const std::string& host, int port) {
     if (port == 0)
@@ -248,11 +255,20 @@ void Server::serve(int socket, SSL* ssl) {
     current_connection = &connection;
     for (int left = limits_.requests; left > 0 && !connection.is_last(); --left) {
         switch (connection.read_head()) {
-            case Connection::Head::complete: break;
-            case Connection::Head::ended: left = 0; break;
-            case Connection::Head::late: say(connection, 408, "the request did not come in time"), left = 0; break;
-            case Connection::Head::too_large: say(connection, 431, "the request line or the headers are too large"), left = 0; break;
-            case Connection::Head::malformed: say(connection, 400, "the request is malformed"), left = 0; break;
+            case Connection::Head::complete:
+                break;
+            case Connection::Head::ended:
+                left = 0;
+                break;
+            case Connection::Head::late:
+                say(connection, 408, "the request did not come in time"), left = 0;
+                break;
+            case Connection::Head::too_large:
+                say(connection, 431, "the request line or the headers are too large"), left = 0;
+                break;
+            case Connection::Head::malformed:
+                say(connection, 400, "the request is malformed"), left = 0;
+                break;
         }
         bool closed = false;
         if (left <= 0 || !answer(*this, connection, left == 1 || connection.is_last(), closed) || closed) break;

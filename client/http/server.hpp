@@ -1,5 +1,5 @@
-// May throw (the constructor). The HTTP server: cpp-httplib's parser and answers on connections of our own, a thread each, as many
-// as the limits allow.
+// May throw (the constructor). The HTTP server: cpp-httplib's parser and answers on connections of our own, a thread
+// each, as many as the limits allow.
 #pragma once
 
 #include <memory>

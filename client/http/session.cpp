@@ -17,22 +17,26 @@ std::string field(const PGresult* result, int code) {
     return text ? text : "";
 }
 
-
 }  // namespace
 
 Problem problem_of(const PGresult* result) {
     if (!result) return {.status = 503, .detail = "the database is not to be reached", .sqlstate = "08006"};
-    Problem problem{.detail = field(result, PG_DIAG_MESSAGE_PRIMARY), .sqlstate = field(result, PG_DIAG_SQLSTATE), .facts = field(result, PG_DIAG_MESSAGE_DETAIL),
+    Problem problem{.detail = field(result, PG_DIAG_MESSAGE_PRIMARY),
+                    .sqlstate = field(result, PG_DIAG_SQLSTATE),
+                    .facts = field(result, PG_DIAG_MESSAGE_DETAIL),
                     .hint = field(result, PG_DIAG_MESSAGE_HINT)};
-    if (problem.sqlstate.empty()) return {.status = 503, .detail = "the connection to the database broke", .sqlstate = "08006"};
+    if (problem.sqlstate.empty())
+        return {.status = 503, .detail = "the connection to the database broke", .sqlstate = "08006"};
     problem.status = status_of(problem.sqlstate);
     return problem;
 }
 
 Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout)
-    : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish), longest_silence_(2 * timeout + std::chrono::seconds(5)) {
+    : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish),
+      longest_silence_(2 * timeout + std::chrono::seconds(5)) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
-    PQsetNoticeProcessor(connection_.get(), [](void*, const char*) {}, nullptr);
+    PQsetNoticeProcessor(
+        connection_.get(), [](void*, const char*) {}, nullptr);
     PQsetnonblocking(connection_.get(), 1);
     const auto pid = [this] {
         const Result answer = run(backend_pid_statement);
@@ -40,9 +44,12 @@ Session::Session(const ConnectionSettings& settings, std::chrono::milliseconds t
             throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
         return std::stoi(value_of(answer.get(), 0, 0));
     };
-    require_session(keeps_session(settings, PQbackendPID(connection_.get()), pid), settings, needs_session, session_hint);
-    const std::string begin = "SET client_encoding = 'UTF8'; SET statement_timeout = " + std::to_string(timeout.count()) +
-                              "; SET idle_in_transaction_session_timeout = '5min'; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'iso_8601'";
+    require_session(keeps_session(settings, PQbackendPID(connection_.get()), pid), settings, needs_session,
+                    session_hint);
+    const std::string begin =
+        "SET client_encoding = 'UTF8'; SET statement_timeout = " + std::to_string(timeout.count()) +
+        "; SET idle_in_transaction_session_timeout = '5min'; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET "
+        "intervalstyle = 'iso_8601'";
     const Result set = PQsendQuery(connection_.get(), begin.c_str()) == 1 ? last() : Result(nullptr, PQclear);
     if (PQresultStatus(set.get()) != PGRES_COMMAND_OK) throw ConnectionLost("08006", PQerrorMessage(connection_.get()));
 }
@@ -61,7 +68,8 @@ bool Session::prepare(const std::string& name, const std::string& statement, int
     return PQsendPrepare(connection_.get(), name.c_str(), statement.c_str(), parameters, unknown.data()) == 1;
 }
 
-// Until a result can be had without waiting. False: the server said nothing for too long, and the connection is of no use any more.
+// Until a result can be had without waiting. False: the server said nothing for too long, and the connection is of no
+// use any more.
 bool Session::wait() {
     PGconn* const link = connection_.get();
     for (auto end = Clock::now() + longest_silence_;;) {
@@ -88,7 +96,8 @@ Result Session::last() {
         if (!more) return result;
         result = std::move(more);
         const ExecStatusType status = PQresultStatus(result.get());
-        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || PQstatus(connection_.get()) != CONNECTION_OK) return result;
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || PQstatus(connection_.get()) != CONNECTION_OK)
+            return result;
     }
     return {nullptr, PQclear};
 }
@@ -116,14 +125,21 @@ Outcome Session::call(const Caller& caller, const Call& call) {
     if (!prepared_.contains(begin)) learned.push_back(begin);
     if (!prepared_.contains(name)) learned.push_back(name);
 
-    const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
+    const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(),
+                              caller.trace.empty() ? nullptr : caller.trace.c_str()};
     const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0, 0}, formats[] = {0, 1, 0, 0};
     const char* const body = call.body ? call.body->c_str() : nullptr;
     const char* what[] = {call.arguments.c_str(), body};
     const char* once[] = {call.once ? call.once->c_str() : nullptr, call.route.c_str(), call.arguments.c_str(), body};
-    bool broken = !prepare(begin, "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4) || PQsendQueryPrepared(link, begin.c_str(), 4, identity, lengths, formats, 0) != 1 ||
+    bool broken = !prepare(begin, "SELECT pawl_api.begin_request($1, $2, $3, $4)", 4) ||
+                  PQsendQueryPrepared(link, begin.c_str(), 4, identity, lengths, formats, 0) != 1 ||
                   !prepare(name, statement, 0) ||
-                  PQsendQueryPrepared(link, name.c_str(), call.once ? 4 : call.body ? 2 : 1, call.once ? once : what, nullptr, nullptr, 0) != 1 || PQpipelineSync(link) != 1;
+                  PQsendQueryPrepared(link, name.c_str(),
+                                      call.once   ? 4
+                                      : call.body ? 2
+                                                  : 1,
+                                      call.once ? once : what, nullptr, nullptr, 0) != 1 ||
+                  PQpipelineSync(link) != 1;
 
     Outcome outcome;
     bool failed = false;
@@ -134,7 +150,8 @@ Outcome Session::call(const Caller& caller, const Call& call) {
         const ExecStatusType status = PQresultStatus(result.get());
         if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
             if (learns) prepared_.insert(learned[l]);
-            if (i == commands - 1 && PQntuples(result.get()) == 1 && !PQgetisnull(result.get(), 0, 0)) outcome.json = value_of(result.get(), 0, 0);
+            if (i == commands - 1 && PQntuples(result.get()) == 1 && !PQgetisnull(result.get(), 0, 0))
+                outcome.json = value_of(result.get(), 0, 0);
         } else if (status != PGRES_PIPELINE_ABORTED && !failed) {
             failed = true;
             outcome.problem = problem_of(result.get());
@@ -170,14 +187,18 @@ Result Session::run(const char* statement, const std::vector<std::optional<std::
     return ask(statement, static_cast<int>(values.size()), values.data(), nullptr, nullptr);
 }
 
-Result Session::ask(const char* statement, int count, const char* const* values, const int* lengths, const int* formats) {
-    if (PQsendQueryParams(connection_.get(), statement, count, nullptr, values, lengths, formats, 0) != 1) return {nullptr, PQclear};
+Result Session::ask(const char* statement, int count, const char* const* values, const int* lengths,
+                    const int* formats) {
+    if (PQsendQueryParams(connection_.get(), statement, count, nullptr, values, lengths, formats, 0) != 1)
+        return {nullptr, PQclear};
     return last();
 }
 
 std::optional<Problem> Session::begin(const Caller& caller) {
-    if (const Result begun = run("BEGIN"); PQresultStatus(begun.get()) != PGRES_COMMAND_OK) return problem_of(begun.get());
-    const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(), caller.trace.empty() ? nullptr : caller.trace.c_str()};
+    if (const Result begun = run("BEGIN"); PQresultStatus(begun.get()) != PGRES_COMMAND_OK)
+        return problem_of(begun.get());
+    const char* identity[] = {caller.kind.c_str(), caller.digest.data(), caller.scope.c_str(),
+                              caller.trace.empty() ? nullptr : caller.trace.c_str()};
     const int lengths[] = {0, static_cast<int>(caller.digest.size()), 0, 0}, formats[] = {0, 1, 0, 0};
     const Result result = ask("SELECT pawl_api.begin_request($1, $2, $3, $4)", 4, identity, lengths, formats);
     if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) return problem_of(result.get());

@@ -1,4 +1,5 @@
-// May throw (out of memory). An answer whose end is not known when it begins: written in chunks straight to the connection.
+// May throw (out of memory). An answer whose end is not known when it begins: written in chunks straight to the
+// connection.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// May throw (out of memory). Files that come and go: rows are stored while they arrive and sent while they are read, so that memory
-// does not grow with them. Each has a connection to the database of its own.
+// May throw (out of memory). Files that come and go: rows are stored while they arrive and sent while they are read, so
+// that memory does not grow with them. Each has a connection to the database of its own.
 #pragma once
 
 #include <httplib.h>
@@ -13,7 +13,8 @@
 namespace pawl::api {
 
 // A multipart form whose last field is the file. What goes wrong is the outcome's problem.
-Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database, const Limits& limits);
+Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database,
+                    const Limits& limits);
 
 // Answers itself, unless something is wrong before the first byte: that is returned.
 std::optional<Problem> send_export(const Request& request, const ConnectionSettings& database);

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include <nlohmann/json.hpp>
 #include <openssl/evp.h>
+#include <nlohmann/json.hpp>
 
 #include "connection.hpp"
 #include "row_copy.hpp"
@@ -25,7 +25,8 @@ struct BadForm {
 
 class Upload {
 public:
-    Upload(const Request& request, const ConnectionSettings& database, const Limits& limits) : request_(request), database_(database), limits_(limits) {}
+    Upload(const Request& request, const ConnectionSettings& database, const Limits& limits)
+        : request_(request), database_(database), limits_(limits) {}
 
     void part(const httplib::MultipartFormData& part) {
         finish_field();
@@ -44,7 +45,8 @@ public:
             return;
         }
         taken_ += bytes.size();
-        if (taken_ > limits_.upload_bytes) throw BadForm{413, "the file is longer than " + std::to_string(limits_.upload_bytes >> 20) + " MiB"};
+        if (taken_ > limits_.upload_bytes)
+            throw BadForm{413, "the file is longer than " + std::to_string(limits_.upload_bytes >> 20) + " MiB"};
         if (!created_) return;
         EVP_DigestUpdate(digest_.get(), bytes.data(), bytes.size());
         if (splitter_->broken().empty()) splitter_->feed(bytes);
@@ -53,7 +55,8 @@ public:
     std::string finish() {
         finish_field();
         if (!session_) throw BadForm{400, "the form has no field \"file\""};
-        nlohmann::json answer{{"operation", operation_}, {"created", created_}, {"rows", 0}, {"malformed", 0}, {"checksum", nullptr}, {"input_error", nullptr}};
+        nlohmann::json answer{{"operation", operation_}, {"created", created_}, {"rows", 0},
+                              {"malformed", 0},          {"checksum", nullptr}, {"input_error", nullptr}};
         if (created_) {
             splitter_->finish();
             copy_->flush();
@@ -63,7 +66,9 @@ public:
             answer["malformed"] = copy_->malformed();
             answer["checksum"] = checksum();
             if (!broken.empty()) answer["input_error"] = broken;
-            session_->run("SELECT pawl_api._end_upload($1::uuid, $2, $3)", {operation_, broken.empty() ? std::nullopt : std::optional(broken), answer["checksum"].get<std::string>()});
+            session_->run("SELECT pawl_api._end_upload($1::uuid, $2, $3)",
+                          {operation_, broken.empty() ? std::nullopt : std::optional(broken),
+                           answer["checksum"].get<std::string>()});
         }
         if (request_.route.operation == "validate_bulk") {
             const auto said = session_->run("SELECT pawl_api._validate_upload($1::uuid)", {operation_});
@@ -86,13 +91,15 @@ private:
 
     void begin() {
         const std::string format = fields_.value("format", "csv"), delimiter = fields_.value("delimiter", ",");
-        if (format != "csv" && format != "ndjson" && format != "json") throw BadForm{400, "format is csv, ndjson or json"};
+        if (format != "csv" && format != "ndjson" && format != "json")
+            throw BadForm{400, "format is csv, ndjson or json"};
         if (delimiter.size() != 1) throw BadForm{400, "the delimiter is one character"};
         session_ = std::make_unique<LibpqSession>(database_);
         begin_request(*session_, request_.caller);
         const bool keeps = request_.route.operation == "submit_bulk" && request_.http.has_header("Idempotency-Key");
-        const auto made = session_->run("SELECT operation, created FROM pawl_api._begin_upload($1::jsonb, $2)",
-                                        {fields_.dump(), keeps ? std::optional(request_.http.get_header_value("Idempotency-Key")) : std::nullopt});
+        const auto made = session_->run(
+            "SELECT operation, created FROM pawl_api._begin_upload($1::jsonb, $2)",
+            {fields_.dump(), keeps ? std::optional(request_.http.get_header_value("Idempotency-Key")) : std::nullopt});
         operation_ = value_of(made.get(), 0, 0);
         created_ = value_of(made.get(), 0, 1)[0] == 't';
         if (!created_) return;
@@ -100,7 +107,10 @@ private:
         const std::string encoding = session_->server_encoding();
         session_->begin_copy("COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN");
         copy_.emplace([this](std::string_view lines) { session_->put(lines); }, encoding, format == "csv");
-        splitter_.emplace(RecordSplitter::Settings{.format = format == "csv" ? RecordFormat::csv : format == "json" ? RecordFormat::json : RecordFormat::ndjson, .delimiter = delimiter[0]},
+        splitter_.emplace(RecordSplitter::Settings{.format = format == "csv"    ? RecordFormat::csv
+                                                             : format == "json" ? RecordFormat::json
+                                                                                : RecordFormat::ndjson,
+                                                   .delimiter = delimiter[0]},
                           [this](const Record& record) { copy_->add(record); });
     }
 
@@ -132,8 +142,10 @@ private:
 
 }  // namespace
 
-// After an error the rest of the upload is read and dropped: many clients read the answer only after they have sent everything.
-Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database, const Limits& limits) {
+// After an error the rest of the upload is read and dropped: many clients read the answer only after they have sent
+// everything.
+Outcome take_upload(const Request& request, const httplib::ContentReader& reader, const ConnectionSettings& database,
+                    const Limits& limits) {
     Outcome outcome;
     if (!request.http.is_multipart_form_data()) {
         current_connection->close_after_this();

@@ -31,16 +31,20 @@ void complete(BulkRequest& request) {
                          : ends_with(name, ".json")                                ? "json"
                                                                                    : "";
     if (request.format != "csv" && request.format != "ndjson" && request.format != "json")
-        throw Error("", request.format.empty() ? "the name of the file does not tell its format: csv, ndjson or json must be given"
-                                               : "unknown format " + request.format + ": csv, ndjson or json");
+        throw Error("", request.format.empty()
+                            ? "the name of the file does not tell its format: csv, ndjson or json must be given"
+                            : "unknown format " + request.format + ": csv, ndjson or json");
     if (request.delimiter == '\0') request.delimiter = ends_with(name, ".tsv") ? '\t' : ',';
-    if (request.longest_row < 1000 || request.longest_row > (1U << 28)) throw Error("", "a row's limit is from 1,000 bytes to 256 MiB");
-    if (request.once && request.file == "-") throw Error("", "the checksum of standard input is known at its end only: give a key");
+    if (request.longest_row < 1000 || request.longest_row > (1U << 28))
+        throw Error("", "a row's limit is from 1,000 bytes to 256 MiB");
+    if (request.once && request.file == "-")
+        throw Error("", "the checksum of standard input is known at its end only: give a key");
 }
 
 std::string checksum_of(const BulkRequest& request) {
     InputFile file(request.file, "");
-    while (!file.read().empty()) {}
+    while (!file.read().empty()) {
+    }
     return file.checksum();
 }
 
@@ -57,16 +61,20 @@ std::string quote_of(const BulkRequest& request) {
 BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const std::optional<std::string>& key) {
     nlohmann::json dialect = nlohmann::json::object();
     if (request.format == "csv") {
-        dialect = {{"delimiter", std::string(1, request.delimiter)}, {"quote", quote_of(request)}, {"header", request.header}};
+        dialect = {
+            {"delimiter", std::string(1, request.delimiter)}, {"quote", quote_of(request)}, {"header", request.header}};
         if (!request.renamed.empty()) dialect["map"] = request.renamed;
     }
     const auto made = session.run(
-        "SELECT s.operation, s.created FROM pawl_bulk.submit($1, metadata => $2::jsonb, format => $3, columns => $4::text[], dialect => $5::jsonb,"
-        " idempotency_key => $6, file_name => $7, source => $8, created_by => $9, priority => $10::integer, version => $11::integer, notifications => $12::jsonb) s",
+        "SELECT s.operation, s.created FROM pawl_bulk.submit($1, metadata => $2::jsonb, format => $3, columns => "
+        "$4::text[], dialect => $5::jsonb,"
+        " idempotency_key => $6, file_name => $7, source => $8, created_by => $9, priority => $10::integer, version => "
+        "$11::integer, notifications => $12::jsonb) s",
         {request.definition, request.metadata.dump(), request.format,
          request.columns.empty() ? std::nullopt : std::optional(sql::text_array(request.columns)), dialect.dump(), key,
-         request.file == "-" ? std::nullopt : std::optional(without_folders(request.file).substr(0, 200)), request.file == "-" ? "standard input" : "file",
-         request.created_by, std::to_string(request.priority), request.version ? std::optional(std::to_string(*request.version)) : std::nullopt,
+         request.file == "-" ? std::nullopt : std::optional(without_folders(request.file).substr(0, 200)),
+         request.file == "-" ? "standard input" : "file", request.created_by, std::to_string(request.priority),
+         request.version ? std::optional(std::to_string(*request.version)) : std::nullopt,
          request.notifications.is_null() ? std::nullopt : std::optional(request.notifications.dump())});
     BulkSubmitted submitted;
     submitted.operation = value_of(made.get(), 0, 0);
@@ -74,11 +82,19 @@ BulkSubmitted create(LibpqSession& session, const BulkRequest& request, const st
     return submitted;
 }
 
-void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file, BulkSubmitted& submitted, const std::function<void(const BulkProgress&)>& progress) {
+void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file, BulkSubmitted& submitted,
+             const std::function<void(const BulkProgress&)>& progress) {
     session.begin_copy("COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN");
-    RowCopy upload([&](std::string_view lines) { session.put(lines); }, session.server_encoding(), request.format == "csv" && request.header);
-    const RecordFormat format = request.format == "csv" ? RecordFormat::csv : request.format == "ndjson" ? RecordFormat::ndjson : RecordFormat::json;
-    RecordSplitter splitter({.format = format, .delimiter = request.delimiter, .quote = request.quote, .escape = request.escape, .longest = request.longest_row},
+    RowCopy upload([&](std::string_view lines) { session.put(lines); }, session.server_encoding(),
+                   request.format == "csv" && request.header);
+    const RecordFormat format = request.format == "csv"      ? RecordFormat::csv
+                                : request.format == "ndjson" ? RecordFormat::ndjson
+                                                             : RecordFormat::json;
+    RecordSplitter splitter({.format = format,
+                             .delimiter = request.delimiter,
+                             .quote = request.quote,
+                             .escape = request.escape,
+                             .longest = request.longest_row},
                             [&](const Record& record) { upload.add(record); });
     Clock::time_point told = Clock::now();
     for (std::string_view bytes; splitter.broken().empty() && !(bytes = file.read()).empty();) {
@@ -95,7 +111,9 @@ void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file,
     submitted.malformed = upload.malformed();
     submitted.input_error = file.broken().empty() ? splitter.broken() : file.broken();
     submitted.checksum = file.checksum();
-    if (request.format == "csv" && request.header && request.columns.empty() && !upload.header_seen() && !submitted.input_error.empty()) throw Error("", submitted.input_error);
+    if (request.format == "csv" && request.header && request.columns.empty() && !upload.header_seen() &&
+        !submitted.input_error.empty())
+        throw Error("", submitted.input_error);
     if (progress) progress({submitted.rows, file.position(), file.size()});
 }
 
@@ -103,7 +121,8 @@ void copy_in(LibpqSession& session, const BulkRequest& request, InputFile& file,
 bool was_committed(const ConnectionSettings& settings, const std::string& transaction) {
     LibpqSession session(settings);
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
-        const auto said = session.run("SELECT coalesce(pg_catalog.pg_xact_status($1::pg_catalog.xid8), 'aborted')", {transaction});
+        const auto said =
+            session.run("SELECT coalesce(pg_catalog.pg_xact_status($1::pg_catalog.xid8), 'aborted')", {transaction});
         const std::string status = value_of(said.get(), 0, 0);
         if (status != "in progress") return status == "committed";
     }
@@ -121,7 +140,8 @@ void commit(LibpqSession& session, const ConnectionSettings& settings) {
 
 }  // namespace
 
-BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest& given, const std::function<void(const BulkProgress&)>& progress) {
+BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest& given,
+                          const std::function<void(const BulkProgress&)>& progress) {
     BulkRequest request = given;
     complete(request);
     const std::optional<std::string> key = request.once ? checksum_of(request) : request.idempotency_key;
@@ -132,14 +152,17 @@ BulkSubmitted submit_bulk(const ConnectionSettings& settings, const BulkRequest&
     if (submitted.created) {
         copy_in(session, request, file, submitted, progress);
         if (request.once && submitted.checksum != *key) throw Error("", "the file changed while it was read");
-        session.run("SELECT pawl_bulk.seal($1::uuid, $2, $3)",
-                    {submitted.operation, submitted.input_error.empty() ? std::nullopt : std::optional(submitted.input_error), submitted.checksum});
+        session.run(
+            "SELECT pawl_bulk.seal($1::uuid, $2, $3)",
+            {submitted.operation, submitted.input_error.empty() ? std::nullopt : std::optional(submitted.input_error),
+             submitted.checksum});
     }
     commit(session, settings);
     return submitted;
 }
 
-void copy_out(const ConnectionSettings& settings, const std::string& command, const std::function<void(std::string_view)>& take) {
+void copy_out(const ConnectionSettings& settings, const std::string& command,
+              const std::function<void(std::string_view)>& take) {
     LibpqSession(settings).copy_out(command, take);
 }
 

@@ -57,12 +57,17 @@ std::string libpq_string(const ConnectionSettings& settings) {
 
 SessionRequired::SessionRequired(const std::string& what, bool in_transaction_mode, const std::string& hint)
     : Error("0A000", in_transaction_mode
-                         ? what + " cannot be used through a pooler in transaction mode\n"
-                                  "DETAIL:  Transactions of one connection run in different sessions of the server.\n"
-                                  "HINT:  " + hint
-                         : what + " cannot be used through a pooler that the settings do not name\n"
-                                  "DETAIL:  The session that answers is not the one of the login, and the setting pooler is \"none\".\n"
-                                  "HINT:  Set pooler to \"session\" if the pooler is in session mode. Otherwise: " + hint) {}
+                         ? what +
+                               " cannot be used through a pooler in transaction mode\n"
+                               "DETAIL:  Transactions of one connection run in different sessions of the server.\n"
+                               "HINT:  " +
+                               hint
+                         : what +
+                               " cannot be used through a pooler that the settings do not name\n"
+                               "DETAIL:  The session that answers is not the one of the login, and the setting pooler "
+                               "is \"none\".\n"
+                               "HINT:  Set pooler to \"session\" if the pooler is in session mode. Otherwise: " +
+                               hint) {}
 
 bool keeps_session(const ConnectionSettings& settings, int login_pid, const std::function<int()>& answering_pid) {
     return settings.pooler == Pooler::session || (settings.pooler == Pooler::none && answering_pid() == login_pid);
@@ -73,8 +78,9 @@ void require_session(bool kept, const ConnectionSettings& settings, const std::s
 }
 
 void require_session_for_role(bool kept, const ConnectionSettings& settings) {
-    require_session(kept, settings, "the setting role",
-                    "Log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...), or connect to the server itself.");
+    require_session(
+        kept, settings, "the setting role",
+        "Log in as a role that becomes it by itself (ALTER ROLE ... SET role = ...), or connect to the server itself.");
 }
 
 bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings) {

@@ -17,7 +17,8 @@ const auto no_converter = reinterpret_cast<void*>(-1);
 
 // The name that iconv has for an encoding of PostgreSQL; empty: every character exists in it, or it is unknown.
 std::string iconv_name(std::string name) {
-    static const std::map<std::string, std::string> latin{{"LATIN5", "9"}, {"LATIN6", "10"}, {"LATIN7", "13"}, {"LATIN8", "14"}, {"LATIN9", "15"}, {"LATIN10", "16"}};
+    static const std::map<std::string, std::string> latin{{"LATIN5", "9"},  {"LATIN6", "10"}, {"LATIN7", "13"},
+                                                          {"LATIN8", "14"}, {"LATIN9", "15"}, {"LATIN10", "16"}};
     if (name == "UTF8" || name == "SQL_ASCII") return {};
     if (const auto found = latin.find(name); found != latin.end()) return "ISO-8859-" + found->second;
     if (name.rfind("LATIN", 0) == 0) return "ISO-8859-" + name.substr(5);
@@ -41,8 +42,10 @@ bool converts(void* converter, std::string_view utf8) {
 }
 
 std::string code_point(std::string_view character) {
-    unsigned value = static_cast<unsigned char>(character[0]) & (character.size() == 1 ? 0x7FU : 0xFFU >> (character.size() + 1));
-    for (std::size_t i = 1; i < character.size(); ++i) value = value << 6 | (static_cast<unsigned char>(character[i]) & 0x3FU);
+    unsigned value =
+        static_cast<unsigned char>(character[0]) & (character.size() == 1 ? 0x7FU : 0xFFU >> (character.size() + 1));
+    for (std::size_t i = 1; i < character.size(); ++i)
+        value = value << 6 | (static_cast<unsigned char>(character[i]) & 0x3FU);
     std::string digits;
     for (; value > 0; value >>= 4) digits.insert(digits.begin(), "0123456789ABCDEF"[value & 15]);
     return "\\u{" + digits + "}";

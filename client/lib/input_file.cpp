@@ -64,7 +64,8 @@ struct InputFile::Impl {
 InputFile::InputFile(const std::string& name, const std::string& encoding) : impl_(std::make_unique<Impl>()) {
     EVP_DigestInit_ex(impl_->digest, EVP_sha256(), nullptr);
     struct stat known {};
-    if (name != "-" && ::stat(name.c_str(), &known) == 0 && S_ISDIR(known.st_mode)) throw Error("", "cannot read " + name + ": it is a folder");
+    if (name != "-" && ::stat(name.c_str(), &known) == 0 && S_ISDIR(known.st_mode))
+        throw Error("", "cannot read " + name + ": it is a folder");
     impl_->file = name == "-" ? gzdopen(::dup(STDIN_FILENO), "rb") : gzopen(name.c_str(), "rb");
     if (!impl_->file) throw Error("", "cannot read " + name + ": " + std::strerror(errno));
     gzbuffer(impl_->file, piece);
@@ -126,7 +127,9 @@ std::string_view InputFile::read() {
     }
 }
 
-const std::string& InputFile::broken() const noexcept { return impl_->broken; }
+const std::string& InputFile::broken() const noexcept {
+    return impl_->broken;
+}
 
 std::string InputFile::checksum() {
     std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
@@ -140,7 +143,11 @@ std::string InputFile::checksum() {
     return digits;
 }
 
-std::uint64_t InputFile::position() const { return static_cast<std::uint64_t>(gzoffset(impl_->file)); }
-std::uint64_t InputFile::size() const noexcept { return impl_->size; }
+std::uint64_t InputFile::position() const {
+    return static_cast<std::uint64_t>(gzoffset(impl_->file));
+}
+std::uint64_t InputFile::size() const noexcept {
+    return impl_->size;
+}
 
 }  // namespace pawl

@@ -1,5 +1,5 @@
-// May throw. Reads a file or standard input, plain or gzip, in any encoding that iconv knows, as pieces of UTF-8, and computes its
-// checksum.
+// May throw. Reads a file or standard input, plain or gzip, in any encoding that iconv knows, as pieces of UTF-8, and
+// computes its checksum.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace pawl {
 
 class InputFile {
 public:
-    // name "-": standard input. encoding "": UTF-8, which is not checked, or UTF-16 if the file begins with its byte order mark.
-    // Throws Error if the file cannot be read, or the encoding is unknown.
+    // name "-": standard input. encoding "": UTF-8, which is not checked, or UTF-16 if the file begins with its byte
+    // order mark. Throws Error if the file cannot be read, or the encoding is unknown.
     InputFile(const std::string& name, const std::string& encoding);
     ~InputFile();
 
@@ -25,7 +25,7 @@ public:
     // SHA-256 of the uncompressed bytes read so far, in hexadecimal digits. To be called once.
     std::string checksum();
 
-    std::uint64_t position() const;  // bytes read, compressed as they are
+    std::uint64_t position() const;       // bytes read, compressed as they are
     std::uint64_t size() const noexcept;  // bytes; 0: unknown
 
 private:

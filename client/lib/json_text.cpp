@@ -8,8 +8,12 @@
 namespace pawl {
 namespace {
 
-std::string too_deep() { return "JSON is nested deeper than " + std::to_string(deepest_json); }
-std::string too_long() { return "JSON is longer than " + std::to_string(longest_json >> 20) + " MiB"; }
+std::string too_deep() {
+    return "JSON is nested deeper than " + std::to_string(deepest_json);
+}
+std::string too_long() {
+    return "JSON is longer than " + std::to_string(longest_json >> 20) + " MiB";
+}
 
 template <typename Json>
 Json parsed(std::string_view text) {
@@ -28,8 +32,10 @@ std::string excess_in(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         const char c = text[i];
         if (quoted) {
-            if (c == '\\') ++i;
-            else if (c == '"') quoted = false;
+            if (c == '\\')
+                ++i;
+            else if (c == '"')
+                quoted = false;
         } else if (c == '"') {
             quoted = true;
         } else if (c == '[' || c == '{') {
@@ -64,8 +70,12 @@ std::string excess_of(const nlohmann::json& value) {
     return {};
 }
 
-nlohmann::json parse_json(std::string_view text) { return parsed<nlohmann::json>(text); }
-nlohmann::ordered_json parse_ordered_json(std::string_view text) { return parsed<nlohmann::ordered_json>(text); }
+nlohmann::json parse_json(std::string_view text) {
+    return parsed<nlohmann::json>(text);
+}
+nlohmann::ordered_json parse_ordered_json(std::string_view text) {
+    return parsed<nlohmann::ordered_json>(text);
+}
 
 std::string json_text(const nlohmann::json& value) {
     if (const std::string excess = excess_of(value); !excess.empty()) throw Error("54000", excess);

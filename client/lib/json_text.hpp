@@ -1,5 +1,5 @@
-// May throw Error. Reads and writes JSON of users within limits of depth and length. JSON that is nested too deep would overflow the
-// stack, so it is checked before it is parsed, copied or written.
+// May throw Error. Reads and writes JSON of users within limits of depth and length. JSON that is nested too deep would
+// overflow the stack, so it is checked before it is parsed, copied or written.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace pawl {
 
-constexpr std::size_t deepest_json = 512;                       // nested arrays and objects
-constexpr std::size_t longest_json = std::size_t(64) << 20;     // bytes
+constexpr std::size_t deepest_json = 512;                    // nested arrays and objects
+constexpr std::size_t longest_json = std::size_t(64) << 20;  // bytes
 
 // Which limit a text or a value exceeds; empty: none. Does not recurse.
 std::string excess_in(std::string_view text);

@@ -8,13 +8,19 @@
 namespace pawl {
 
 const char* value_of(const PGresult* result, int row, int column) {
-    if (row < 0 || row >= PQntuples(result)) throw UnexpectedAnswer("", "the server's answer has no row " + std::to_string(row + 1));
-    if (column >= PQnfields(result)) throw UnexpectedAnswer("", "the server's answer has " + std::to_string(PQnfields(result)) + " columns, too few");
-    if (PQgetisnull(result, row, column)) throw UnexpectedAnswer("", "the server's answer has a null in column \"" + std::string(PQfname(result, column)) + "\"");
+    if (row < 0 || row >= PQntuples(result))
+        throw UnexpectedAnswer("", "the server's answer has no row " + std::to_string(row + 1));
+    if (column >= PQnfields(result))
+        throw UnexpectedAnswer("",
+                               "the server's answer has " + std::to_string(PQnfields(result)) + " columns, too few");
+    if (PQgetisnull(result, row, column))
+        throw UnexpectedAnswer(
+            "", "the server's answer has a null in column \"" + std::string(PQfname(result, column)) + "\"");
     return PQgetvalue(result, row, column);
 }
 
-LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
+LibpqSession::LibpqSession(const ConnectionSettings& settings)
+    : connection_(PQconnectdb(libpq_string(settings).c_str()), PQfinish) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) lost();
     PQsetClientEncoding(connection_.get(), "UTF8");
     if (settings.role.empty()) return;
@@ -23,12 +29,15 @@ LibpqSession::LibpqSession(const ConnectionSettings& settings) : connection_(PQc
     run("SELECT set_config('role', $1, false)", {settings.role});
 }
 
-void LibpqSession::lost() { throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get()))); }
+void LibpqSession::lost() {
+    throw ConnectionLost("08006", without_passwords(PQerrorMessage(connection_.get())));
+}
 
 LibpqSession::Result LibpqSession::checked(PGresult* given) {
     Result result(given, PQclear);
     const ExecStatusType status = PQresultStatus(given);
-    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_COPY_IN || status == PGRES_COPY_OUT) return result;
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_COPY_IN || status == PGRES_COPY_OUT)
+        return result;
     const char* sqlstate = given ? PQresultErrorField(given, PG_DIAG_SQLSTATE) : nullptr;
     if (!sqlstate) lost();
     throw_error(sqlstate, PQresultErrorMessage(given));
@@ -37,7 +46,8 @@ LibpqSession::Result LibpqSession::checked(PGresult* given) {
 LibpqSession::Result LibpqSession::run(const std::string& statement, const std::vector<Parameter>& parameters) {
     std::vector<const char*> values;
     for (const Parameter& parameter : parameters) values.push_back(parameter ? parameter->c_str() : nullptr);
-    return checked(PQexecParams(connection_.get(), statement.c_str(), static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0));
+    return checked(PQexecParams(connection_.get(), statement.c_str(), static_cast<int>(values.size()), nullptr,
+                                values.data(), nullptr, nullptr, 0));
 }
 
 std::string LibpqSession::server_encoding() const {
@@ -45,7 +55,9 @@ std::string LibpqSession::server_encoding() const {
     return name ? name : "UTF8";
 }
 
-void LibpqSession::begin_copy(const std::string& statement) { run(statement); }
+void LibpqSession::begin_copy(const std::string& statement) {
+    run(statement);
+}
 
 void LibpqSession::put(std::string_view bytes) {
     if (PQputCopyData(connection_.get(), bytes.data(), static_cast<int>(bytes.size())) != 1) lost();

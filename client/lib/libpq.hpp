@@ -1,4 +1,5 @@
-// May throw. Sessions by libpq itself, for COPY: that of libpqxx differs between its versions, and escapes what is escaped already.
+// May throw. Sessions by libpq itself, for COPY: that of libpqxx differs between its versions, and escapes what is
+// escaped already.
 #pragma once
 
 #include <functional>
@@ -19,18 +20,20 @@ std::string libpq_string(const ConnectionSettings& settings);
 
 inline constexpr const char* backend_pid_statement = "SELECT pg_catalog.pg_backend_pid()";
 
-// As the public keeps_session(), for any kind of connection. login_pid: the process that the login named. answering_pid runs
-// backend_pid_statement; it is called for Pooler::none only.
+// As the public keeps_session(), for any kind of connection. login_pid: the process that the login named. answering_pid
+// runs backend_pid_statement; it is called for Pooler::none only.
 bool keeps_session(const ConnectionSettings& settings, int login_pid, const std::function<int()>& answering_pid);
 
 // Throw SessionRequired unless the session is kept.
 void require_session(bool kept, const ConnectionSettings& settings, const std::string& what, const std::string& hint);
 void require_session_for_role(bool kept, const ConnectionSettings& settings);
 
-// A value of a result; valid as long as the result. Throws UnexpectedAnswer if there is no such row or column, or it is null.
+// A value of a result; valid as long as the result. Throws UnexpectedAnswer if there is no such row or column, or it is
+// null.
 const char* value_of(const PGresult* result, int row, int column);
 
-// One connection. Not thread-safe. Every method throws ConnectionLost, or the type that belongs to the server's SQLSTATE.
+// One connection. Not thread-safe. Every method throws ConnectionLost, or the type that belongs to the server's
+// SQLSTATE.
 class LibpqSession {
 public:
     using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;

@@ -7,17 +7,22 @@
 namespace pawl {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 }  // namespace
 
 RecordSplitter::RecordSplitter(const Settings& settings, std::function<void(const Record&)> take)
-    : settings_(settings), take_(std::move(take)), too_long_("the row is longer than " + std::to_string(settings.longest) + " bytes") {}
+    : settings_(settings),
+      take_(std::move(take)),
+      too_long_("the row is longer than " + std::to_string(settings.longest) + " bytes") {}
 
 void RecordSplitter::begin_at(std::size_t place) {
-    line_ += std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), buffer_.begin() + static_cast<std::ptrdiff_t>(place), '\n');
+    line_ += std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+                        buffer_.begin() + static_cast<std::ptrdiff_t>(place), '\n');
     begin_ = next_ = place;
     quoted_ = after_escape_ = false;
     field_begins_ = true;
@@ -54,9 +59,11 @@ void RecordSplitter::give_first_line(std::string_view problem) {
     begin_at(found == std::string::npos ? buffer_.size() : found + 1);
 }
 
-// How far the end of a quote is looked for: less after each line whose quote nothing closed, or a file of such lines would be read
-// again for every line of it.
-std::size_t RecordSplitter::patience() const { return std::max<std::size_t>(std::min<std::size_t>(settings_.longest, 4096), settings_.longest >> open_quotes_); }
+// How far the end of a quote is looked for: less after each line whose quote nothing closed, or a file of such lines
+// would be read again for every line of it.
+std::size_t RecordSplitter::patience() const {
+    return std::max<std::size_t>(std::min<std::size_t>(settings_.longest, 4096), settings_.longest >> open_quotes_);
+}
 
 // True: it belongs to quotes, or is inside.
 bool RecordSplitter::quote_character(char c) {
@@ -194,7 +201,8 @@ void RecordSplitter::feed(std::string_view bytes) {
 void RecordSplitter::finish() {
     if (!broken_.empty()) return;
     if (settings_.format == RecordFormat::json) {
-        if (!ended_) broken_ = buffer_.empty() && depth_ == 0 ? "the input is no JSON array" : "the JSON array is not closed";
+        if (!ended_)
+            broken_ = buffer_.empty() && depth_ == 0 ? "the input is no JSON array" : "the JSON array is not closed";
         return;
     }
     if (next_ < buffer_.size()) split_lines();  // what was too short to tell from a byte order mark

@@ -1,4 +1,5 @@
-// Pure C++; may throw (memory). Splits a stream of CSV, NDJSON or a JSON array into records, and holds one of them at a time.
+// Pure C++; may throw (memory). Splits a stream of CSV, NDJSON or a JSON array into records, and holds one of them at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,7 @@ private:
     bool begun_ = false;
     bool quoted_ = false, after_escape_ = false;
     bool field_begins_ = true;
-    bool skipping_ = false;  // in the rest of a row that is too long
+    bool skipping_ = false;     // in the rest of a row that is too long
     unsigned open_quotes_ = 0;  // consecutive lines with a quote that nothing closes
     int depth_ = 0;
     bool in_text_ = false, escaped_ = false, in_element_ = false, comma_ = false, ended_ = false;

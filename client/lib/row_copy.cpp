@@ -10,11 +10,20 @@ namespace {
 void append_escaped(std::string& line, std::string_view text) {
     for (const char c : text) {
         switch (c) {
-            case '\\': line += "\\\\"; break;
-            case '\n': line += "\\n"; break;
-            case '\r': line += "\\r"; break;
-            case '\t': line += "\\t"; break;
-            default: line += c;
+            case '\\':
+                line += "\\\\";
+                break;
+            case '\n':
+                line += "\\n";
+                break;
+            case '\r':
+                line += "\\r";
+                break;
+            case '\t':
+                line += "\\t";
+                break;
+            default:
+                line += c;
         }
     }
 }
@@ -26,12 +35,17 @@ RowCopy::RowCopy(std::function<void(std::string_view)> put, const std::string& s
 
 void RowCopy::add(const Record& record) {
     const bool readable = is_utf8(record.text), held = readable && database_.holds(record.text);
-    const std::string strange = held ? "" : !readable ? "the row has bytes that are no characters" : "the row has characters that the database's encoding, " + database_.encoding() + ", does not have";
+    const std::string strange = held        ? ""
+                                : !readable ? "the row has bytes that are no characters"
+                                            : "the row has characters that the database's encoding, " +
+                                                  database_.encoding() + ", does not have";
     const std::string_view problem = !record.problem.empty() ? record.problem : std::string_view(strange);
     const std::int64_t row = header_seen_ || !header_ ? static_cast<std::int64_t>(++rows_) : 0;
     header_seen_ = true;
     if (!problem.empty() && row > 0) ++malformed_;
-    append_escaped(pending_, held ? record.text : std::string_view(database_.printable(readable ? std::string(record.text) : printable(record.text))));
+    append_escaped(pending_, held ? record.text
+                                  : std::string_view(database_.printable(readable ? std::string(record.text)
+                                                                                  : printable(record.text))));
     pending_ += '\t';
     problem.empty() ? void(pending_ += "\\N") : append_escaped(pending_, problem);
     // where it is as one would think it is not written down

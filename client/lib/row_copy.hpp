@@ -1,4 +1,5 @@
-// May throw. Records as lines of COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN; what cannot be read becomes a malformed row.
+// May throw. Records as lines of COPY pawl_bulk.input (raw, problem, line_number) FROM STDIN; what cannot be read
+// becomes a malformed row.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,12 @@ pqxx::field checked_field(const pqxx::result& rows, int row, int column) {
 
 }  // namespace
 
-Field::Field(pqxx::result rows, int row, int column) : rows_(std::move(rows)), field_(checked_field(rows_, row, column)) {}
+Field::Field(pqxx::result rows, int row, int column)
+    : rows_(std::move(rows)), field_(checked_field(rows_, row, column)) {}
 
-void Field::unexpected(const char* what) const { throw UnexpectedAnswer("", "the server's answer has " + std::string(what) + " in column \"" + name() + "\""); }
+void Field::unexpected(const char* what) const {
+    throw UnexpectedAnswer("", "the server's answer has " + std::string(what) + " in column \"" + name() + "\"");
+}
 
 const char* Field::c_str() const {
     if (is_null()) unexpected("a null");

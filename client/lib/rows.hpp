@@ -1,5 +1,5 @@
-// May throw UnexpectedAnswer, which names the column. The only access to the rows of an answer: missing columns, unexpected nulls and
-// values of another type are errors.
+// May throw UnexpectedAnswer, which names the column. The only access to the rows of an answer: missing columns,
+// unexpected nulls and values of another type are errors.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ public:
     const char* c_str() const;
     nlohmann::json json() const;
 
-    // T is bool, int, long, std::int64_t, std::uint64_t, double or std::string. Throws if the value is null or of another type.
+    // T is bool, int, long, std::int64_t, std::uint64_t, double or std::string. Throws if the value is null or of
+    // another type.
     template <typename T>
     T as() const;
 

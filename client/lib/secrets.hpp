@@ -1,4 +1,5 @@
-// May throw. Keeps passwords out of messages. libpq quotes connection strings in its errors, so they are checked before.
+// May throw. Keeps passwords out of messages. libpq quotes connection strings in its errors, so they are checked
+// before.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@ void check_target(const std::string& target);
 // Whether a connection string, or a broker's URL, contains a password.
 bool has_password(const std::string& target);
 
-// An unexpected command line argument as it can be printed: options without their values, and "..." for possible connection strings.
+// An unexpected command line argument as it can be printed: options without their values, and "..." for possible
+// connection strings.
 std::string shown(const std::string& argument);
 
 // The text with *** for values of password= and for passwords in URLs.

@@ -24,8 +24,8 @@ int whole_number(const std::string& name, const std::string& value, int least, i
     int number = 0;
     const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (problem != std::errc() || end != value.data() + value.size() || number < least || number > most)
-        throw SettingsError(name + " must be a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
-                            ", not \"" + value + "\"");
+        throw SettingsError(name + " must be a whole number from " + std::to_string(least) + " to " +
+                            std::to_string(most) + ", not \"" + value + "\"");
     return number;
 }
 
@@ -44,7 +44,8 @@ std::string joined(const std::vector<std::string>& names) {
 void check_address(const std::string& name, const std::string& value) {
     const auto colon = value.rfind(':');
     if (value.empty()) return;
-    if (colon == std::string::npos || colon == 0) throw SettingsError(name + " must be host:port, not \"" + value + "\"");
+    if (colon == std::string::npos || colon == 0)
+        throw SettingsError(name + " must be host:port, not \"" + value + "\"");
     whole_number(name + ", its port,", value.substr(colon + 1), 0, 65'535);
 }
 
@@ -59,7 +60,8 @@ std::set<std::string> list_of(const std::string& value) {
 // Thousands are grouped, for people.
 std::string grouped(int number) {
     std::string digits = std::to_string(number);
-    for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
+    for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+        digits.insert(static_cast<std::size_t>(at), 1, ',');
     return digits;
 }
 
@@ -81,7 +83,8 @@ std::string value_of(const SettingMember& member) {
                                  [](const seconds* time) { return std::to_string(time->count()); },
                                  [](const std::set<std::string>* names) {
                                      std::string list;
-                                     for (const std::string& one : *names) list += (list.empty() ? "" : ", ") + quoted(one);
+                                     for (const std::string& one : *names)
+                                         list += (list.empty() ? "" : ", ") + quoted(one);
                                      return "[" + list + "]";
                                  },
                                  [](const Pooler* pooler) { return quoted(pooler_names[static_cast<int>(*pooler)]); }},
@@ -92,23 +95,27 @@ std::string value_of(const SettingMember& member) {
 
 const char* name_of(SettingType type) noexcept {
     switch (type) {
-        case SettingType::text: return "text";
-        case SettingType::number: return "number";
-        case SettingType::flag: return "flag";
-        case SettingType::list: return "list";
+        case SettingType::text:
+            return "text";
+        case SettingType::number:
+            return "number";
+        case SettingType::flag:
+            return "flag";
+        case SettingType::list:
+            return "list";
     }
     return "";
 }
 
 SettingType type_of(const SettingMember& member) {
-    return std::visit(Overloaded{[](const std::string*) { return SettingType::text; },
-                                 [](const int*) { return SettingType::number; },
-                                 [](const bool*) { return SettingType::flag; },
-                                 [](const milliseconds*) { return SettingType::number; },
-                                 [](const seconds*) { return SettingType::number; },
-                                 [](const std::set<std::string>*) { return SettingType::list; },
-                                 [](const Pooler*) { return SettingType::text; }},
-                      member);
+    return std::visit(
+        Overloaded{[](const std::string*) { return SettingType::text; }, [](const int*) { return SettingType::number; },
+                   [](const bool*) { return SettingType::flag; },
+                   [](const milliseconds*) { return SettingType::number; },
+                   [](const seconds*) { return SettingType::number; },
+                   [](const std::set<std::string>*) { return SettingType::list; },
+                   [](const Pooler*) { return SettingType::text; }},
+        member);
 }
 
 void store(const SettingMember& member, const SettingRule& rule, const std::string& name, const std::string& value) {
@@ -116,8 +123,7 @@ void store(const SettingMember& member, const SettingRule& rule, const std::stri
     if (!rule.names.empty() && std::find(rule.names.begin(), rule.names.end(), value) == rule.names.end())
         throw SettingsError(name + " must be one of " + joined(rule.names) + ", not \"" + value + "\"");
     const auto number = [&] { return whole_number(name, value, rule.least, rule.most); };
-    std::visit(Overloaded{[&](std::string* text) { *text = value; },
-                          [&](int* into) { *into = number(); },
+    std::visit(Overloaded{[&](std::string* text) { *text = value; }, [&](int* into) { *into = number(); },
                           [&](bool* flag) { *flag = flag_of(name, value); },
                           [&](milliseconds* time) { *time = milliseconds(number()); },
                           [&](seconds* time) { *time = seconds(number()); },
@@ -135,8 +141,8 @@ std::string variable_of(const std::string& prefix, const std::string& name) {
     return variable;
 }
 
-Setting describe(const SettingMember& member, const SettingRule& rule, const std::string& prefix, const std::string& name,
-                 const char* unit, const char* description) {
+Setting describe(const SettingMember& member, const SettingRule& rule, const std::string& prefix,
+                 const std::string& name, const char* unit, const char* description) {
     std::string range;
     if (rule.most != 0) range = grouped(rule.least) + " to " + grouped(rule.most);
     if (!rule.names.empty()) range = joined(rule.names);
@@ -153,8 +159,8 @@ Setting describe(const SettingMember& member, const SettingRule& rule, const std
 std::string settings_as_markdown(const std::vector<Setting>& settings) {
     std::string table = "| setting | type | default | unit | range | description |\n|---|---|---|---|---|---|\n";
     for (const Setting& one : settings)
-        table += "| `" + one.name + "` | " + one.type + " | `" + one.initial + "` | " + one.unit + " | " + one.range + " | " +
-                 one.description + " |\n";
+        table += "| `" + one.name + "` | " + one.type + " | `" + one.initial + "` | " + one.unit + " | " + one.range +
+                 " | " + one.description + " |\n";
     return table;
 }
 

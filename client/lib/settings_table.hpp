@@ -1,5 +1,5 @@
-// May throw SettingsError. A table of settings: one row a setting with its name, its place, its range and its description. Parsing, --help,
-// the example file and the documentation are made from it.
+// May throw SettingsError. A table of settings: one row a setting with its name, its place, its range and its
+// description. Parsing, --help, the example file and the documentation are made from it.
 #pragma once
 
 #include <chrono>
@@ -29,14 +29,22 @@ SettingMember member(Settings& settings) {
 
 // Which values are allowed.
 struct SettingRule {
-    int least = 0, most = 0;        // of a number; both 0: no number
+    int least = 0, most = 0;              // of a number; both 0: no number
     std::vector<std::string> names = {};  // one of these
-    bool address = false;           // host:port
+    bool address = false;                 // host:port
 };
-inline SettingRule any() { return {}; }
-inline SettingRule between(int least, int most) { return {.least = least, .most = most}; }
-inline SettingRule one_of(std::vector<std::string> names) { return {.names = std::move(names)}; }
-inline SettingRule host_port() { return {.address = true}; }
+inline SettingRule any() {
+    return {};
+}
+inline SettingRule between(int least, int most) {
+    return {.least = least, .most = most};
+}
+inline SettingRule one_of(std::vector<std::string> names) {
+    return {.names = std::move(names)};
+}
+inline SettingRule host_port() {
+    return {.address = true};
+}
 
 template <typename Settings>
 struct SettingRow {
@@ -52,8 +60,8 @@ SettingType type_of(const SettingMember& member);
 // Stores a value. Throws SettingsError, which begins with the name.
 void store(const SettingMember& member, const SettingRule& rule, const std::string& name, const std::string& value);
 
-Setting describe(const SettingMember& member, const SettingRule& rule, const std::string& prefix, const std::string& name,
-                 const char* unit, const char* description);
+Setting describe(const SettingMember& member, const SettingRule& rule, const std::string& prefix,
+                 const std::string& name, const char* unit, const char* description);
 
 // PREFIX_NAME
 std::string variable_of(const std::string& prefix, const std::string& name);

@@ -29,7 +29,8 @@ auto translated(Call&& call) {
 }
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // each is deprecated in one version and the only way in another
+#pragma GCC diagnostic ignored \
+    "-Wdeprecated-declarations"  // each is deprecated in one version and the only way in another
 // One statement with parameters $1, $2, ...; a null is a null `const char*`.
 template <typename... Arguments>
 Rows run(pqxx::transaction_base& transaction, const std::string& statement, const Arguments&... arguments) {
@@ -56,7 +57,9 @@ Rows run_alone(pqxx::connection& connection, const std::string& statement, const
 void commit(pqxx::dbtransaction& transaction);
 
 // A parameter that may be null. The text must outlive the call.
-inline const char* or_null(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
+inline const char* or_null(const std::optional<std::string>& text) {
+    return text ? text->c_str() : nullptr;
+}
 
 // Reads notifications and returns their number. Throws ConnectionLost.
 int take_notifications(pqxx::connection& connection);

@@ -19,7 +19,8 @@ Trace Trace::child() const {
 }
 
 void set_trace(pqxx::transaction_base& transaction, const Trace& trace) {
-    sql::run(transaction, "SELECT pawl.set_context(traceparent => $1, tracestate => $2)", trace.traceparent, trace.tracestate);
+    sql::run(transaction, "SELECT pawl.set_context(traceparent => $1, tracestate => $2)", trace.traceparent,
+             trace.tracestate);
 }
 
 }  // namespace pawl

@@ -9,14 +9,19 @@ namespace pawl {
 // The length in bytes of the character at `at`; 0 for an invalid one, and for NUL, which PostgreSQL has not.
 inline std::size_t character_at(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-    const auto follows = [&](std::size_t i, unsigned least = 0x80, unsigned most = 0xBF) { return byte(i) >= least && byte(i) <= most; };
+    const auto follows = [&](std::size_t i, unsigned least = 0x80, unsigned most = 0xBF) {
+        return byte(i) >= least && byte(i) <= most;
+    };
     const unsigned first = byte(at);
     if (first > 0 && first < 0x80) return 1;
     if (first >= 0xC2 && first <= 0xDF) return follows(at + 1) ? 2 : 0;
     if (first >= 0xE0 && first <= 0xEF)
         return follows(at + 1, first == 0xE0 ? 0xA0 : 0x80, first == 0xED ? 0x9F : 0xBF) && follows(at + 2) ? 3 : 0;
     if (first >= 0xF0 && first <= 0xF4)
-        return follows(at + 1, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF) && follows(at + 2) && follows(at + 3) ? 4 : 0;
+        return follows(at + 1, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF) && follows(at + 2) &&
+                       follows(at + 3)
+                   ? 4
+                   : 0;
     return 0;
 }
 

@@ -21,7 +21,7 @@ namespace pawl {
 namespace {
 
 constexpr timeval step_timeout{10, 0};
-constexpr int heartbeat = 15;       // seconds
+constexpr int heartbeat = 15;  // seconds
 constexpr int longest_frame = 131'072;
 constexpr unsigned longest_silence = 30'000;  // ms
 
@@ -31,13 +31,16 @@ std::string reason_of(const amqp_rpc_reply_t& reply) {
     if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION) return "no answer";
     if (reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD)
         return text_of(static_cast<const amqp_connection_close_t*>(reply.reply.decoded)->reply_text);
-    if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) return text_of(static_cast<const amqp_channel_close_t*>(reply.reply.decoded)->reply_text);
+    if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD)
+        return text_of(static_cast<const amqp_channel_close_t*>(reply.reply.decoded)->reply_text);
     return "it closed the connection";
 }
 
 }  // namespace
 
-std::string text_of(amqp_bytes_t bytes) { return {static_cast<const char*>(bytes.bytes), bytes.len}; }
+std::string text_of(amqp_bytes_t bytes) {
+    return {static_cast<const char*>(bytes.bytes), bytes.len};
+}
 
 BrokerAddress::BrokerAddress(const std::string& url) : text(url.begin(), url.end()) {
     text.push_back('\0');
@@ -46,7 +49,9 @@ BrokerAddress::BrokerAddress(const std::string& url) : text(url.begin(), url.end
         throw Error("22023", "broker must be a URL like amqp://user:password@host:5672/vhost or amqps://…");
 }
 
-std::string BrokerAddress::name() const { return std::string(info.host) + ":" + std::to_string(info.port); }
+std::string BrokerAddress::name() const {
+    return std::string(info.host) + ":" + std::to_string(info.port);
+}
 
 AmqpLink::AmqpLink(const MessageSettings& settings) : address_(settings.broker), state_(amqp_new_connection()) {
     if (!state_) throw std::bad_alloc();
@@ -71,7 +76,9 @@ void AmqpLink::expect_reply(const amqp_rpc_reply_t& reply, const char* what) {
     if (reply.reply_type != AMQP_RESPONSE_NORMAL) lose(std::string(what) + ": " + reason_of(reply));
 }
 
-void AmqpLink::expect_reply(const char* what) { expect_reply(amqp_get_rpc_reply(state_.get()), what); }
+void AmqpLink::expect_reply(const char* what) {
+    expect_reply(amqp_get_rpc_reply(state_.get()), what);
+}
 
 // The broker needs a valid certificate with its host name.
 void AmqpLink::secure(amqp_socket_t* socket, const MessageSettings& settings) {
@@ -108,13 +115,16 @@ void AmqpLink::open(const MessageSettings& settings) {
     capabilities.value.kind = AMQP_FIELD_KIND_TABLE;
     capabilities.value.value.table = {2, able};
     const amqp_table_t properties{1, &capabilities};
-    expect_reply(amqp_login_with_properties(state(), info.vhost, 0, longest_frame, heartbeat, &properties, AMQP_SASL_METHOD_PLAIN, info.user, info.password),
+    expect_reply(amqp_login_with_properties(state(), info.vhost, 0, longest_frame, heartbeat, &properties,
+                                            AMQP_SASL_METHOD_PLAIN, info.user, info.password),
                  "cannot log in");
     amqp_channel_open(state(), channel);
     expect_reply("cannot open a channel");
 }
 
-amqp_bytes_t bytes_of(const std::string& text) noexcept { return {text.size(), const_cast<char*>(text.data())}; }
+amqp_bytes_t bytes_of(const std::string& text) noexcept {
+    return {text.size(), const_cast<char*>(text.data())};
+}
 
 void declare_queue(AmqpLink& link, const std::string& name) {
     amqp_queue_declare(link.state(), AmqpLink::channel, bytes_of(name), 0, 1, 0, 0, amqp_empty_table);

@@ -1,4 +1,5 @@
-// May throw. A connection to a broker with one channel. Errors of librabbitmq become BrokerLost, which names the broker and no password.
+// May throw. A connection to a broker with one channel. Errors of librabbitmq become BrokerLost, which names the broker
+// and no password.
 #pragma once
 
 #include <memory>
@@ -35,7 +36,8 @@ public:
     amqp_connection_state_t state() const noexcept { return state_.get(); }
     static constexpr amqp_channel_t channel = 1;
 
-    // Check a status, the reply to the last call, or a reply: anything but success calls lose(). `what` begins its message.
+    // Check a status, the reply to the last call, or a reply: anything but success calls lose(). `what` begins its
+    // message.
     void expect(int status, const char* what);
     void expect_reply(const char* what);
     void expect_reply(const amqp_rpc_reply_t& reply, const char* what);

@@ -11,21 +11,27 @@
 namespace pawl {
 namespace {
 
-bool is_rabbitmq(const MessageSettings& settings) { return settings.provider == "rabbitmq"; }
+bool is_rabbitmq(const MessageSettings& settings) {
+    return settings.provider == "rabbitmq";
+}
 
 }  // namespace
 
 void check(const MessageSettings& settings) {
-    if (settings.fallback_poll < std::chrono::milliseconds(1)) throw Error("22023", "fallback_poll must be a millisecond or more");
+    if (settings.fallback_poll < std::chrono::milliseconds(1))
+        throw Error("22023", "fallback_poll must be a millisecond or more");
     if (settings.visibility_timeout < std::chrono::seconds(1))
         throw Error("22023", "visibility_timeout must be a second or more");
     if (settings.provider == "database" || settings.provider == "pgmq") return;
     if (!is_rabbitmq(settings))
-        throw Error("22023", "there is no queue provider \"" + settings.provider + "\"; there are database, pgmq, rabbitmq");
+        throw Error("22023",
+                    "there is no queue provider \"" + settings.provider + "\"; there are database, pgmq, rabbitmq");
 #ifdef PAWL_RABBITMQ
     check_rabbitmq(settings);
 #else
-    throw Error("0A000", "queue provider rabbitmq is not in this build, which was made without librabbitmq (Debian: librabbitmq-dev)");
+    throw Error(
+        "0A000",
+        "queue provider rabbitmq is not in this build, which was made without librabbitmq (Debian: librabbitmq-dev)");
 #endif
 }
 
@@ -37,8 +43,8 @@ std::unique_ptr<BrokerPublisher> make_publisher(const MessageSettings& settings)
     return make_pgmq_publisher();
 }
 
-std::unique_ptr<Subscription> subscribe(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel,
-                                        [[maybe_unused]] int prefetch) {
+std::unique_ptr<Subscription> subscribe(const MessageSettings& settings, const ConnectionSettings& database,
+                                        const Channel& channel, [[maybe_unused]] int prefetch) {
     check(settings);
 #ifdef PAWL_RABBITMQ
     if (is_rabbitmq(settings)) return subscribe_rabbitmq(settings, channel, prefetch);

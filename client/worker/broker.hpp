@@ -1,5 +1,5 @@
-// May throw. Queues of messages from pawld, which publishes what became claimable, to workers. A message names a row and is a hint:
-// the claim decides whether the row is still claimable.
+// May throw. Queues of messages from pawld, which publishes what became claimable, to workers. A message names a row
+// and is a hint: the claim decides whether the row is still claimable.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,9 @@ namespace {
 constexpr std::size_t longest_rabbitmq = 255;  // bytes
 constexpr std::size_t longest_readable = 26;   // of the 47 characters that PGMQ allows
 
-std::string whole_name(const Channel& channel) { return "pawl." + channel.relation + (channel.queue ? "." + *channel.queue : ""); }
+std::string whole_name(const Channel& channel) {
+    return "pawl." + channel.relation + (channel.queue ? "." + *channel.queue : "");
+}
 
 // FNV-1a: pawld and workers of any build must make the same name.
 std::string hash_of(const Channel& channel) {
@@ -53,12 +55,13 @@ std::string body_of(const Message& message) {
 std::optional<RowKey> key_in(const std::string& body, const Channel& channel) {
     if (!excess_in(body).empty()) return std::nullopt;
     const auto json = nlohmann::json::parse(body, nullptr, false);
-    if (!json.is_object() || !json.contains("relation") || json["relation"] != channel.relation || !json.contains("key") || !json["key"].is_array() ||
-        json["key"].empty())
+    if (!json.is_object() || !json.contains("relation") || json["relation"] != channel.relation ||
+        !json.contains("key") || !json["key"].is_array() || json["key"].empty())
         return std::nullopt;
     RowKey key;
     for (const auto& part : json["key"]) {
-        if (!part.is_string() || part.get_ref<const std::string&>().find('\0') != std::string::npos) return std::nullopt;
+        if (!part.is_string() || part.get_ref<const std::string&>().find('\0') != std::string::npos)
+            return std::nullopt;
         key.push_back(part.get<std::string>());
     }
     return key;

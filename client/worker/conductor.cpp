@@ -1,5 +1,5 @@
-// May throw. The conductor: each turn consumes jobs whose flows have ended, and claims while there is room. What it knows of its jobs it
-// reads from the rows.
+// May throw. The conductor: each turn consumes jobs whose flows have ended, and claims while there is room. What it
+// knows of its jobs it reads from the rows.
 #include <pawl/conductor.hpp>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ using nlohmann::json;
 constexpr const char* own_statement =
     "SELECT j.job_uuid, j.name, j.flow, j.inputs, j.details, j.flow_uuid, j.fence, j.attempts, f.state AS flow_state"
     "  FROM pawl_saga.jobs j LEFT JOIN pawl_saga.flows f ON f.flow_uuid = j.flow_uuid"
-    " WHERE j.owner = $1 AND j.state = 'CLAIMED' AND j.lease_until > clock_timestamp() ORDER BY j.created_at, j.job_uuid";
+    " WHERE j.owner = $1 AND j.state = 'CLAIMED' AND j.lease_until > clock_timestamp() ORDER BY j.created_at, "
+    "j.job_uuid";
 
 constexpr const char* claim_statement =
     "SELECT c.job_uuid, c.name, c.flow, c.inputs, c.details, c.flow_uuid, c.fence, c.attempts,"
@@ -57,7 +58,8 @@ OwnedJob owned_job(const sql::Row& row) {
 }
 
 // Runs a statement about a job; false if this processor does not own it any more.
-bool of_owned(pqxx::connection& connection, const char* statement, const std::string& job, const std::string& processor) {
+bool of_owned(pqxx::connection& connection, const char* statement, const std::string& job,
+              const std::string& processor) {
     try {
         sql::run_alone(connection, statement, job, processor);
         return true;
@@ -87,12 +89,18 @@ private:
 
 const char* name_of(JobEvent event) noexcept {
     switch (event) {
-        case JobEvent::began: return "began";
-        case JobEvent::went_on: return "went on";
-        case JobEvent::consumed: return "consumed";
-        case JobEvent::given_back: return "given back";
-        case JobEvent::trashed: return "trashed";
-        case JobEvent::lost: return "lost";
+        case JobEvent::began:
+            return "began";
+        case JobEvent::went_on:
+            return "went on";
+        case JobEvent::consumed:
+            return "consumed";
+        case JobEvent::given_back:
+            return "given back";
+        case JobEvent::trashed:
+            return "trashed";
+        case JobEvent::lost:
+            return "lost";
     }
     return "";
 }
@@ -113,7 +121,9 @@ struct Conductor::Impl final : LoopSource {
     const std::string& relation() const noexcept override { return jobs_relation; }
 
     // Wake-ups announce jobs only. Flows that have ended are found by polling.
-    bool can_claim() const override { return static_cast<int>(in_flight.size()) < settings.jobs && !limit_reached(in_flight.size()); }
+    bool can_claim() const override {
+        return static_cast<int>(in_flight.size()) < settings.jobs && !limit_reached(in_flight.size());
+    }
     bool finished() const override { return limit_reached(0); }
 
     bool limit_reached(std::size_t pending) const {
@@ -149,11 +159,21 @@ void Conductor::Impl::report_event(const SagaJob& job, JobEvent event) {
         const std::lock_guard lock(counting);
         switch (event) {
             case JobEvent::began:
-            case JobEvent::went_on: ++counts.claimed; break;
-            case JobEvent::consumed: ++counts.consumed; break;
-            case JobEvent::given_back: ++counts.given_back; break;
-            case JobEvent::trashed: ++counts.trashed; break;
-            case JobEvent::lost: ++counts.lost; break;
+            case JobEvent::went_on:
+                ++counts.claimed;
+                break;
+            case JobEvent::consumed:
+                ++counts.consumed;
+                break;
+            case JobEvent::given_back:
+                ++counts.given_back;
+                break;
+            case JobEvent::trashed:
+                ++counts.trashed;
+                break;
+            case JobEvent::lost:
+                ++counts.lost;
+                break;
         }
     }
     const std::lock_guard lock(logging);
@@ -182,8 +202,7 @@ bool Conductor::Impl::consume_ended(pqxx::connection& connection) {
     std::map<std::string, SagaJob> owned;
     for (const auto& row : sql::run_alone(connection, own_statement, processor)) {
         const OwnedJob one = owned_job(row);
-        if (one.ended() &&
-            of_owned(connection, "SELECT pawl_saga.consume_job($1::uuid, $2)", one.job.job, processor)) {
+        if (one.ended() && of_owned(connection, "SELECT pawl_saga.consume_job($1::uuid, $2)", one.job.job, processor)) {
             in_flight.erase(one.job.job);
             report_event(one.job, JobEvent::consumed);
             consumed = true;
@@ -197,7 +216,8 @@ bool Conductor::Impl::consume_ended(pqxx::connection& connection) {
     return consumed;
 }
 
-// In the transaction of the claim, so that no job is claimed without a flow. If the flow cannot begin, that alone is undone.
+// In the transaction of the claim, so that no job is claimed without a flow. If the flow cannot begin, that alone is
+// undone.
 void Conductor::Impl::begin(pqxx::work& transaction, OwnedJob& claimed, JobEvent& event) {
     SagaJob& job = claimed.job;
     sql::run(transaction, "SAVEPOINT before_flow");
@@ -234,7 +254,8 @@ bool Conductor::Impl::claim_one(pqxx::connection& connection) {
         OwnedJob claimed = owned_job(rows[0]);
         JobEvent event = JobEvent::began;
         begin(transaction, claimed, event);
-        if (settings.tied && event != JobEvent::trashed) sql::run(transaction, tie_statement, claimed.job.job, processor);
+        if (settings.tied && event != JobEvent::trashed)
+            sql::run(transaction, tie_statement, claimed.job.job, processor);
         sql::commit(transaction);
         if (event != JobEvent::trashed) in_flight.emplace(claimed.job.job, claimed.job);
         report_event(claimed.job, event);
@@ -273,11 +294,17 @@ void Conductor::Impl::run() {
 Conductor::Conductor(ConductorSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
 Conductor::~Conductor() = default;
 
-void Conductor::run() { impl_->run(); }
+void Conductor::run() {
+    impl_->run();
+}
 
-void Conductor::stop() noexcept { impl_->loop.stop(); }
+void Conductor::stop() noexcept {
+    impl_->loop.stop();
+}
 
-const std::string& Conductor::processor() const noexcept { return impl_->processor; }
+const std::string& Conductor::processor() const noexcept {
+    return impl_->processor;
+}
 
 ConductorCounts Conductor::counts() const {
     const std::lock_guard lock(impl_->counting);

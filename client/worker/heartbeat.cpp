@@ -5,7 +5,8 @@
 
 namespace pawl {
 
-Heartbeat::Heartbeat(ConnectionSettings settings, std::chrono::milliseconds lease, std::unique_ptr<Leases> leases, Log log)
+Heartbeat::Heartbeat(ConnectionSettings settings, std::chrono::milliseconds lease, std::unique_ptr<Leases> leases,
+                     Log log)
     : settings_(std::move(settings)),
       period_(std::max(lease / 3, std::chrono::milliseconds(10))),
       leases_(std::move(leases)),

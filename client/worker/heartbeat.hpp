@@ -1,5 +1,5 @@
-// May throw (the constructor). Extends leases from a thread and a connection of its own, so that neither a long statement of the loop
-// nor a long handler costs a lease.
+// May throw (the constructor). Extends leases from a thread and a connection of its own, so that neither a long
+// statement of the loop nor a long handler costs a lease.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,8 @@ class Heartbeat {
 public:
     using Log = std::function<void(const std::string&)>;
 
-    // Calls extend() at every third of `lease`, but not more often than every 10 ms. `log` is called on the heartbeat's thread.
+    // Calls extend() at every third of `lease`, but not more often than every 10 ms. `log` is called on the heartbeat's
+    // thread.
     Heartbeat(ConnectionSettings settings, std::chrono::milliseconds lease, std::unique_ptr<Leases> leases, Log log);
 
     // Ends the thread, at the latest after the statement under way.

@@ -1,5 +1,5 @@
-// May throw (out of memory). The in-flight work of a worker: claimed and not yet reported. Each job waits for a thread, runs, or is
-// finished and waits for its report. All methods are thread-safe.
+// May throw (out of memory). The in-flight work of a worker: claimed and not yet reported. Each job waits for a thread,
+// runs, or is finished and waits for its report. All methods are thread-safe.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,8 @@ public:
     // `ended` is set whenever a handler ends; it must outlive this object.
     explicit InFlight(const SignalEvent& ended) : ended_(ended) {}
 
-    // Adds jobs that were claimed at `claimed_at`; those already in flight (same key and token) are skipped. Returns how many were new.
+    // Adds jobs that were claimed at `claimed_at`; those already in flight (same key and token) are skipped. Returns
+    // how many were new.
     std::size_t add(std::vector<Job> jobs, std::chrono::steady_clock::time_point claimed_at);
 
     // Waits for a job to run. Null when `stop` is requested.

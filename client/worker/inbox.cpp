@@ -8,13 +8,15 @@
 namespace pawl {
 namespace {
 
-constexpr std::chrono::milliseconds keep_alive_interval{1'000};  // heartbeats of the broker are answered at least so often
-constexpr std::chrono::milliseconds shortest_poll{10};         // of a queue without a socket
+constexpr std::chrono::milliseconds keep_alive_interval{
+    1'000};                                             // heartbeats of the broker are answered at least so often
+constexpr std::chrono::milliseconds shortest_poll{10};  // of a queue without a socket
 constexpr std::chrono::milliseconds longest_poll{250};
 
 }  // namespace
 
-Inbox::Inbox(MessageSettings settings, ConnectionSettings database, Channel channel, int prefetch, const SignalEvent& arrived, Log log)
+Inbox::Inbox(MessageSettings settings, ConnectionSettings database, Channel channel, int prefetch,
+             const SignalEvent& arrived, Log log)
     : settings_(std::move(settings)),
       database_(std::move(database)),
       channel_(std::move(channel)),

@@ -27,10 +27,10 @@ class Inbox {
 public:
     using Log = std::function<void(const std::string&)>;
 
-    // Subscribes, and again after each loss of the broker. `arrived` is set when there are messages, and when the state of
-    // the subscription changes; it must outlive the inbox. `log` is called on the inbox's thread.
-    Inbox(MessageSettings settings, ConnectionSettings database, Channel channel, int prefetch, const SignalEvent& arrived,
-          Log log);
+    // Subscribes, and again after each loss of the broker. `arrived` is set when there are messages, and when the state
+    // of the subscription changes; it must outlive the inbox. `log` is called on the inbox's thread.
+    Inbox(MessageSettings settings, ConnectionSettings database, Channel channel, int prefetch,
+          const SignalEvent& arrived, Log log);
 
     // Acknowledges what can be acknowledged and ends. Messages that were not acknowledged go to other workers.
     ~Inbox();
@@ -49,7 +49,8 @@ public:
     // Puts messages back to the front, if their subscription still exists.
     void put_back(std::vector<Announced> announced);
 
-    // Acknowledges soon, on the inbox's thread. Messages of a subscription that has ended come again, and find their rows claimed.
+    // Acknowledges soon, on the inbox's thread. Messages of a subscription that has ended come again, and find their
+    // rows claimed.
     void acknowledge(const std::vector<Announced>& announced);
 
 private:

@@ -42,7 +42,9 @@ public:
 class PgmqSubscription final : public Subscription {
 public:
     PgmqSubscription(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel)
-        : queue_(pgmq_name(channel)), visibility_timeout_(static_cast<int>(settings.visibility_timeout.count())), connection_(pawl::connect(database)) {
+        : queue_(pgmq_name(channel)),
+          visibility_timeout_(static_cast<int>(settings.visibility_timeout.count())),
+          connection_(pawl::connect(database)) {
         if (names_in(sql::run_alone(*connection_, queues_statement)).contains(queue_)) return;
         // if two subscribers create it at once, the second one finds it, or tries again
         try {
@@ -55,7 +57,9 @@ public:
     std::vector<Delivery> receive(int most) override {
         std::vector<Delivery> received;
         if (most <= 0) return received;
-        for (const auto& row : sql::run_alone(*connection_, "SELECT r.msg_id, r.message FROM pgmq.read($1, $2::integer, $3::integer) r", queue_, visibility_timeout_, most))
+        for (const auto& row :
+             sql::run_alone(*connection_, "SELECT r.msg_id, r.message FROM pgmq.read($1, $2::integer, $3::integer) r",
+                            queue_, visibility_timeout_, most))
             received.push_back({static_cast<std::uint64_t>(row[0].as<std::int64_t>()), row[1].as<std::string>()});
         return received;
     }
@@ -73,12 +77,14 @@ public:
     int socket() const noexcept override { return -1; }
 
 private:
-    // PGMQ grants a queue to its creator only, and pawld and other workers can be other roles. The name needs no quotes.
+    // PGMQ grants a queue to its creator only, and pawld and other workers can be other roles. The name needs no
+    // quotes.
     void create() {
         sql::translated([&] {
             pqxx::work transaction(*connection_);
             sql::run(transaction, "SELECT pgmq.create($1)", queue_);
-            sql::run(transaction, "GRANT SELECT, INSERT, UPDATE, DELETE ON pgmq.q_" + queue_ + ", pgmq.a_" + queue_ + " TO pawl_worker");
+            sql::run(transaction, "GRANT SELECT, INSERT, UPDATE, DELETE ON pgmq.q_" + queue_ + ", pgmq.a_" + queue_ +
+                                      " TO pawl_worker");
             sql::commit(transaction);
         });
     }
@@ -90,9 +96,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<BrokerPublisher> make_pgmq_publisher() { return std::make_unique<PgmqPublisher>(); }
+std::unique_ptr<BrokerPublisher> make_pgmq_publisher() {
+    return std::make_unique<PgmqPublisher>();
+}
 
-std::unique_ptr<Subscription> subscribe_pgmq(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel) {
+std::unique_ptr<Subscription> subscribe_pgmq(const MessageSettings& settings, const ConnectionSettings& database,
+                                             const Channel& channel) {
     return std::make_unique<PgmqSubscription>(settings, database, channel);
 }
 

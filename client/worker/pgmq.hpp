@@ -9,6 +9,7 @@ namespace pawl {
 std::unique_ptr<BrokerPublisher> make_pgmq_publisher();
 
 // Creates the queue if it does not exist, and grants it to pawl_worker. Needs the privileges that pgmq.create needs.
-std::unique_ptr<Subscription> subscribe_pgmq(const MessageSettings& settings, const ConnectionSettings& database, const Channel& channel);
+std::unique_ptr<Subscription> subscribe_pgmq(const MessageSettings& settings, const ConnectionSettings& database,
+                                             const Channel& channel);
 
 }  // namespace pawl

@@ -1,4 +1,5 @@
-// Pure C++; does not throw. The time between two looks for work: short after work was found, doubled by every look without.
+// Pure C++; does not throw. The time between two looks for work: short after work was found, doubled by every look
+// without.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,8 @@ public:
     // Begins again with the shortest wait.
     void reset() noexcept { next_ = shortest_; }
 
-    // Begins again with a fifth of the shortest wait: results were reported, and the work that they release appears as soon
-    // as another process has moved its task on.
+    // Begins again with a fifth of the shortest wait: results were reported, and the work that they release appears as
+    // soon as another process has moved its task on.
     void reset_shorter() noexcept { next_ = std::max(shortest_ / 5, Wait(1)); }
 
     // The wait before the next look; doubles the one after it.

@@ -37,7 +37,8 @@ public:
             unconfirmed_.clear();
             for (const Message& message : messages) send(message);
             const auto deadline = Clock::now() + confirm_time;
-            while (!unconfirmed_.empty()) read_frame(std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()));
+            while (!unconfirmed_.empty())
+                read_frame(std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()));
             return unroutable_;
         });
     }
@@ -77,7 +78,8 @@ private:
         properties._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG;
         properties.content_type = amqp_cstring_bytes("application/json");
         properties.delivery_mode = persistent;
-        link_->expect(amqp_basic_publish(link_->state(), AmqpLink::channel, amqp_empty_bytes, bytes_of(queue), 1, 0, &properties, bytes_of(body)),
+        link_->expect(amqp_basic_publish(link_->state(), AmqpLink::channel, amqp_empty_bytes, bytes_of(queue), 1, 0,
+                                         &properties, bytes_of(body)),
                       "cannot publish");
         unconfirmed_.emplace(++sent_, queue);
     }
@@ -104,17 +106,24 @@ private:
                     unconfirmed_.erase(ack->delivery_tag);
                 break;
             }
-            case AMQP_BASIC_NACK_METHOD: rejected(static_cast<const amqp_basic_nack_t*>(method.decoded)->delivery_tag);
-            case AMQP_BASIC_RETURN_METHOD: ++unroutable_; break;
-            case AMQP_CHANNEL_CLOSE_METHOD: link_->lose(text_of(static_cast<const amqp_channel_close_t*>(method.decoded)->reply_text));
-            case AMQP_CONNECTION_CLOSE_METHOD: link_->lose(text_of(static_cast<const amqp_connection_close_t*>(method.decoded)->reply_text));
-            default: break;
+            case AMQP_BASIC_NACK_METHOD:
+                rejected(static_cast<const amqp_basic_nack_t*>(method.decoded)->delivery_tag);
+            case AMQP_BASIC_RETURN_METHOD:
+                ++unroutable_;
+                break;
+            case AMQP_CHANNEL_CLOSE_METHOD:
+                link_->lose(text_of(static_cast<const amqp_channel_close_t*>(method.decoded)->reply_text));
+            case AMQP_CONNECTION_CLOSE_METHOD:
+                link_->lose(text_of(static_cast<const amqp_connection_close_t*>(method.decoded)->reply_text));
+            default:
+                break;
         }
     }
 
     [[noreturn]] void rejected(std::uint64_t tag) {
         const auto message = unconfirmed_.find(tag);
-        link_->lose((message == unconfirmed_.end() ? "a queue" : "queue " + message->second) + " takes no more messages (is it full?)");
+        link_->lose((message == unconfirmed_.end() ? "a queue" : "queue " + message->second) +
+                    " takes no more messages (is it full?)");
     }
 
     const MessageSettings settings_;
@@ -131,7 +140,8 @@ public:
         declare_queue(link_, queue);
         amqp_basic_qos(link_.state(), AmqpLink::channel, 0, static_cast<std::uint16_t>(std::min(prefetch, 65'535)), 0);
         link_.expect_reply("cannot limit what comes at once");
-        amqp_basic_consume(link_.state(), AmqpLink::channel, bytes_of(queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+        amqp_basic_consume(link_.state(), AmqpLink::channel, bytes_of(queue), amqp_empty_bytes, 0, 0, 0,
+                           amqp_empty_table);
         link_.expect_reply("cannot consume");
     }
 
@@ -143,20 +153,25 @@ public:
             timeval time = no_time;
             amqp_maybe_release_buffers(link_.state());
             const amqp_rpc_reply_t reply = amqp_consume_message(link_.state(), &envelope, &time, 0);
-            if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT) break;
+            if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT)
+                break;
             // anything but a message: the queue was deleted, or the broker closes the connection
             link_.expect_reply(reply, "the subscription has ended");
-            received.push_back({envelope.delivery_tag, {static_cast<const char*>(envelope.message.body.bytes), envelope.message.body.len}});
+            received.push_back({envelope.delivery_tag,
+                                {static_cast<const char*>(envelope.message.body.bytes), envelope.message.body.len}});
             amqp_destroy_envelope(&envelope);
         } while (static_cast<int>(received.size()) < most);
         return received;
     }
 
     void acknowledge(const std::vector<std::uint64_t>& tags) override {
-        for (const std::uint64_t tag : tags) link_.expect(amqp_basic_ack(link_.state(), AmqpLink::channel, tag, 0), "cannot acknowledge");
+        for (const std::uint64_t tag : tags)
+            link_.expect(amqp_basic_ack(link_.state(), AmqpLink::channel, tag, 0), "cannot acknowledge");
     }
 
-    void reject(std::uint64_t tag) override { link_.expect(amqp_basic_reject(link_.state(), AmqpLink::channel, tag, 0), "cannot reject"); }
+    void reject(std::uint64_t tag) override {
+        link_.expect(amqp_basic_reject(link_.state(), AmqpLink::channel, tag, 0), "cannot reject");
+    }
 
     int socket() const noexcept override { return link_.socket(); }
 
@@ -167,13 +182,17 @@ private:
 }  // namespace
 
 void check_rabbitmq(const MessageSettings& settings) {
-    if (settings.broker.empty()) throw Error("22023", "queue provider rabbitmq needs a broker: amqp://user:password@host:5672/vhost");
+    if (settings.broker.empty())
+        throw Error("22023", "queue provider rabbitmq needs a broker: amqp://user:password@host:5672/vhost");
     BrokerAddress{settings.broker};
 }
 
-std::unique_ptr<BrokerPublisher> make_rabbitmq_publisher(const MessageSettings& settings) { return std::make_unique<RabbitPublisher>(settings); }
+std::unique_ptr<BrokerPublisher> make_rabbitmq_publisher(const MessageSettings& settings) {
+    return std::make_unique<RabbitPublisher>(settings);
+}
 
-std::unique_ptr<Subscription> subscribe_rabbitmq(const MessageSettings& settings, const Channel& channel, int prefetch) {
+std::unique_ptr<Subscription> subscribe_rabbitmq(const MessageSettings& settings, const Channel& channel,
+                                                 int prefetch) {
     return std::make_unique<RabbitSubscription>(settings, channel, prefetch);
 }
 

@@ -1,5 +1,5 @@
-// May throw. Queues of a RabbitMQ broker by librabbitmq: durable queues and persistent messages, confirmed by the broker and acknowledged by
-// the worker. Compiled only if the library was found.
+// May throw. Queues of a RabbitMQ broker by librabbitmq: durable queues and persistent messages, confirmed by the
+// broker and acknowledged by the worker. Compiled only if the library was found.
 #pragma once
 
 #include "broker.hpp"

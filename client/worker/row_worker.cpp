@@ -1,4 +1,5 @@
-// May throw. Threads that claim, handle and report rows, each with a loop and a session of its own, and one heartbeat for all of them.
+// May throw. Threads that claim, handle and report rows, each with a loop and a session of its own, and one heartbeat
+// for all of them.
 #include <pawl/row_worker.hpp>
 
 #include <algorithm>
@@ -81,7 +82,8 @@ private:
 
 class ProcessorLeases final : public Leases {
 public:
-    ProcessorLeases(const Processors& processors, std::string lease) : processors_(processors), lease_(std::move(lease)) {}
+    ProcessorLeases(const Processors& processors, std::string lease)
+        : processors_(processors), lease_(std::move(lease)) {}
 
     bool any() override { return !processors_.all().empty(); }
     void extend(pqxx::connection& connection) override {
@@ -148,9 +150,9 @@ public:
 
     Next turn(pqxx::connection& connection) override {
         const std::string& queue = worker_.settings.queue;
-        std::vector<Row> rows =
-            rows_of(sql::run_alone(connection, "SELECT * FROM pawl_bulk.claim($1, $2, $3::integer, $4::interval)", name_,
-                                   queue.empty() ? nullptr : queue.c_str(), worker_.settings.batch, worker_.lease));
+        std::vector<Row> rows = rows_of(
+            sql::run_alone(connection, "SELECT * FROM pawl_bulk.claim($1, $2, $3::integer, $4::interval)", name_,
+                           queue.empty() ? nullptr : queue.c_str(), worker_.settings.batch, worker_.lease));
         if (rows.empty()) return Next::later;
         worker_.claimed += rows.size();
         worker_.handle(rows);
@@ -180,8 +182,9 @@ void RowWorker::Impl::Thread::report(pqxx::connection& connection, const std::ve
     for (PollInterval interval(worker_.settings.shortest_poll, std::chrono::seconds(1));;) {
         try {
             const auto accepted =
-                sql::run_alone(connection, "SELECT count(*) FILTER (WHERE r.ok) FROM pawl_bulk.report($1::jsonb, $2) r", text,
-                               name_)[0][0].as<std::uint64_t>();
+                sql::run_alone(connection, "SELECT count(*) FILTER (WHERE r.ok) FROM pawl_bulk.report($1::jsonb, $2) r",
+                               text, name_)[0][0]
+                    .as<std::uint64_t>();
             worker_.reported += accepted;
             worker_.dropped += rows.size() - accepted;
             return;
@@ -247,7 +250,8 @@ void RowWorker::Impl::handle(std::vector<Row>& rows) const {
 
 void RowWorker::Impl::run() {
     {
-        const Heartbeat heartbeat(settings.connection, settings.lease, std::make_unique<ProcessorLeases>(processors, lease),
+        const Heartbeat heartbeat(settings.connection, settings.lease,
+                                  std::make_unique<ProcessorLeases>(processors, lease),
                                   [this](const std::string& message) { log(message); });
         std::vector<std::jthread> running;
         for (const auto& thread : threads)
@@ -275,10 +279,16 @@ RowWorker& RowWorker::on(const std::string& step, RowHandler handler) {
     return *this;
 }
 
-void RowWorker::run() { impl_->run(); }
+void RowWorker::run() {
+    impl_->run();
+}
 
-void RowWorker::stop() noexcept { impl_->stop(); }
+void RowWorker::stop() noexcept {
+    impl_->stop();
+}
 
-RowWorkerCounts RowWorker::counts() const { return {impl_->claimed, impl_->reported, impl_->dropped}; }
+RowWorkerCounts RowWorker::counts() const {
+    return {impl_->claimed, impl_->reported, impl_->dropped};
+}
 
 }  // namespace pawl

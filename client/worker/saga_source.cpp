@@ -14,13 +14,18 @@ constexpr const char* owned_statement =
     "SELECT t.flow_uuid, t.node, t.name, CASE t.state WHEN 'RUNNING' THEN 'execute' ELSE 'revert' END AS action,"
     "       CASE t.state WHEN 'RUNNING' THEN t.execute ELSE coalesce(t.revert, t.execute) END AS handler, t.fence,"
     "       pawl_saga.arguments(t.flow_uuid, t.node) AS arguments, t.result, t.failure,"
-    "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures, f.traceparent, f.tracestate"
+    "       CASE WHEN t.state = 'REVERTING' THEN pawl_saga.failures(t.flow_uuid) END AS failures, f.traceparent, "
+    "f.tracestate"
     "  FROM pawl_saga.tasks t JOIN pawl_saga.flows f USING (flow_uuid)"
     " WHERE t.worker = $1 AND t.state IN ('RUNNING', 'REVERTING') AND t.lease_until > clock_timestamp()";
 
-std::string key_of(const std::string& flow, int node) { return flow + " " + std::to_string(node); }
+std::string key_of(const std::string& flow, int node) {
+    return flow + " " + std::to_string(node);
+}
 
-json value_of(const sql::Field& field) { return field.is_null() ? json() : field.json(); }
+json value_of(const sql::Field& field) {
+    return field.is_null() ? json() : field.json();
+}
 
 std::vector<Job> jobs(const sql::Rows& rows) {
     std::vector<Job> made;
@@ -58,7 +63,9 @@ public:
         return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_));
     }
 
-    std::vector<Job> owned(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, owned_statement, processor_)); }
+    std::vector<Job> owned(pqxx::connection& connection) override {
+        return jobs(sql::run_alone(connection, owned_statement, processor_));
+    }
 
     // A repeated report is accepted again, so doubt needs no handling.
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
@@ -71,7 +78,10 @@ public:
             given.push_back(std::move(report));
         }
         std::set<std::string> accepted;
-        for (const auto& row : run_traced(connection, results.front().work->job.trace, "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
+        for (const auto& row :
+             run_traced(connection, results.front().work->job.trace,
+                        "SELECT r.flow_uuid, r.node FROM pawl_saga.report($1::jsonb, $2) r WHERE r.ok",
+                        json_text(given), processor_))
             accepted.insert(key_of(row[0].as<std::string>(), row[1].as<int>()));
         return accepted;
     }
@@ -79,7 +89,9 @@ public:
     OwnedTokens extend_leases(pqxx::connection& connection) override {
         sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_saga.tasks', $1, $2::interval)", processor_, lease_);
         OwnedTokens owned;
-        for (const auto& row : sql::run_alone(connection, "SELECT t.flow_uuid, t.node, t.fence FROM pawl_saga.tasks t WHERE t.worker = $1", processor_))
+        for (const auto& row : sql::run_alone(
+                 connection, "SELECT t.flow_uuid, t.node, t.fence FROM pawl_saga.tasks t WHERE t.worker = $1",
+                 processor_))
             owned.emplace(key_of(row[0].as<std::string>(), row[1].as<int>()), row[2].as<std::int64_t>());
         return owned;
     }

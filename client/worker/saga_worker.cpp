@@ -42,7 +42,8 @@ WorkerSettings worker_settings(const SagaWorkerSettings& given) {
     settings.wake = given.wake;
     settings.messages = given.messages;
     settings.orchestrate = false;
-    if (given.on_dropped) settings.on_dropped = [on_dropped = given.on_dropped](const Job& job) { on_dropped(task_of(job)); };
+    if (given.on_dropped)
+        settings.on_dropped = [on_dropped = given.on_dropped](const Job& job) { on_dropped(task_of(job)); };
     settings.on_message = given.on_message;
     return settings;
 }
@@ -94,8 +95,11 @@ private:
         for (const auto& [task, progress] : all) {
             try {
                 const std::string details = json_text(progress.details);
-                sql::run_alone(*connection, "SELECT pawl_saga.progress($1::uuid, $2::integer, $3::bigint, $4::double precision, $5::jsonb, $6)", task.first, task.second,
-                               progress.token, progress.fraction, progress.details.is_null() ? nullptr : details.c_str(), processor_);
+                sql::run_alone(
+                    *connection,
+                    "SELECT pawl_saga.progress($1::uuid, $2::integer, $3::bigint, $4::double precision, $5::jsonb, $6)",
+                    task.first, task.second, progress.token, progress.fraction,
+                    progress.details.is_null() ? nullptr : details.c_str(), processor_);
             } catch (const ConnectionLost&) {
                 connection.reset();
                 return;
@@ -117,7 +121,8 @@ private:
 }  // namespace
 
 struct SagaWorker::Impl {
-    explicit Impl(SagaWorkerSettings given) : settings(std::move(given)), worker(worker_settings(settings), make_saga_source) {
+    explicit Impl(SagaWorkerSettings given)
+        : settings(std::move(given)), worker(worker_settings(settings), make_saga_source) {
         worker.on("", [this](const Job& job) { return handle(job); });
     }
 
@@ -130,7 +135,8 @@ struct SagaWorker::Impl {
         if (const auto handler = known.find(task.handler); handler != known.end()) return handler->second(task);
         // a handler without a revert has nothing to undo
         if (task.reverting && executes.contains(task.handler)) return nullptr;
-        throw std::runtime_error("worker has no handler \"" + task.handler + "\" to " + (task.reverting ? "revert" : "execute") + " with");
+        throw std::runtime_error("worker has no handler \"" + task.handler + "\" to " +
+                                 (task.reverting ? "revert" : "execute") + " with");
     }
 
     SagaWorkerSettings settings;
@@ -153,8 +159,14 @@ void SagaWorker::run() {
     impl_->reporter.reset();
 }
 
-void SagaWorker::stop() noexcept { impl_->worker.stop(); }
-const std::string& SagaWorker::processor() const noexcept { return impl_->worker.processor(); }
-WorkerCounts SagaWorker::counts() const { return impl_->worker.counts(); }
+void SagaWorker::stop() noexcept {
+    impl_->worker.stop();
+}
+const std::string& SagaWorker::processor() const noexcept {
+    return impl_->worker.processor();
+}
+WorkerCounts SagaWorker::counts() const {
+    return impl_->worker.counts();
+}
 
 }  // namespace pawl

@@ -1,5 +1,5 @@
-// May throw. The loop of every worker and conductor: one thread, one session, one source of work. It connects, takes turns while there is
-// work, waits when there is none, and survives losses of the session.
+// May throw. The loop of every worker and conductor: one thread, one session, one source of work. It connects, takes
+// turns while there is work, waits when there is none, and survives losses of the session.
 #pragma once
 
 #include <atomic>
@@ -82,8 +82,8 @@ public:
     // The session; connects if there is none. Throws ConnectionLost.
     pqxx::connection& session();
 
-    // To be called in a catch block: drops a lost session, returns for errors that a retry may cure, and rethrows others.
-    // True if the session was lost.
+    // To be called in a catch block: drops a lost session, returns for errors that a retry may cure, and rethrows
+    // others. True if the session was lost.
     bool survive(const Error& error);
 
     // Waits after an error, longer each time.

@@ -17,7 +17,8 @@ std::vector<SettingRow<S>> connection_rows() {
     return {
         {"database", member<&S::connection, &C::target>, any(), "",
          "libpq connection string or URI; what it leaves out comes from PGHOST, PGDATABASE and so on"},
-        {"role", member<&S::connection, &C::role>, any(), "", "Role to act as after connecting; empty: that of the login"},
+        {"role", member<&S::connection, &C::role>, any(), "",
+         "Role to act as after connecting; empty: that of the login"},
         {"pooler", member<&S::connection, &C::pooler>, one_of({"none", "session", "transaction"}), "",
          "Mode of the connection pooler between the program and the server; with transaction it polls"},
         {"connect_timeout_s", member<&S::connection, &C::connect_timeout>, between(0, 3'600), "s",
@@ -28,7 +29,8 @@ std::vector<SettingRow<S>> connection_rows() {
 template <typename S>
 std::vector<SettingRow<S>> poll_rows() {
     return {
-        {"lease_ms", member<&S::lease>, between(30, 86'400'000), "ms", "Lease time of claimed work; extended every third of it"},
+        {"lease_ms", member<&S::lease>, between(30, 86'400'000), "ms",
+         "Lease time of claimed work; extended every third of it"},
         {"shortest_poll_ms", member<&S::shortest_poll>, between(1, 60'000), "ms",
          "First wait between two polls; doubled by every poll without work"},
         {"longest_poll_ms", member<&S::longest_poll>, between(1, 3'600'000), "ms", "Longest wait between two polls"},
@@ -72,18 +74,21 @@ std::vector<SettingRow<S>> all(std::initializer_list<std::vector<SettingRow<S>>>
 
 const auto& table_of(const WorkerSettings&) {
     using S = WorkerSettings;
-    static const SettingsTable<S> table(
-        "PAWL", all<S>({connection_rows<S>(), handler_rows<S>(), poll_rows<S>(),
-                        {{"orchestrate", member<&S::orchestrate>, any(), "",
-                          "Move tasks on after reports, without waiting for pawld"}},
-                        message_rows<S>()}));
+    static const SettingsTable<S> table("PAWL", all<S>({connection_rows<S>(),
+                                                        handler_rows<S>(),
+                                                        poll_rows<S>(),
+                                                        {{"orchestrate", member<&S::orchestrate>, any(), "",
+                                                          "Move tasks on after reports, without waiting for pawld"}},
+                                                        message_rows<S>()}));
     return table;
 }
 
 const auto& table_of(const SagaWorkerSettings&) {
     using S = SagaWorkerSettings;
     static const SettingsTable<S> table(
-        "PAWL", all<S>({connection_rows<S>(), handler_rows<S>(), poll_rows<S>(),
+        "PAWL", all<S>({connection_rows<S>(),
+                        handler_rows<S>(),
+                        poll_rows<S>(),
                         {{"progress_interval_ms", member<&S::progress_interval>, between(1, 3'600'000), "ms",
                           "Shortest time between two reports of progress"}},
                         message_rows<S>()}));
@@ -114,14 +119,24 @@ const auto& table_of(const ConductorSettings&) {
     return table;
 }
 
-const char* variable(const char* name) { return std::getenv(name); }
+const char* variable(const char* name) {
+    return std::getenv(name);
+}
 
 }  // namespace
 
-void read_environment(WorkerSettings& settings) { table_of(settings).read_environment(settings, variable); }
-void read_environment(RowWorkerSettings& settings) { table_of(settings).read_environment(settings, variable); }
-void read_environment(SagaWorkerSettings& settings) { table_of(settings).read_environment(settings, variable); }
-void read_environment(ConductorSettings& settings) { table_of(settings).read_environment(settings, variable); }
+void read_environment(WorkerSettings& settings) {
+    table_of(settings).read_environment(settings, variable);
+}
+void read_environment(RowWorkerSettings& settings) {
+    table_of(settings).read_environment(settings, variable);
+}
+void read_environment(SagaWorkerSettings& settings) {
+    table_of(settings).read_environment(settings, variable);
+}
+void read_environment(ConductorSettings& settings) {
+    table_of(settings).read_environment(settings, variable);
+}
 
 void set(WorkerSettings& settings, const std::string& name, const std::string& value) {
     table_of(settings).set(settings, name, value);
@@ -136,9 +151,17 @@ void set(ConductorSettings& settings, const std::string& name, const std::string
     table_of(settings).set(settings, name, value);
 }
 
-std::vector<Setting> list_settings(const WorkerSettings& defaults) { return table_of(defaults).list(defaults); }
-std::vector<Setting> list_settings(const RowWorkerSettings& defaults) { return table_of(defaults).list(defaults); }
-std::vector<Setting> list_settings(const SagaWorkerSettings& defaults) { return table_of(defaults).list(defaults); }
-std::vector<Setting> list_settings(const ConductorSettings& defaults) { return table_of(defaults).list(defaults); }
+std::vector<Setting> list_settings(const WorkerSettings& defaults) {
+    return table_of(defaults).list(defaults);
+}
+std::vector<Setting> list_settings(const RowWorkerSettings& defaults) {
+    return table_of(defaults).list(defaults);
+}
+std::vector<Setting> list_settings(const SagaWorkerSettings& defaults) {
+    return table_of(defaults).list(defaults);
+}
+std::vector<Setting> list_settings(const ConductorSettings& defaults) {
+    return table_of(defaults).list(defaults);
+}
 
 }  // namespace pawl

@@ -32,7 +32,8 @@ public:
         [[maybe_unused]] const auto taken = ::read(fd_, &count, sizeof count);
     }
 
-    // Waits for the event, for data at `socket` (-1: none), or until the time has passed. Clears the event. True if there are data.
+    // Waits for the event, for data at `socket` (-1: none), or until the time has passed. Clears the event. True if
+    // there are data.
     bool wait(int socket, std::chrono::milliseconds time) const noexcept {
         pollfd watched[2] = {{fd_, POLLIN, 0}, {socket, POLLIN, 0}};
         const int ready = ::poll(watched, socket < 0 ? 1 : 2, static_cast<int>(time.count()));

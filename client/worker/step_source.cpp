@@ -37,7 +37,9 @@ json report_of(const Finished& one) {
     }
     report["error"] = one.value;
     if (one.outcome == Outcome::permanent_failure) report["error"]["permanent"] = true;
-    if (one.retry_after) report["error"]["retry_after"] = static_cast<double>(std::max<std::int64_t>(one.retry_after->count(), 0)) / 1000;
+    if (one.retry_after)
+        report["error"]["retry_after"] =
+            static_cast<double>(std::max<std::int64_t>(one.retry_after->count(), 0)) / 1000;
     return report;
 }
 
@@ -80,14 +82,18 @@ public:
     void prepare(pqxx::connection&) override {}
 
     std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) override {
-        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_, orchestrate_ && orchestrate ? orchestrated_tasks : nullptr));
+        return jobs(sql::run_alone(connection, claim_statement, processor_, queue_, limit, lease_,
+                                   orchestrate_ && orchestrate ? orchestrated_tasks : nullptr));
     }
 
     std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
-        return jobs(sql::run_alone(connection, claim_keys_statement, processor_, queue_, lease_, sql::keys_array(keys)));
+        return jobs(
+            sql::run_alone(connection, claim_keys_statement, processor_, queue_, lease_, sql::keys_array(keys)));
     }
 
-    std::vector<Job> owned(pqxx::connection& connection) override { return jobs(sql::run_alone(connection, owned_statement, processor_)); }
+    std::vector<Job> owned(pqxx::connection& connection) override {
+        return jobs(sql::run_alone(connection, owned_statement, processor_));
+    }
 
     // A repeated report is accepted again, so doubt needs no handling.
     std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool) override {
@@ -95,7 +101,8 @@ public:
         for (const Finished& one : results) given.push_back(report_of(one));
         std::set<std::string> accepted;
         for (const auto& row : run_traced(connection, results.front().work->job.trace,
-                                          "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok", json_text(given), processor_))
+                                          "SELECT r.step_uuid FROM pawl_dag.report($1::jsonb, $2) r WHERE r.ok",
+                                          json_text(given), processor_))
             accepted.insert(row[0].as<std::string>());
         return accepted;
     }
@@ -104,13 +111,15 @@ public:
         sql::run_alone(connection, "SELECT pawl.heartbeat('pawl_dag.steps', $1, $2::interval)", processor_, lease_);
         OwnedTokens owned;
         for (const auto& row : sql::run_alone(
-                 connection, "SELECT s.step_uuid, s.fence FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid", processor_))
+                 connection, "SELECT s.step_uuid, s.fence FROM pawl_dag.steps s WHERE s.worker_uuid = $1::uuid",
+                 processor_))
             owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
         return owned;
     }
 
     bool orchestrate(pqxx::connection& connection) override {
-        return orchestrate_ && sql::run_alone(connection, "SELECT o.tasks FROM pawl_dag.orchestrate(100) o")[0][0].as<int>() > 0;
+        return orchestrate_ &&
+               sql::run_alone(connection, "SELECT o.tasks FROM pawl_dag.orchestrate(100) o")[0][0].as<int>() > 0;
     }
 
     const std::string& relation() const noexcept override { return relation_; }

@@ -1,4 +1,5 @@
-// May throw (the constructor). Signals are read from a descriptor on a thread of its own: no handler and no global state.
+// May throw (the constructor). Signals are read from a descriptor on a thread of its own: no handler and no global
+// state.
 #include <cerrno>
 #include <csignal>
 #include <system_error>

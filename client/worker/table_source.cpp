@@ -16,16 +16,21 @@ public:
           lease_(std::to_string(settings.lease.count()) + " ms") {}
 
     void prepare(pqxx::connection& connection) override {
-        const sql::Rows found = sql::run_alone(
-            connection,
-            "SELECT $1::regclass::text, b.key_columns[1], cardinality(b.key_columns), b.owner_column, b.token_column, b.attempts_column,"
-            "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), quote_ident(b.token_column), b.queue_column IS NOT NULL,"
-            "       quote_ident(b.lease_column),"
-            "       (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = b.relation)"
-            "  FROM pawl.binding b WHERE b.relation = $1::regclass AND b.claim_events <> '{}'",
-            table_.relation);
+        const sql::Rows found =
+            sql::run_alone(connection,
+                           "SELECT $1::regclass::text, b.key_columns[1], cardinality(b.key_columns), b.owner_column, "
+                           "b.token_column, b.attempts_column,"
+                           "       quote_ident(b.key_columns[1]), quote_ident(b.owner_column), "
+                           "quote_ident(b.token_column), b.queue_column IS NOT NULL,"
+                           "       quote_ident(b.lease_column),"
+                           "       (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n "
+                           "ON n.oid = c.relnamespace WHERE c.oid = b.relation)"
+                           "  FROM pawl.binding b WHERE b.relation = $1::regclass AND b.claim_events <> '{}'",
+                           table_.relation);
         if (found.size() != 1 || found[0][2].as<int>() != 1 || found[0][3].is_null() || found[0][4].is_null())
-            throw Error("55000", "table " + table_.relation + " must have one binding with claim events, an owner column, a token column and a key of one column");
+            throw Error("55000", "table " + table_.relation +
+                                     " must have one binding with claim events, an owner column, a token column and a "
+                                     "key of one column");
         const auto row = found[0];
         quoted_table_ = row[0].as<std::string>();
         key_ = row[1].as<std::string>();
@@ -40,27 +45,33 @@ public:
     }
 
     std::vector<Job> claim(pqxx::connection& connection, int limit, bool) override {
-        return jobs(sql::run_alone(connection,
-                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM pawl.claim(null::" + quoted_table_ +
-                                       ", $1, $2, $3::interval, $4::integer, $5) c",
-                                   sql::or_null(table_.claim_event), processor_, lease_, limit, has_queue_ ? queue_.c_str() : nullptr));
+        return jobs(sql::run_alone(
+            connection,
+            "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ +
+                " FROM pawl.claim(null::" + quoted_table_ + ", $1, $2, $3::interval, $4::integer, $5) c",
+            sql::or_null(table_.claim_event), processor_, lease_, limit, has_queue_ ? queue_.c_str() : nullptr));
     }
 
     std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) override {
         return jobs(sql::run_alone(connection,
-                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM pawl.claim_keys(null::" + quoted_table_ +
+                                   "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ +
+                                       " FROM pawl.claim_keys(null::" + quoted_table_ +
                                        ", $1::text[], $2, $3, $4::interval, $5) c",
-                                   sql::keys_array(keys), sql::or_null(table_.claim_event), processor_, lease_, has_queue_ ? queue_.c_str() : nullptr));
+                                   sql::keys_array(keys), sql::or_null(table_.claim_event), processor_, lease_,
+                                   has_queue_ ? queue_.c_str() : nullptr));
     }
 
     std::vector<Job> owned(pqxx::connection& connection) override {
-        return jobs(sql::run_alone(connection, "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " + quoted_table_ + " c WHERE c." +
-                                                   quoted_owner_ + "::text = $1" +
-                                                   (quoted_lease_.empty() ? "" : " AND c." + quoted_lease_ + " > clock_timestamp()"),
-                                   processor_));
+        return jobs(
+            sql::run_alone(connection,
+                           "SELECT to_jsonb(c), c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " +
+                               quoted_table_ + " c WHERE c." + quoted_owner_ + "::text = $1" +
+                               (quoted_lease_.empty() ? "" : " AND c." + quoted_lease_ + " > clock_timestamp()"),
+                           processor_));
     }
 
-    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results, bool in_doubt) override {
+    std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results,
+                                 bool in_doubt) override {
         std::set<std::string> accepted;
         for (const Outcome outcome : {Outcome::success, Outcome::failure, Outcome::permanent_failure}) {
             std::vector<std::string> keys, tokens;
@@ -72,11 +83,12 @@ public:
                 if (results.size() == 1) notes = one.value;
             }
             if (keys.empty()) continue;
-            for (const auto& row : run_traced(connection, results.front().work->job.trace,
-                                                  "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
-                                                  " tokens => $5::bigint[], metadata => $6::jsonb) f",
-                                                  table_.relation, sql::text_array(keys), event_of(outcome), processor_,
-                                                  sql::text_array(tokens), notes.is_object() && !notes.empty() ? json_text(notes) : "{}"))
+            for (const auto& row :
+                 run_traced(connection, results.front().work->job.trace,
+                            "SELECT f.key, f.ok FROM pawl.fire_many($1::regclass, $2::text[], $3, processor => $4,"
+                            " tokens => $5::bigint[], metadata => $6::jsonb) f",
+                            table_.relation, sql::text_array(keys), event_of(outcome), processor_,
+                            sql::text_array(tokens), notes.is_object() && !notes.empty() ? json_text(notes) : "{}"))
                 if (row[1].as<bool>()) accepted.insert(row[0].as<std::string>());
         }
         if (in_doubt && accepted.size() < results.size()) note_accepted(connection, results, accepted);
@@ -84,10 +96,12 @@ public:
     }
 
     OwnedTokens extend_leases(pqxx::connection& connection) override {
-        sql::run_alone(connection, "SELECT pawl.heartbeat($1::regclass, $2, $3::interval)", table_.relation, processor_, lease_);
+        sql::run_alone(connection, "SELECT pawl.heartbeat($1::regclass, $2, $3::interval)", table_.relation, processor_,
+                       lease_);
         OwnedTokens owned;
-        for (const auto& row : sql::run_alone(connection, "SELECT c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " +
-                                                              quoted_table_ + " c WHERE c." + quoted_owner_ + "::text = $1",
+        for (const auto& row : sql::run_alone(connection,
+                                              "SELECT c." + quoted_key_ + "::text, c." + quoted_token_ + " FROM " +
+                                                  quoted_table_ + " c WHERE c." + quoted_owner_ + "::text = $1",
                                               processor_))
             owned.emplace(row[0].as<std::string>(), row[1].as<std::int64_t>());
         return owned;
@@ -107,11 +121,12 @@ private:
     }
 
     // Adds the keys whose results an earlier report has committed: only a result leaves the token and clears the owner.
-    void note_accepted(pqxx::connection& connection, const std::vector<Finished>& results, std::set<std::string>& accepted) const {
+    void note_accepted(pqxx::connection& connection, const std::vector<Finished>& results,
+                       std::set<std::string>& accepted) const {
         for (const Finished& one : results)
             if (!sql::run_alone(connection,
-                                "SELECT FROM " + quoted_table_ + " c WHERE c." + quoted_key_ + "::text = $1 AND c." + quoted_token_ +
-                                    " = $2::bigint AND c." + quoted_owner_ + " IS NULL",
+                                "SELECT FROM " + quoted_table_ + " c WHERE c." + quoted_key_ + "::text = $1 AND c." +
+                                    quoted_token_ + " = $2::bigint AND c." + quoted_owner_ + " IS NULL",
                                 one.work->job.key, one.work->job.token)
                      .empty())
                 accepted.insert(one.work->job.key);
@@ -133,7 +148,8 @@ private:
             }
             job.attempt = attempts_.empty() ? 1 : job.context.value(attempts_, 1);
             if (table_.traceparent_column)
-                if (const auto parent = job.context.find(*table_.traceparent_column); parent != job.context.end() && parent->is_string())
+                if (const auto parent = job.context.find(*table_.traceparent_column);
+                    parent != job.context.end() && parent->is_string())
                     job.trace = Trace{parent->get<std::string>(), ""}.child();
             made.push_back(std::move(job));
         }

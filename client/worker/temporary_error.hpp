@@ -17,8 +17,8 @@ inline std::string random_uuid() {
     return uuid;
 }
 
-// Whether the same statement may succeed later without a change by a user: transient SQLSTATEs, and 25006 (read-only), which
-// a standby raises until it is promoted.
+// Whether the same statement may succeed later without a change by a user: transient SQLSTATEs, and 25006 (read-only),
+// which a standby raises until it is promoted.
 inline bool is_temporary(const Error& error) {
     return is_transient(error.sqlstate()) || error.sqlstate() == "25006";
 }

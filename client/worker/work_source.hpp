@@ -1,4 +1,5 @@
-// May throw. What a Worker claims from: steps of workflows, tasks of flows, or rows of any enforced table. SQL, and no threads.
+// May throw. What a Worker claims from: steps of workflows, tasks of flows, or rows of any enforced table. SQL, and no
+// threads.
 #pragma once
 
 #include <memory>
@@ -24,11 +25,12 @@ public:
     // Called once for each connection, before any other method that takes it: reads what only the database knows.
     virtual void prepare(pqxx::connection& connection) = 0;
 
-    // Claims up to `limit` jobs. orchestrate: before that, in the same round trip, moves on what depends on results, if that is
-    // the caller's duty.
+    // Claims up to `limit` jobs. orchestrate: before that, in the same round trip, moves on what depends on results, if
+    // that is the caller's duty.
     virtual std::vector<Job> claim(pqxx::connection& connection, int limit, bool orchestrate) = 0;
 
-    // Claims those of the rows that are still claimable. A source that cannot claim by key claims as many of the next rows.
+    // Claims those of the rows that are still claimable. A source that cannot claim by key claims as many of the next
+    // rows.
     virtual std::vector<Job> claim_keys(pqxx::connection& connection, const std::vector<RowKey>& keys) {
         return claim(connection, static_cast<int>(keys.size()), false);
     }
@@ -36,8 +38,8 @@ public:
     // What this processor owns: after a lost connection the outcome of the last claim is unknown.
     virtual std::vector<Job> owned(pqxx::connection& connection) = 0;
 
-    // Reports results in one transaction, which belongs to the trace of the first. Returns the keys whose results were accepted.
-    // in_doubt: an earlier report of the same results may have been committed.
+    // Reports results in one transaction, which belongs to the trace of the first. Returns the keys whose results were
+    // accepted. in_doubt: an earlier report of the same results may have been committed.
     virtual std::set<std::string> report(pqxx::connection& connection, const std::vector<Finished>& results,
                                          bool in_doubt) = 0;
 
@@ -65,7 +67,8 @@ std::unique_ptr<WorkSource> make_saga_source(const WorkerSettings& settings, con
 
 // One statement, in a transaction that belongs to the trace unless that is empty.
 template <typename... Arguments>
-sql::Rows run_traced(pqxx::connection& connection, const Trace& trace, const std::string& statement, const Arguments&... arguments) {
+sql::Rows run_traced(pqxx::connection& connection, const Trace& trace, const std::string& statement,
+                     const Arguments&... arguments) {
     if (trace.empty()) return sql::run_alone(connection, statement, arguments...);
     return sql::translated([&] {
         pqxx::work transaction(connection);

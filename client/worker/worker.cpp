@@ -1,4 +1,5 @@
-// May throw. The worker: its loop reports what is finished and claims what there is room for; a pool of threads runs the handlers.
+// May throw. The worker: its loop reports what is finished and claims what there is room for; a pool of threads runs
+// the handlers.
 #include <pawl/worker.hpp>
 
 #include <algorithm>
@@ -52,8 +53,8 @@ private:
     Clock::time_point extended_at_ = Clock::now();
 };
 
-// Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a transaction
-// belongs to one span.
+// Takes what is reported together out of `batch`: first everything without a trace, then result by result, because a
+// transaction belongs to one span.
 std::vector<Finished> take_part(std::vector<Finished>& batch) {
     const auto traced = std::stable_partition(batch.begin(), batch.end(),
                                               [](const Finished& one) { return one.work->job.trace.empty(); });
@@ -238,8 +239,8 @@ void Worker::Impl::report_batch(pqxx::connection& connection, const std::vector<
 // True if there were results.
 bool Worker::Impl::report(pqxx::connection& connection) {
     std::vector<Finished> batch = in_flight.take_finished();
-    const auto stopped = std::stable_partition(
-        batch.begin(), batch.end(), [](const Finished& one) { return one.outcome != Outcome::given_back; });
+    const auto stopped = std::stable_partition(batch.begin(), batch.end(),
+                                               [](const Finished& one) { return one.outcome != Outcome::given_back; });
     if (stopped != batch.end()) {
         in_flight.remove({stopped, batch.end()});
         gave_back = true;
@@ -275,8 +276,8 @@ Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
     const int room = settings.batch - static_cast<int>(in_flight.size());
     bool more_announced = false;
     const std::size_t announced = inbox ? claim_announced(connection, room, more_announced) : 0;
-    const bool polls = static_cast<int>(announced) < room &&
-                       (may_poll() || (reported && source->releases_without_message()));
+    const bool polls =
+        static_cast<int>(announced) < room && (may_poll() || (reported && source->releases_without_message()));
     if (reported && !polls) source->orchestrate(connection);
     const auto claimed_at = Clock::now();
     const int rest = room - static_cast<int>(announced);
@@ -291,8 +292,8 @@ Next Worker::Impl::claim(pqxx::connection& connection, bool reported) {
     return added == 0 ? Next::later : static_cast<int>(added) < room ? Next::soon : Next::at_once;
 }
 
-// Claims what messages name. A message is acknowledged once the claim is committed, whatever it returned: a row that another worker
-// owns needs no second message. `more`: there may be more messages.
+// Claims what messages name. A message is acknowledged once the claim is committed, whatever it returned: a row that
+// another worker owns needs no second message. `more`: there may be more messages.
 std::size_t Worker::Impl::claim_announced(pqxx::connection& connection, int room, bool& more) {
     std::vector<Announced> announced = inbox->take(static_cast<std::size_t>(room));
     more = announced.size() == static_cast<std::size_t>(room);
@@ -338,15 +339,16 @@ std::optional<milliseconds> Worker::Impl::wait_for_messages() {
 
 void Worker::Impl::abandon(pqxx::connection& connection) {
     const std::size_t waiting = in_flight.drop_waiting();
-    const auto returned = sql::run_alone(connection, "SELECT pawl.abandon($1::regclass, $2)", source->relation(),
-                                         processor)[0][0].as<long>();
+    const auto returned =
+        sql::run_alone(connection, "SELECT pawl.abandon($1::regclass, $2)", source->relation(), processor)[0][0]
+            .as<long>();
     if (waiting > 0 || returned > 0) log("returned " + std::to_string(returned) + " claimed rows");
     const std::lock_guard lock(counting);
     counts.abandoned += static_cast<std::uint64_t>(returned);
 }
 
-// Running handlers may finish. After the grace they are asked to stop, and those that do not are waited for all the same: a thread
-// cannot be taken from its handler, but its lease can expire.
+// Running handlers may finish. After the grace they are asked to stop, and those that do not are waited for all the
+// same: a thread cannot be taken from its handler, but its lease can expire.
 void Worker::Impl::drain() {
     log("draining");
     in_flight.drop_waiting();
@@ -386,7 +388,8 @@ void Worker::Impl::run() {
     drain();
 }
 
-Worker::Worker(WorkerSettings settings, SourceMaker source) : impl_(std::make_unique<Impl>(std::move(settings), source)) {}
+Worker::Worker(WorkerSettings settings, SourceMaker source)
+    : impl_(std::make_unique<Impl>(std::move(settings), source)) {}
 Worker::Worker(WorkerSettings settings)
     : impl_(std::make_unique<Impl>(std::move(settings), [](const WorkerSettings& given, const std::string& processor) {
           return given.table ? make_table_source(given, processor) : make_step_source(given, processor);
@@ -398,11 +401,17 @@ Worker& Worker::on(const std::string& handler, Handler function) {
     return *this;
 }
 
-void Worker::run() { impl_->run(); }
+void Worker::run() {
+    impl_->run();
+}
 
-void Worker::stop() noexcept { impl_->loop.stop(); }
+void Worker::stop() noexcept {
+    impl_->loop.stop();
+}
 
-const std::string& Worker::processor() const noexcept { return impl_->processor; }
+const std::string& Worker::processor() const noexcept {
+    return impl_->processor;
+}
 
 WorkerCounts Worker::counts() const {
     const std::lock_guard lock(impl_->counting);

@@ -1,12 +1,14 @@
-// Does not throw. The files themselves, taken in by the assembler: the compiler would need seconds to read them as numbers.
+// Does not throw. The files themselves, taken in by the assembler: the compiler would need seconds to read them as
+// numbers.
 #include <cstddef>
 #include <iterator>
 
 #include "console.hpp"
 
-#define PAWL_CONSOLE_FILE(n, name, type, tag, gzip, immutable, part)                                                       \
-    asm(".pushsection .rodata\n.hidden pawl_console_" #n "\n.global pawl_console_" #n "\npawl_console_" #n ":\n.incbin \"" \
-        part "\"\n.hidden pawl_console_end_" #n "\n.global pawl_console_end_" #n "\npawl_console_end_" #n ":\n.byte 0\n.popsection\n"); \
+#define PAWL_CONSOLE_FILE(n, name, type, tag, gzip, immutable, part)                                       \
+    asm(".pushsection .rodata\n.hidden pawl_console_" #n "\n.global pawl_console_" #n "\npawl_console_" #n \
+        ":\n.incbin \"" part "\"\n.hidden pawl_console_end_" #n "\n.global pawl_console_end_" #n           \
+        "\npawl_console_end_" #n ":\n.byte 0\n.popsection\n");                                             \
     extern "C" __attribute__((visibility("hidden"))) const char pawl_console_##n[], pawl_console_end_##n[];
 #include "console_files.inc"
 #undef PAWL_CONSOLE_FILE
@@ -21,7 +23,8 @@ struct Entry {
 };
 
 const Entry entries[] = {
-#define PAWL_CONSOLE_FILE(n, name, type, tag, gzip, immutable, part) {name, type, tag, gzip, immutable, pawl_console_##n, pawl_console_end_##n},
+#define PAWL_CONSOLE_FILE(n, name, type, tag, gzip, immutable, part) \
+    {name, type, tag, gzip, immutable, pawl_console_##n, pawl_console_end_##n},
 #include "console_files.inc"
 #undef PAWL_CONSOLE_FILE
     {{}, {}, {}, false, false, nullptr, nullptr}};
@@ -35,7 +38,8 @@ const ConsoleFile* console_file(std::string_view name) noexcept {
     static const bool filled = [] {
         for (std::size_t i = 0; i < number; ++i) {
             const Entry& e = entries[i];
-            files[i] = {e.name, e.type, e.tag, e.gzip, e.immutable, {e.begin, static_cast<std::size_t>(e.end - e.begin)}};
+            files[i] = {e.name, e.type,      e.tag,
+                        e.gzip, e.immutable, {e.begin, static_cast<std::size_t>(e.end - e.begin)}};
         }
         return true;
     }();
@@ -45,6 +49,8 @@ const ConsoleFile* console_file(std::string_view name) noexcept {
     return nullptr;
 }
 
-bool has_console() noexcept { return number > 0; }
+bool has_console() noexcept {
+    return number > 0;
+}
 
 }  // namespace pawl

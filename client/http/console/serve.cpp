@@ -8,14 +8,17 @@
 namespace pawl {
 namespace {
 
-// Scripts, pictures and requests go nowhere but to this daemon. Mermaid writes style elements into its diagrams, so styles alone may be inline.
+// Scripts, pictures and requests go nowhere but to this daemon. Mermaid writes style elements into its diagrams, so
+// styles alone may be inline.
 constexpr const char* policy =
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src "
+    "'self'; font-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 constexpr const char* missing =
     "This pawld was built without its console: there was no Node.js (node and npm) when it was compiled.\n"
-    "Install them and build again; everything the console shows is also in the HTTP API and in the command line pawl.\n";
+    "Install them and build again; everything the console shows is also in the HTTP API and in the command line "
+    "pawl.\n";
 
 // The other headers of protection are those of every answer.
 void guard(httplib::Response& response) {
@@ -27,7 +30,9 @@ void guard(httplib::Response& response) {
 }
 
 // The connection has renamed the header, so that the server does not compress by itself.
-bool takes_gzip(const httplib::Request& request) { return request.get_header_value("x-pawl-encoding").find("gzip") != std::string::npos; }
+bool takes_gzip(const httplib::Request& request) {
+    return request.get_header_value("x-pawl-encoding").find("gzip") != std::string::npos;
+}
 
 void send(const httplib::Request& request, httplib::Response& response, const ConsoleFile& file) {
     const std::string tag = "\"" + std::string(file.tag) + "\"";
@@ -45,9 +50,10 @@ void send(const httplib::Request& request, httplib::Response& response, const Co
     }
     if (file.gzip) response.set_header("Content-Encoding", "gzip");
     // a provider and not set_content: what is compressed already is not looked at again
-    response.set_content_provider(file.content.size(), std::string(file.type).c_str(), [&file](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
-        return sink.write(file.content.data() + offset, length);
-    });
+    response.set_content_provider(file.content.size(), std::string(file.type).c_str(),
+                                  [&file](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+                                      return sink.write(file.content.data() + offset, length);
+                                  });
 }
 
 void answer(const httplib::Request& request, httplib::Response& response, std::string_view name) {

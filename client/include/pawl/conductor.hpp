@@ -1,10 +1,12 @@
-// A conductor: claims jobs of a board, begins or resumes their flows, waits until the flows have ended, and consumes the jobs.
+// A conductor: claims jobs of a board, begins or resumes their flows, waits until the flows have ended, and consumes
+// the jobs.
 //
 //     pawl::Conductor conductor({.connection = {.target = "dbname=travel"}, .board = "trips"});
 //     const pawl::StopOnSignals signals([&] { conductor.stop(); });
 //     conductor.run();
 //
-// It owns jobs by a lease, or for as long as its session lives. If it dies, another conductor claims them. Flows are rows: they continue.
+// It owns jobs by a lease, or for as long as its session lives. If it dies, another conductor claims them. Flows are
+// rows: they continue.
 #pragma once
 
 #include <chrono>
@@ -23,13 +25,13 @@ namespace pawl {
 
 /// A job, as callbacks see it.
 struct SagaJob {
-    std::string job;           ///< Its UUID.
+    std::string job;  ///< Its UUID.
     std::string name;
-    std::string definition;    ///< The name of the flow to begin; empty: the job names none.
+    std::string definition;  ///< The name of the flow to begin; empty: the job names none.
     nlohmann::json inputs;
     nlohmann::json details;
-    std::string flow;          ///< The UUID of the flow that was begun; empty: none yet.
-    std::int64_t token = 0;    ///< The fencing token.
+    std::string flow;        ///< The UUID of the flow that was begun; empty: none yet.
+    std::int64_t token = 0;  ///< The fencing token.
     int attempt = 1;
 };
 
@@ -50,19 +52,20 @@ const char* name_of(JobEvent event) noexcept;
 struct ConductorSettings {
     ConnectionSettings connection = {};
     std::string board = "default";
-    int jobs = 100;                                     ///< In-flight jobs at once.
-    std::optional<std::uint64_t> limit = std::nullopt;  ///< run() returns after so many jobs have ended. Default: never.
-    std::chrono::milliseconds lease{60'000};            ///< Lease time. Extended every third of it.
+    int jobs = 100;  ///< In-flight jobs at once.
+    std::optional<std::uint64_t> limit =
+        std::nullopt;                         ///< run() returns after so many jobs have ended. Default: never.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
 
     /// Own jobs by the session instead of a lease (pawl_saga.tie_job). Needs a session: see ConnectionSettings::pooler.
     bool tied = false;
 
     std::chrono::milliseconds shortest_poll{5};   ///< First wait between two polls; doubled by every poll without work.
     std::chrono::milliseconds longest_poll{500};  ///< Longest wait between two polls.
-    bool wake = true;                             ///< Wait for notifications of jobs. False, or behind a transaction pooler: poll.
+    bool wake = true;  ///< Wait for notifications of jobs. False, or behind a transaction pooler: poll.
 
-    /// Begins the flow of a job, in the transaction that claims the job, and returns its UUID. Default: begins the newest version of
-    /// SagaJob::definition. An exception trashes the job, unless it is temporary.
+    /// Begins the flow of a job, in the transaction that claims the job, and returns its UUID. Default: begins the
+    /// newest version of SagaJob::definition. An exception trashes the job, unless it is temporary.
     std::function<std::string(pqxx::transaction_base&, const SagaJob&)> begin = {};
 
     /// Both are called on threads of the conductor, one call at a time.
@@ -92,8 +95,8 @@ public:
     /// @throws Error that no retry can cure; SessionRequired if jobs are tied behind a transaction pooler
     void run();
 
-    /// Nothing more is claimed, and in-flight jobs return to the board; their flows continue. Callable from any thread, any number of
-    /// times.
+    /// Nothing more is claimed, and in-flight jobs return to the board; their flows continue. Callable from any thread,
+    /// any number of times.
     void stop() noexcept;
 
     /// The UUID under which it owns jobs.

@@ -1,4 +1,5 @@
-// Connections as workers, conductors and pawld make them. A program with a pqxx::connection of its own needs nothing of this.
+// Connections as workers, conductors and pawld make them. A program with a pqxx::connection of its own needs nothing of
+// this.
 #pragma once
 
 #include <memory>
@@ -42,8 +43,9 @@ std::unique_ptr<pqxx::connection> connect(const ConnectionSettings& settings);
 /// Whether the connection keeps its session of the server. If not, nothing may be left in the session: no role, LISTEN,
 /// session lock or prepared statement.
 ///
-/// True for Pooler::session, false for Pooler::transaction. For Pooler::none one round trip compares the session that answers
-/// with the one of the login; they differ only if a pooler is between that the settings do not name, and then it returns false.
+/// True for Pooler::session, false for Pooler::transaction. For Pooler::none one round trip compares the session that
+/// answers with the one of the login; they differ only if a pooler is between that the settings do not name, and then
+/// it returns false.
 /// @param settings those that the connection was made with
 /// @throws ConnectionLost
 bool keeps_session(pqxx::connection& connection, const ConnectionSettings& settings);

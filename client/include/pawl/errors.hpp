@@ -28,17 +28,19 @@ public:
     using Error::Error;
 };
 
-/// Whether a statement that failed with this SQLSTATE may succeed unchanged later. The same as pawl.is_transient in SQL.
+/// Whether a statement that failed with this SQLSTATE may succeed unchanged later. The same as pawl.is_transient in
+/// SQL.
 using core::is_transient;
 
-/// Two transactions were in each other's way (class 40, mostly 40001 and 40P01): the same transaction can be repeated at once.
+/// Two transactions were in each other's way (class 40, mostly 40001 and 40P01): the same transaction can be repeated
+/// at once.
 class TryAgain : public Error {
 public:
     using Error::Error;
 };
 
-/// Something needs a session of its own, and the connection does not keep one: a pooler in transaction mode is between, or a
-/// pooler that the settings do not name. SQLSTATE 0A000.
+/// Something needs a session of its own, and the connection does not keep one: a pooler in transaction mode is between,
+/// or a pooler that the settings do not name. SQLSTATE 0A000.
 class SessionRequired : public Error {
 public:
     /// @param what what needs the session: the subject of the message
@@ -47,8 +49,8 @@ public:
     SessionRequired(const std::string& what, bool in_transaction_mode, const std::string& hint);
 };
 
-/// The server's answer has not the expected shape: a missing column, a null, a value of another type, or JSON that is invalid
-/// or nested too deep. The SQLSTATE is empty.
+/// The server's answer has not the expected shape: a missing column, a null, a value of another type, or JSON that is
+/// invalid or nested too deep. The SQLSTATE is empty.
 class UnexpectedAnswer : public Error {
 public:
     using Error::Error;

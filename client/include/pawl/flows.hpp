@@ -1,5 +1,6 @@
-// Flows and jobs (pawl_saga) from C++: define structures, start flows, read their state. Every function acts in the transaction that it is
-// given: a flow begins if, and only if, the caller's own changes are committed. Errors are pawl::Error with the server's SQLSTATE.
+// Flows and jobs (pawl_saga) from C++: define structures, start flows, read their state. Every function acts in the
+// transaction that it is given: a flow begins if, and only if, the caller's own changes are committed. Errors are
+// pawl::Error with the server's SQLSTATE.
 #pragma once
 
 #include <optional>
@@ -14,11 +15,11 @@ namespace pawl {
 
 /// What to start. Only the name is required.
 struct FlowRequest {
-    std::string name;                                ///< The definition's name.
+    std::string name;  ///< The definition's name.
     nlohmann::json inputs = nlohmann::json::object();
-    bool defer_reverts = false;                      ///< A REVERT asks the outer controllers first, and everything is reverted at the end.
-    bool never_resolve = false;                      ///< A failure is not decided: it ends the flow in FAILURE.
-    std::optional<int> version = std::nullopt;       ///< Default: the newest.
+    bool defer_reverts = false;  ///< A REVERT asks the outer controllers first, and everything is reverted at the end.
+    bool never_resolve = false;  ///< A failure is not decided: it ends the flow in FAILURE.
+    std::optional<int> version = std::nullopt;  ///< Default: the newest.
 };
 
 /// The state of a flow.

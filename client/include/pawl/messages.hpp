@@ -1,4 +1,5 @@
-// Messages that announce claimable rows to workers, in place of the database's notifications. docs/providers.md says what they guarantee.
+// Messages that announce claimable rows to workers, in place of the database's notifications. docs/providers.md says
+// what they guarantee.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// A worker for the rows of bulk operations: claims them in batches, calls a handler with all rows of a step, reports in one statement.
+// A worker for the rows of bulk operations: claims them in batches, calls a handler with all rows of a step, reports in
+// one statement.
 //
 //     pawl::RowWorker worker({.connection = {.target = "dbname=shop"}, .queue = "devices"});
 //     worker.on("provision", [](std::vector<pawl::Row>& rows) {
@@ -7,7 +8,8 @@
 //     pawl::StopOnSignals signals([&] { worker.stop(); });
 //     worker.run();
 //
-// A row is handled at least once. Its result counts exactly once: a result that is reported after the lease was lost is dropped.
+// A row is handled at least once. Its result counts exactly once: a result that is reported after the lease was lost is
+// dropped.
 #pragma once
 
 #include <chrono>
@@ -38,8 +40,8 @@ struct Row {
     std::string idempotency_key;  ///< The same for every execution of an attempt.
     std::string id;               ///< The business key; empty: none.
     nlohmann::json data;
-    nlohmann::json metadata;      ///< Of the operation.
-    Trace trace;                  ///< A span of the row's own in the operation's trace; empty: none.
+    nlohmann::json metadata;  ///< Of the operation.
+    Trace trace;              ///< A span of the row's own in the operation's trace; empty: none.
 
     void fail(std::string why) {
         outcome = check ? "failed" : "fail";
@@ -59,13 +61,13 @@ using RowHandler = std::function<void(std::vector<Row>&)>;
 /// Everything has a default. pawl/settings.hpp reads these settings from the environment.
 struct RowWorkerSettings {
     ConnectionSettings connection = {};
-    std::string queue = {};                       ///< Empty: every queue. A step's default queue is its definition's name.
-    int threads = 1;                              ///< Each has a connection of its own.
-    int batch = 500;                              ///< Rows that a thread claims at once.
-    std::chrono::milliseconds lease{60'000};      ///< Lease time. Extended every third of it.
+    std::string queue = {};                   ///< Empty: every queue. A step's default queue is its definition's name.
+    int threads = 1;                          ///< Each has a connection of its own.
+    int batch = 500;                          ///< Rows that a thread claims at once.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
     std::chrono::milliseconds shortest_poll{5};   ///< First wait between two polls; doubled by every poll without work.
     std::chrono::milliseconds longest_poll{500};  ///< Longest wait between two polls.
-    bool wake = true;                             ///< Wait for notifications. False, or behind a transaction pooler: poll.
+    bool wake = true;  ///< Wait for notifications. False, or behind a transaction pooler: poll.
 
     /// Called with lines for a log; on any thread of the worker, one call at a time.
     std::function<void(const std::string&)> on_message = {};

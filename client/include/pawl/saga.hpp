@@ -1,10 +1,11 @@
-// Builders for the structure of flows: their tasks, the order of tasks, and what happens when one fails. They make the JSON that
-// pawl_saga.define takes, and pawl_saga.define checks it: builders reject nothing.
+// Builders for the structure of flows: their tasks, the order of tasks, and what happens when one fails. They make the
+// JSON that pawl_saga.define takes, and pawl_saga.define checks it: builders reject nothing.
 //
 //     namespace saga = pawl::saga;
 //     const saga::Flow trip = saga::linear("trip",
 //         saga::task("flight").needs("traveller").provides("pnr").execute("book_flight").revert("cancel_flight"),
-//         saga::unordered("stay", saga::task("hotel").needs("pnr"), saga::task("car")).retry(saga::times("again", 3).backoff({{"base", "1 s"}})));
+//         saga::unordered("stay", saga::task("hotel").needs("pnr"), saga::task("car")).retry(saga::times("again",
+//         3).backoff({{"base", "1 s"}})));
 //     pawl::define_flow(transaction, trip);
 //     const std::string flow = pawl::start_flow(transaction, {.name = "trip", .inputs = {{"traveller", "Ada"}}});
 #pragma once
@@ -19,10 +20,12 @@
 
 namespace pawl::saga {
 
-/// What a controller answers to a failure in its scope: retry the scope; revert it and ask the next outer controller; revert the whole flow.
+/// What a controller answers to a failure in its scope: retry the scope; revert it and ask the next outer controller;
+/// revert the whole flow.
 enum class Answer { retry, revert, revert_all };
 
-/// What is skipped when a decider says no: the target; also the tasks directly behind it; also those of its flow; everything behind it.
+/// What is skipped when a decider says no: the target; also the tasks directly behind it; also those of its flow;
+/// everything behind it.
 enum class Depth { atom, neighbors, flow, all };
 
 /// A retry controller: decides what happens when something in its flow fails.
@@ -36,9 +39,9 @@ public:
         (add_need(names), ...);
         return *this;
     }
-    Retry& value(nlohmann::json provided);               ///< What AlwaysRevert and AlwaysRevertAll provide.
-    Retry& or_revert_all();                              ///< When no attempt is left, revert the whole flow instead of the scope.
-    Retry& backoff(nlohmann::json policy);               ///< The wait before an attempt, as pawl.backoff reads it.
+    Retry& value(nlohmann::json provided);  ///< What AlwaysRevert and AlwaysRevertAll provide.
+    Retry& or_revert_all();                 ///< When no attempt is left, revert the whole flow instead of the scope.
+    Retry& backoff(nlohmann::json policy);  ///< The wait before an attempt, as pawl.backoff reads it.
     Retry& on(const std::string& error, Answer answer);  ///< The answer to failures of a type, or of a SQLSTATE.
     Retry& with(const std::string& key, nlohmann::json given);
 
@@ -51,10 +54,10 @@ private:
 
 Retry always_revert(const std::string& name);
 Retry always_revert_all(const std::string& name);
-Retry times(const std::string& name, int attempts);                              ///< The first attempt counts.
-Retry for_each(const std::string& name, std::vector<nlohmann::json> values);     ///< Provides one value after another.
-Retry for_each_of(const std::string& name, const std::string& list);             ///< Looks the values up by this name.
-Retry ask_function(const std::string& name, const std::string& function);        ///< schema.f(history jsonb) returns text.
+Retry times(const std::string& name, int attempts);                           ///< The first attempt counts.
+Retry for_each(const std::string& name, std::vector<nlohmann::json> values);  ///< Provides one value after another.
+Retry for_each_of(const std::string& name, const std::string& list);          ///< Looks the values up by this name.
+Retry ask_function(const std::string& name, const std::string& function);     ///< schema.f(history jsonb) returns text.
 
 /// Decides, from the results of earlier tasks, whether a task runs at all.
 class Decider {
@@ -96,10 +99,10 @@ public:
         (append("optional", names), ...);
         return *this;
     }
-    Task& rebind(const std::string& parameter, const std::string& name);    ///< Looks a parameter up by another name.
-    Task& inject(const std::string& parameter, nlohmann::json value);       ///< A constant.
-    Task& provides(const std::string& name);                                ///< The whole result.
-    Task& provides(std::initializer_list<std::string> names);               ///< Elements of a list, by position.
+    Task& rebind(const std::string& parameter, const std::string& name);  ///< Looks a parameter up by another name.
+    Task& inject(const std::string& parameter, nlohmann::json value);     ///< A constant.
+    Task& provides(const std::string& name);                              ///< The whole result.
+    Task& provides(std::initializer_list<std::string> names);             ///< Elements of a list, by position.
     Task& provides_member(const std::string& name, const std::string& member);  ///< A member of an object.
 
     /// The handlers. Default: the task's name. sql:<schema>.<function> runs in the database.
@@ -134,7 +137,9 @@ public:
     Flow& with(const std::string& key, nlohmann::json given);
 };
 
-inline Task task(const std::string& name) { return Task(name); }
+inline Task task(const std::string& name) {
+    return Task(name);
+}
 
 template <typename... Children>
 Flow linear(const std::string& name, const Children&... children) {  // one after another

@@ -1,7 +1,9 @@
-// A worker for the tasks of flows: executes and reverts them. Leases, fencing tokens, batches and draining are those of pawl::Worker.
+// A worker for the tasks of flows: executes and reverts them. Leases, fencing tokens, batches and draining are those of
+// pawl::Worker.
 //
 //     pawl::SagaWorker worker({.connection = {.target = "dbname=travel"}});
-//     worker.on("book_flight", [](const pawl::SagaTask& task) { return book(task.argument<std::string>("traveller")); })
+//     worker.on("book_flight", [](const pawl::SagaTask& task) { return book(task.argument<std::string>("traveller"));
+//     })
 //           .on_revert("cancel_flight", [](const pawl::SagaTask& task) { cancel(task.done<Booking>()); });
 //     const pawl::StopOnSignals signals([&] { worker.stop(); });
 //     worker.run();
@@ -28,8 +30,9 @@ struct SagaTask {
     int node = 0;
     std::string name;
     std::string handler;
-    bool reverting = false;    ///< Undo the task; result or failure say what was done.
-    std::int64_t token = 0;    ///< The fencing token. Send it along with writes to other systems, so that they can reject stale ones.
+    bool reverting = false;  ///< Undo the task; result or failure say what was done.
+    std::int64_t token =
+        0;  ///< The fencing token. Send it along with writes to other systems, so that they can reject stale ones.
     nlohmann::json arguments;  ///< By parameter.
     nlohmann::json result;     ///< When reverting: what execute returned; null if it failed.
     nlohmann::json failure;    ///< When reverting: how execute failed; null if it did not.
@@ -68,23 +71,25 @@ private:
     }
 };
 
-/// Returns the result. An exception is the task's failure, unless the handler was asked to stop. The failure's type is that of
-/// pawl::Failure, "permanent" for pawl::PermanentFailure, or the SQLSTATE of pawl::Error; retry controllers can answer each.
+/// Returns the result. An exception is the task's failure, unless the handler was asked to stop. The failure's type is
+/// that of pawl::Failure, "permanent" for pawl::PermanentFailure, or the SQLSTATE of pawl::Error; retry controllers can
+/// answer each.
 using SagaHandler = std::function<nlohmann::json(const SagaTask&)>;
 
 /// Everything has a default. pawl/settings.hpp reads these settings from the environment.
 struct SagaWorkerSettings {
     ConnectionSettings connection = {};
     std::string queue = "default";
-    int threads = 4;                                   ///< Threads that run handlers.
-    int batch = 0;                                     ///< In-flight tasks at once, up to 10000. 0: twice the threads.
-    std::chrono::milliseconds lease{60'000};           ///< Lease time. Extended every third of it.
-    std::chrono::milliseconds grace{30'000};           ///< After stop(): how long handlers may run before they are asked to stop.
-    std::chrono::milliseconds shortest_poll{5};        ///< First wait between two polls; doubled by every poll without work.
+    int threads = 4;                          ///< Threads that run handlers.
+    int batch = 0;                            ///< In-flight tasks at once, up to 10000. 0: twice the threads.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
+    std::chrono::milliseconds grace{
+        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
+    std::chrono::milliseconds shortest_poll{5};  ///< First wait between two polls; doubled by every poll without work.
     std::chrono::milliseconds longest_poll{1'000};     ///< Longest wait between two polls.
     std::chrono::milliseconds progress_interval{200};  ///< Shortest time between two reports of progress.
-    bool wake = true;                                  ///< Wait for notifications. False, or behind a transaction pooler: poll.
-    MessageSettings messages = {};                     ///< Which provider announces work. Default: the database.
+    bool wake = true;               ///< Wait for notifications. False, or behind a transaction pooler: poll.
+    MessageSettings messages = {};  ///< Which provider announces work. Default: the database.
 
     /// Called for each result that was dropped because the lease was lost; on the thread that calls run().
     std::function<void(const SagaTask&)> on_dropped = {};
@@ -102,8 +107,8 @@ public:
     SagaWorker(const SagaWorker&) = delete;
     SagaWorker& operator=(const SagaWorker&) = delete;
 
-    /// Registers what executes tasks with this handler, and what reverts them. Call it before run(). Without a revert there is nothing
-    /// to undo. A function may return any type that converts to nlohmann::json, or void.
+    /// Registers what executes tasks with this handler, and what reverts them. Call it before run(). Without a revert
+    /// there is nothing to undo. A function may return any type that converts to nlohmann::json, or void.
     template <typename Execute>
     SagaWorker& on(const std::string& handler, Execute execute) {
         return add(handler, false, handler_of(std::move(execute)));
@@ -121,8 +126,8 @@ public:
     /// @throws Error that no retry can cure
     void run();
 
-    /// Begins the drain: nothing more is claimed, running handlers finish and are reported, and other claimed tasks are returned.
-    /// Callable from any thread and from a signal handler, any number of times.
+    /// Begins the drain: nothing more is claimed, running handlers finish and are reported, and other claimed tasks are
+    /// returned. Callable from any thread and from a signal handler, any number of times.
     void stop() noexcept;
 
     /// The UUID under which it owns tasks.

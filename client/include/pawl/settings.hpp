@@ -1,5 +1,5 @@
-// Settings of workers and conductors as text: from the environment, or from a program's own flags. One table of each kind of settings says
-// what there is; docs/client.md shows it.
+// Settings of workers and conductors as text: from the environment, or from a program's own flags. One table of each
+// kind of settings says what there is; docs/client.md shows it.
 //
 //     pawl::WorkerSettings settings{.queue = "billing"};   // the program's own defaults
 //     pawl::read_environment(settings);                    // PAWL_DATABASE, PAWL_QUEUE, PAWL_THREADS, ...

@@ -1,5 +1,6 @@
-// Workflows (pawl_dag) from C++: define templates, start tasks, read their state. Every function acts in the transaction that it is given:
-// a task begins if, and only if, the caller's own changes are committed. Errors are pawl::Error with the server's SQLSTATE.
+// Workflows (pawl_dag) from C++: define templates, start tasks, read their state. Every function acts in the
+// transaction that it is given: a task begins if, and only if, the caller's own changes are committed. Errors are
+// pawl::Error with the server's SQLSTATE.
 #pragma once
 
 #include <optional>
@@ -13,12 +14,12 @@ namespace pawl {
 
 /// What to start. Only the name is required.
 struct TaskRequest {
-    std::string name;                                              ///< The template's name.
+    std::string name;  ///< The template's name.
     nlohmann::json context = nlohmann::json::object();
-    std::string name_space = "default";                            ///< The template's namespace, and the queue of its steps.
-    std::optional<std::string> version = std::nullopt;             ///< Default: the newest.
-    int priority = 0;                                              ///< Higher is earlier.
-    std::optional<std::string> identity_key = std::nullopt;        ///< Rejects a second task with the same key.
+    std::string name_space = "default";                      ///< The template's namespace, and the queue of its steps.
+    std::optional<std::string> version = std::nullopt;       ///< Default: the newest.
+    int priority = 0;                                        ///< Higher is earlier.
+    std::optional<std::string> identity_key = std::nullopt;  ///< Rejects a second task with the same key.
     std::optional<std::string> correlation_id = std::nullopt;
     std::optional<std::string> parent_correlation_id = std::nullopt;
 };
@@ -43,8 +44,8 @@ std::string define_template(pqxx::transaction_base& transaction, const nlohmann:
 /// @throws Error with SQLSTATE 23505 if a task with the same identity key exists
 std::string start_task(pqxx::transaction_base& transaction, const TaskRequest& request);
 
-/// Starts one task for each context, in one statement, and returns their ids in the same order. Everything else of `request` holds for
-/// all of them, except its context and its identity key.
+/// Starts one task for each context, in one statement, and returns their ids in the same order. Everything else of
+/// `request` holds for all of them, except its context and its identity key.
 std::vector<std::string> start_tasks(pqxx::transaction_base& transaction, const TaskRequest& request,
                                      const std::vector<nlohmann::json>& contexts);
 

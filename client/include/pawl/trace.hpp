@@ -18,7 +18,8 @@ struct Trace {
     Trace child() const;
 };
 
-/// Assigns the rest of the transaction to the trace: its state changes, and the tasks, flows and bulk operations that begin in it.
+/// Assigns the rest of the transaction to the trace: its state changes, and the tasks, flows and bulk operations that
+/// begin in it.
 /// @throws Error with SQLSTATE 22023 if the trace is malformed
 void set_trace(pqxx::transaction_base& transaction, const Trace& trace);
 

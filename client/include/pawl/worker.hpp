@@ -1,12 +1,13 @@
-// A worker: claims work in batches, runs handlers on a pool of threads, extends its leases, reports results in batches, and drains on
-// stop().
+// A worker: claims work in batches, runs handlers on a pool of threads, extends its leases, reports results in batches,
+// and drains on stop().
 //
 //     pawl::Worker worker({.connection = {.target = "dbname=shop"}, .queue = "billing"});
 //     worker.on("charge_card", [](const pawl::Job& job) { return nlohmann::json{{"receipt", charge(job.context)}}; });
 //     pawl::StopOnSignals signals(worker);     // SIGTERM and SIGINT drain it
 //     worker.run();
 //
-// A step runs at least once. Its result counts exactly once: a result that is reported after the lease was lost is dropped.
+// A step runs at least once. Its result counts exactly once: a result that is reported after the lease was lost is
+// dropped.
 #pragma once
 
 #include <chrono>
@@ -31,19 +32,20 @@ class WorkSource;
 
 /// One piece of work, as a handler sees it. Valid until the handler returns, for the handler's thread only.
 struct Job {
-    std::string handler;           ///< The name that the handler is registered under.
-    std::string name;              ///< The step's name; of other tables the row's key.
-    std::string task;              ///< The step's task; empty for other tables.
-    std::string key;               ///< The step's id, or the row's key.
-    std::int64_t token = 0;        ///< The fencing token. Send it along with writes to other systems, so that they can reject stale ones.
-    int attempt = 1;               ///< 1 for the first.
-    nlohmann::json context;        ///< The task's context; of other tables the whole row.
-    nlohmann::json inputs;         ///< The results of the steps that this one depends on, by name.
-    nlohmann::json options;        ///< handler_options of the step.
+    std::string handler;  ///< The name that the handler is registered under.
+    std::string name;     ///< The step's name; of other tables the row's key.
+    std::string task;     ///< The step's task; empty for other tables.
+    std::string key;      ///< The step's id, or the row's key.
+    std::int64_t token =
+        0;  ///< The fencing token. Send it along with writes to other systems, so that they can reject stale ones.
+    int attempt = 1;         ///< 1 for the first.
+    nlohmann::json context;  ///< The task's context; of other tables the whole row.
+    nlohmann::json inputs;   ///< The results of the steps that this one depends on, by name.
+    nlohmann::json options;  ///< handler_options of the step.
     std::string correlation_id;
 
-    /// Why the values above cannot be read, for example JSON that is nested too deep. Such a job fails permanently without a
-    /// call of its handler. Empty otherwise.
+    /// Why the values above cannot be read, for example JSON that is nested too deep. Such a job fails permanently
+    /// without a call of its handler. Empty otherwise.
     std::string problem;
 
     /// The handler's span in the trace in which the task began. The report of the result belongs to it.
@@ -53,9 +55,9 @@ struct Job {
     std::stop_token stop;
 };
 
-/// Returns the result, as JSON of any type. An exception is a failure that is retried by the step's policy, unless it is one of those
-/// below. If the handler was asked to stop, an exception other than PermanentFailure reports nothing, and the work is returned.
-/// Called on several threads at once.
+/// Returns the result, as JSON of any type. An exception is a failure that is retried by the step's policy, unless it
+/// is one of those below. If the handler was asked to stop, an exception other than PermanentFailure reports nothing,
+/// and the work is returned. Called on several threads at once.
 using Handler = std::function<nlohmann::json(const Job&)>;
 
 /// Thrown by a handler: no retry can succeed.
@@ -64,7 +66,8 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// Thrown by a handler: a failure of a named type, for which retry controllers of flows can have an answer of their own.
+/// Thrown by a handler: a failure of a named type, for which retry controllers of flows can have an answer of their
+/// own.
 class Failure : public std::runtime_error {
 public:
     Failure(std::string type, const std::string& why) : std::runtime_error(why), type_(std::move(type)) {}
@@ -84,8 +87,8 @@ private:
     std::chrono::milliseconds after_;
 };
 
-/// An enforced table to work on instead of pawl_dag.steps. Its binding needs an owner column, a token column and claim events, its
-/// key one column.
+/// An enforced table to work on instead of pawl_dag.steps. Its binding needs an owner column, a token column and claim
+/// events, its key one column.
 struct JobTable {
     std::string relation;                                               ///< As regclass reads it.
     std::string success_event;                                          ///< Fired when a handler has returned.
@@ -106,14 +109,16 @@ struct WorkerSettings {
     /// The table to work on. Default: the steps of pawl_dag.
     std::optional<JobTable> table = std::nullopt;
 
-    int threads = 4;                               ///< Threads that run handlers.
-    int batch = 0;                                 ///< In-flight rows at once, up to 10000. 0: twice the threads.
-    std::chrono::milliseconds lease{60'000};       ///< Lease time. Extended every third of it.
-    std::chrono::milliseconds grace{30'000};       ///< After stop(): how long handlers may run before they are asked to stop.
-    std::chrono::milliseconds shortest_poll{5};    ///< First wait between two polls; doubled by every poll without work. A fifth after work.
-    std::chrono::milliseconds longest_poll{1'000}; ///< Longest wait between two polls.
-    bool wake = true;                              ///< Wait for notifications. False, or behind a transaction pooler: poll.
-    bool orchestrate = true;                       ///< Move tasks on after reports, without waiting for pawld.
+    int threads = 4;                          ///< Threads that run handlers.
+    int batch = 0;                            ///< In-flight rows at once, up to 10000. 0: twice the threads.
+    std::chrono::milliseconds lease{60'000};  ///< Lease time. Extended every third of it.
+    std::chrono::milliseconds grace{
+        30'000};  ///< After stop(): how long handlers may run before they are asked to stop.
+    std::chrono::milliseconds shortest_poll{
+        5};  ///< First wait between two polls; doubled by every poll without work. A fifth after work.
+    std::chrono::milliseconds longest_poll{1'000};  ///< Longest wait between two polls.
+    bool wake = true;         ///< Wait for notifications. False, or behind a transaction pooler: poll.
+    bool orchestrate = true;  ///< Move tasks on after reports, without waiting for pawld.
 
     /// Which provider announces work. Default: the database.
     MessageSettings messages = {};
@@ -128,11 +133,11 @@ struct WorkerSettings {
 /// Counts since the worker was made.
 struct WorkerCounts {
     std::uint64_t claimed = 0;
-    std::uint64_t announced = 0;   ///< Claimed because of a message.
+    std::uint64_t announced = 0;  ///< Claimed because of a message.
     std::uint64_t succeeded = 0;
     std::uint64_t failed = 0;
-    std::uint64_t dropped = 0;     ///< Results that came after the lease was lost.
-    std::uint64_t abandoned = 0;   ///< Returned at the end, unhandled.
+    std::uint64_t dropped = 0;    ///< Results that came after the lease was lost.
+    std::uint64_t abandoned = 0;  ///< Returned at the end, unhandled.
     std::uint64_t reconnects = 0;
 };
 
@@ -152,8 +157,8 @@ public:
     /// @throws Error that no retry can cure, such as a missing table or privilege
     void run();
 
-    /// Begins the drain: nothing more is claimed, running handlers finish and are reported, and other claimed rows are returned.
-    /// Callable from any thread and from a signal handler, any number of times.
+    /// Begins the drain: nothing more is claimed, running handlers finish and are reported, and other claimed rows are
+    /// returned. Callable from any thread and from a signal handler, any number of times.
     void stop() noexcept;
 
     /// The UUID under which it owns rows.
@@ -170,8 +175,8 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// While it exists, SIGTERM and SIGINT call a function, on a thread of its own. Make it before other threads: they inherit the blocked
-/// signals.
+/// While it exists, SIGTERM and SIGINT call a function, on a thread of its own. Make it before other threads: they
+/// inherit the blocked signals.
 class StopOnSignals {
 public:
     explicit StopOnSignals(std::function<void()> stop);
