@@ -1,6 +1,5 @@
-// May throw (the constructor). Tells workers by messages which rows became claimable. It knows of no row twice: how far
-// it has read the database keeps, and moves on only when the broker has confirmed. Any number of daemons may run one:
-// they take turns.
+// May throw (the constructor). Publishes messages about rows that became claimable. The database keeps its position,
+// which advances when the broker has confirmed. Any number of daemons can run one: they take turns.
 #pragma once
 
 #include <atomic>
@@ -23,9 +22,9 @@ namespace pawl::daemon {
 
 struct PublisherCounts {
     std::uint64_t published = 0;   // messages that the broker confirmed
-    std::uint64_t unroutable = 0;  // of these, for queues that no worker has asked for yet
+    std::uint64_t unroutable = 0;  // of these, for queues without a subscriber
     std::uint64_t batches = 0;
-    std::uint64_t failures = 0;  // of the broker; what was read came again
+    std::uint64_t failures = 0;  // of the broker; the events were read again
     std::uint64_t connects = 0;  // to the broker
     bool connected = false;      // to the broker
 };
@@ -36,7 +35,7 @@ public:
     Publisher(const Publisher&) = delete;
     Publisher& operator=(const Publisher&) = delete;
 
-    // Until stop().
+    // Works until stop(). Does not throw.
     void run();
     void stop() noexcept;
 

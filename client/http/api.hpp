@@ -22,21 +22,21 @@ struct Settings {
     std::string address = {};          // host:port; empty: no API; port 0: any free one
     ConnectionSettings database = {};  // logs in as pawl_authenticator, or a role that can become the roles of tokens
     std::size_t connections = 8;       // to the database
-    std::chrono::milliseconds timeout{30'000};  // of a statement
-    int failed_logins = 10;                     // of an address within a minute
-    std::set<std::string> hosts = {};           // that it is asked for; empty: any
-    std::set<std::string> proxies = {};         // networks whose X-Forwarded-For counts
+    std::chrono::milliseconds timeout{30'000};  // longest statement
+    int failed_logins = 10;                     // per address and minute
+    std::set<std::string> hosts = {};           // accepted Host names; empty: any
+    std::set<std::string> proxies = {};         // addresses and networks whose X-Forwarded-For is trusted
     Limits limits = {};
     Tls tls = {};
 };
 
-// How the daemon is, and why not well.
+// The state of the daemon. Each function returns whether it holds, and stores why not.
 struct Condition {
-    std::function<bool(std::string&)> alive;  // does what it does
-    std::function<bool(std::string&)> ready;  // can be sent requests
+    std::function<bool(std::string&)> alive;  // /healthz
+    std::function<bool(std::string&)> ready;  // /readyz
 };
 
-// How its connections to the database are used.
+// How the connections to the database are used.
 struct Use {
     std::size_t idle, taken, max;
     std::uint64_t calls, repeated, timeouts;

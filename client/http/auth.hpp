@@ -18,19 +18,19 @@
 
 namespace pawl::api {
 
-// What a request shows; none: nothing. A token comes in the header Authorization and nowhere else, so no other site can
-// make a browser send it.
+// The credentials of a request; nothing if it has none. A token is accepted in the header Authorization only, so that
+// no other site can make a browser send it.
 std::optional<Caller> credentials(const httplib::Request& request);
 
 std::string sha256(std::string_view text);
 
-// The proxies whose word about a client's address counts.
+// The proxies that are trusted to name a client's address.
 class Proxies {
 public:
     // Addresses and networks (10.0.0.0/8). Throws std::invalid_argument.
     explicit Proxies(const std::set<std::string>& networks);
 
-    // The client's address: the peer's, or the last one in X-Forwarded-For that is not a known proxy's.
+    // The client's address: the peer's, or the last one in X-Forwarded-For that is no trusted proxy's.
     std::string client_of(const std::string& peer, const std::string& forwarded) const;
 
 private:
@@ -43,24 +43,25 @@ private:
     std::vector<Network> networks_;
 };
 
-// Failed logins. After `most` of them within a minute with tokens of the same beginning, such tokens are not looked up
-// any more for that address until the minute is over, unless the token was known a short while ago. Other tokens are
-// looked up in any case; but where an address has failed more often, with whatever tokens, each further failure is
-// answered late. Memory is bounded.
+// Limits failed logins. Thread-safe; memory is bounded.
+// After `most` failures of an address within a minute with tokens that share a prefix, such tokens are rejected for
+// that address without a query until the minute is over, except those that were valid a short time ago. Other tokens
+// are always looked up. After more failures of an address, with any tokens, the answer to each further failure is
+// delayed.
 class LoginLimiter {
 public:
     using Clock = std::chrono::steady_clock;
 
     explicit LoginLimiter(int most = 10) : most_(most) {}
 
-    // Seconds to wait; 0: go ahead.
+    // Seconds that the client must wait; 0: look the token up.
     int must_wait(const Caller& caller);
 
     void known(const std::string& digest);
 
     struct Verdict {
-        bool late;    // the answer is to be held back
-        bool logged;  // the log has not heard of it too often
+        bool late;    // delay the answer
+        bool logged;  // log it: the address has not failed too often
     };
     Verdict unknown(const Caller& caller);
 

@@ -21,30 +21,28 @@ public:
 
     enum class Head { complete, ended, late, too_large, malformed };
 
-    // Waits for the next request and takes its head whole, so that what parses it never waits for the network.
+    // Waits for the next request and reads its whole head, so that the parser never waits for the network.
     Head read_head();
 
-    // Has this connection closed when the request is answered: its body was not read to the end.
+    // Closes the connection after the answer: the body of the request was not read to its end.
     void close_after_this() noexcept { last_ = true; }
     bool is_last() const noexcept { return last_; }
 
-    // The body of the request was not read to its end, so what comes next on the connection is not known to be a
-    // request.
+    // True if the body of the request was not read to its end, so that the next bytes may be no request.
     bool has_unread_body() const noexcept { return chunked_ || left_ > 0; }
 
-    // After the last answer and the shutdown of this side: reads what the client still sends, within limits.
+    // After the last answer and the shutdown of this side: reads and drops what the client still sends, within limits.
     void discard();
 
-    // What is streamed goes around the parser's answers, which are swallowed from then on. more: it belongs to what
-    // follows.
+    // Writes past the parser, whose own answer is dropped from then on. more: more bytes follow at once.
     bool write_all(std::string_view bytes, bool more = false);
     void mute() noexcept { muted_ = true; }
     bool is_gone() const;
 
-    // Waits, but not for a client that hangs up.
+    // Waits; returns earlier if the client hangs up.
     void pause(std::chrono::milliseconds time) const;
 
-    // SHA-256 of the client's certificate, which its authority vouches for; none without one.
+    // SHA-256 of the client's certificate, which the configured authority has signed; nothing without one.
     std::optional<std::string> certificate() const;
 
     bool is_readable() const override;
@@ -67,17 +65,17 @@ private:
     int socket_;
     SSL* ssl_;
     const Limits& limits_;
-    std::string buffer_;  // what was read and not yet taken
+    std::string buffer_;  // read from the socket, not yet by the parser
     std::size_t taken_ = 0;
-    std::size_t left_ = 0;       // of this request, head and body; nothing behind it is read
-    bool chunked_ = false;       // its end is not known beforehand
-    Clock::time_point began_{};  // the request
-    std::size_t moved_ = 0;      // bytes of it and of its answer
+    std::size_t left_ = 0;       // bytes of this request, head and body; nothing behind it is read
+    bool chunked_ = false;       // the body has chunks: its length is unknown
+    Clock::time_point began_{};  // of the request
+    std::size_t moved_ = 0;      // bytes of the request and of its answer
     bool last_ = false;
     bool muted_ = false;
 };
 
-// The connection that this thread serves.
+// The connection that this thread serves, or null.
 extern thread_local Connection* current_connection;
 
 }  // namespace pawl::api

@@ -21,7 +21,7 @@ namespace pawl::api {
 
 using Relations = std::set<unsigned>;  // by oid
 
-// pg_snapshot as text: which transactions were seen.
+// pg_snapshot as text: which transactions were visible.
 struct Snapshot {
     std::uint64_t xmin = 0, xmax = 0;
     std::set<std::uint64_t> in_progress;
@@ -30,7 +30,7 @@ struct Snapshot {
 };
 Snapshot snapshot_of(std::string_view text);
 
-// Of a position.
+// Of the same position.
 inline Snapshot seen_at(std::string_view position) {
     return snapshot_of(position.substr(position.find('-') + 1));
 }
@@ -47,7 +47,7 @@ public:
     Batch(std::vector<Event> events, std::string position)
         : events_(std::move(events)), position_(std::move(position)) {}
 
-    // As server-sent events; without: those whose transactions the listener has seen already.
+    // As server-sent events. without: skips transactions that the listener has seen.
     std::shared_ptr<const std::string> text(const Relations& relations, const Snapshot* without = nullptr) const;
 
     const std::string& position() const noexcept { return position_; }
@@ -65,19 +65,19 @@ public:
     Feed(const ConnectionSettings& settings, const daemon::Log& log);
     ~Feed();
 
-    // The number of the batch that comes behind a position; 0: the position is not remembered. Empty: from now on.
-    // overlaps: it may have events that were seen at the position.
+    // The number of the batch behind a position; 0: the position is forgotten. An empty position: from now on.
+    // overlaps: the batch may have events that were seen at the position.
     std::uint64_t begin(const std::string& position, bool& overlaps);
 
-    // Waits for a batch; null: none came in that time. `lost`: it has been forgotten, or the feed ends.
+    // Waits for a batch; null if none came in time. lost: the batch is forgotten, or the feed ends.
     std::shared_ptr<const Batch> wait(std::uint64_t number, std::chrono::milliseconds patience, bool& lost);
 
     void end();
 
-    // By minute, of the last hour.
+    // Events by minute, for the last hour.
     nlohmann::json throughput() const;
 
-    // Why it cannot read; empty: it reads. Waits for a connection that is being made.
+    // Why the outbox cannot be read; empty: it can. Waits for a connection that is being made.
     std::string problem(std::chrono::milliseconds patience = {});
 
 private:
@@ -90,8 +90,8 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable come_, connected_;
     std::deque<std::shared_ptr<const Batch>> batches_;
-    std::uint64_t first_ = 1;  // the number of the oldest
-    std::string start_;        // the position before it
+    std::uint64_t first_ = 1;  // number of the oldest batch
+    std::string start_;        // position before it
     std::size_t remembered_ = 0;
     std::map<std::int64_t, std::pair<std::uint64_t, std::uint64_t>> minutes_;
     std::string problem_ = "not connected yet";

@@ -1,4 +1,4 @@
-// Pure C++; does not throw. What a client of the HTTP API may ask for, and how long it may take.
+// Pure C++; does not throw. Limits of size and time for clients of the HTTP API.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 namespace pawl::api {
 
 struct Limits {
-    std::size_t clients = 1024;            // connections at a time, event streams included; one more is answered 503
+    std::size_t clients = 1024;            // connections at a time, event streams included; further ones get 503
     std::size_t head_bytes = 16 * 1024;    // request line and headers
     std::size_t target_bytes = 2 * 1024;   // path and query
     std::size_t body_bytes = 1024 * 1024;  // of a JSON body
@@ -16,10 +16,10 @@ struct Limits {
     std::chrono::milliseconds idle{30'000};           // between two requests
     std::chrono::milliseconds head{10'000};           // from the first byte of a request to the end of its headers
     std::chrono::milliseconds silence{15'000};        // while a body is read or an answer written
-    std::chrono::milliseconds farewell{2'000};        // for what still comes after the last answer
-    std::size_t discarded_bytes = 1024 * 1024;        // of that
-    std::chrono::milliseconds grace{10'000};          // from here on a body or an answer must move on by
-    std::size_t bytes_a_second = 1'024;               // so much on average
+    std::chrono::milliseconds farewell{2'000};        // for bytes after the last answer
+    std::size_t discarded_bytes = 1024 * 1024;        // of these
+    std::chrono::milliseconds grace{10'000};          // after this time a body or an answer needs
+    std::size_t bytes_a_second = 1'024;               // this average speed
 };
 
 }  // namespace pawl::api

@@ -1,5 +1,5 @@
-// May throw (out of memory). Links to files: a browser that follows one sends no token, so the link stands for one
-// request that a token was shown for, once, and for a minute.
+// May throw (out of memory). Links to files, for browsers, which send no token. A link stands for one request of an
+// authenticated client. It is valid once, for a minute. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,10 @@ public:
     using Clock = std::chrono::steady_clock;
     static constexpr std::chrono::seconds valid{60};
 
-    // 256 random bits; empty: too many wait to be followed.
+    // A new ticket of 256 random bits; empty if too many links are open.
     std::string make(Linked linked, Clock::time_point now = Clock::now());
 
-    // A link is good once.
+    // The request of a ticket, which is removed; nothing if it is unknown or expired.
     std::optional<Linked> follow(const std::string& ticket, Clock::time_point now = Clock::now());
 
 private:

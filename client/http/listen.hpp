@@ -6,8 +6,8 @@
 
 namespace pawl::api {
 
-// Answers until the client or the feed ends, the token does, or the client is too slow. What goes wrong before is
-// returned.
+// Streams events until the client hangs up or is too slow, its token ends, or the feed ends. A problem before the first
+// byte is returned.
 std::optional<Problem> listen(const Request& request, Feed& feed, Pool& pool);
 
 }  // namespace pawl::api

@@ -26,16 +26,16 @@ struct Caller {
     std::string kind = "bearer";  // or certificate
     std::string digest = {};      // SHA-256, 32 bytes
     std::string prefix = {};      // the beginning of the token: guesses of one token share it
-    std::string address = {};     // where it comes from, as far as known proxies say
-    std::string scope = "read";   // what the route needs
-    std::string trace = {};       // kept as the correlation id
+    std::string address = {};     // its address, by trusted proxies
+    std::string scope = "read";   // the scope that the route needs
+    std::string trace = {};       // stored as the correlation id
 };
 
-// A function of pawl_api with its arguments, and a key if it is to happen once.
+// A call of a function of pawl_api. once: an idempotency key.
 struct Call {
     std::string route;
     std::string arguments;                 // JSON
-    std::optional<std::string> body = {};  // JSON; none where the route only reads
+    std::optional<std::string> body = {};  // JSON; none if the route only reads
     std::optional<std::string> once = {};
 };
 
@@ -43,8 +43,8 @@ struct Outcome {
     bool good = false;
     std::optional<std::string> json = {};
     Problem problem = {};
-    bool lost = false;    // the connection broke: what became of the transaction is not known
-    bool silent = false;  // it is lost because the server said nothing
+    bool lost = false;    // the connection broke: the outcome of the transaction is unknown
+    bool silent = false;  // lost because the server did not answer in time
 };
 
 // The parts of SessionRequired for the API.
@@ -53,28 +53,28 @@ inline constexpr const char* session_hint = "Set api_database to the server itse
 
 using Result = std::unique_ptr<PGresult, void (*)(PGresult*)>;
 
-// What PostgreSQL says of an error, as the API tells it.
+// An error of PostgreSQL as a problem of the API.
 Problem problem_of(const PGresult* result);
 
 class Session {
 public:
-    // Throws ConnectionLost, or SessionRequired. timeout: of a statement, by the server. A server that sends nothing
-    // for twice that time and 5 s is given up, whatever the network says of the connection.
+    // Throws ConnectionLost, or SessionRequired. timeout: the server's statement_timeout. If the server sends nothing
+    // for twice that time and 5 s, the connection counts as broken.
     Session(const ConnectionSettings& settings, std::chrono::milliseconds timeout);
 
     Outcome call(const Caller& caller, const Call& call);
 
-    // False: the server has closed it meanwhile.
+    // False if the server has closed the connection meanwhile.
     bool is_alive();
 
-    // False: it broke, or the server was silent for too long.
+    // False if the connection broke, or the server was silent for too long.
     bool is_usable() const noexcept { return !silent_ && PQstatus(connection_.get()) == CONNECTION_OK; }
 
-    // Plain commands, for what is no single round trip; the result may be an error.
+    // Plain commands, for requests of several round trips. The result may be an error.
     Result ask(const char* statement, int count, const char* const* values, const int* lengths, const int* formats);
     Result run(const char* statement, const std::vector<std::optional<std::string>>& parameters = {});
 
-    // BEGIN, and the first statement of a request. Returns what went wrong.
+    // BEGIN and the first statement of a request. Returns an error as a problem.
     std::optional<Problem> begin(const Caller& caller);
 
 private:
@@ -94,13 +94,13 @@ class Pool {
 public:
     Pool(const ConnectionSettings& settings, std::size_t most, std::chrono::milliseconds timeout);
 
-    // Throws nothing but out of memory: what goes wrong is in the outcome. Repeats what lost to another transaction.
+    // Errors are in the outcome. Repeats calls that failed by a conflict with another transaction.
     Outcome call(const Caller& caller, const Call& call);
 
-    // Lends a connection for a question that is no route. The question returns what went wrong.
+    // Lends a connection to `question`, and returns its problem, or that of the pool.
     std::optional<Problem> lend(const std::function<std::optional<Problem>(Session&)>& question);
 
-    // Whether the database answers.
+    // Nothing if the database answers.
     std::optional<Problem> check();
 
     struct Use {
@@ -132,7 +132,7 @@ private:
     mutable std::mutex mutex_;
     std::list<Waiter> waiting_;
     std::vector<std::unique_ptr<Session>> idle_;
-    std::size_t taken_ = 0;  // those on the way to a waiter included
+    std::size_t taken_ = 0;  // including those on the way to a waiting request
     std::uint64_t calls_ = 0, repeated_ = 0, timeouts_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// May throw (out of memory). Errors as the API tells them (problem+json, RFC 9457), and which status a SQLSTATE has.
+// May throw (out of memory). Errors of the API (problem+json, RFC 9457), and the HTTP status of each SQLSTATE.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct Problem {
     std::string json() const;
 };
 
-// What HTTP calls the status.
+// HTTP's name of a status.
 std::string title_of(int status);
 
-// The one table of what a SQLSTATE means to a client of HTTP.
+// The HTTP status for a SQLSTATE: the only table of them.
 int status_of(std::string_view sqlstate);
 
-// The transaction lost to another one, and may win when it is sent again.
+// Whether the transaction failed by a conflict with another one, so that it can be repeated.
 bool is_worth_repeating(std::string_view sqlstate);
 
 }  // namespace pawl::api

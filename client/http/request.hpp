@@ -1,4 +1,4 @@
-// May throw (out of memory). What all handlers of routes have in common.
+// May throw (out of memory). A request, and answers that all handlers of routes share.
 #pragma once
 
 #include <map>
@@ -25,8 +25,8 @@ struct Request {
 
 void answer(httplib::Response& response, int status, const std::string& body, const std::string& type);
 
-// With what HTTP wants beside the body: Retry-After, WWW-Authenticate. What is our fault is logged, without what was
-// sent.
+// Answers with a problem and its headers (Retry-After, WWW-Authenticate). Statuses of 500 and above are logged, without
+// the content of the request.
 void reject(httplib::Response& response, const Problem& problem, const daemon::Log& log);
 
 }  // namespace pawl::api

@@ -1,5 +1,5 @@
-// May throw (the constructor, when the document is wrong). The routes of the API, read from its OpenAPI document: what
-// is described is what is served, and nothing else.
+// May throw (the constructor, if the document is wrong). The routes of the API, read from its OpenAPI document: the API
+// serves what the document describes, and nothing else.
 #pragma once
 
 #include <map>
@@ -12,21 +12,21 @@
 namespace pawl::api {
 
 struct Route {
-    std::string operation;  // operationId: the function of pawl_api, or what the server does itself
+    std::string operation;  // operationId: the function of pawl_api, or of the server if native
     std::string method;
-    std::vector<std::string> path;          // segments; {name} takes any
-    std::set<std::string> query;            // parameters it knows
+    std::vector<std::string> path;          // segments; {name} matches any
+    std::set<std::string> query;            // known parameters
     std::string scope;                      // read or operate; empty: no credentials are needed
-    std::string type = "application/json";  // of a good answer
-    int status = 200;                       // of a good answer
-    bool tagged = false;                    // its answers have an ETag
-    bool native = false;                    // the server does it itself
+    std::string type = "application/json";  // of a successful answer
+    int status = 200;                       // of a successful answer
+    bool tagged = false;                    // answers have an ETag
+    bool native = false;                    // done by the server without a function of pawl_api
 };
 
 struct Match {
-    const Route* route = nullptr;  // none: nothing is there
+    const Route* route = nullptr;  // null: no route
     std::map<std::string, std::string> arguments;
-    std::string allowed;  // what else the path allows, where the method is wrong
+    std::string allowed;  // the methods of the path, if the method is wrong
 };
 
 class Routes {
@@ -42,10 +42,10 @@ private:
     std::vector<Route> routes_;
 };
 
-// The document as it is served.
+// The document, as text.
 std::string_view openapi_document();
 
-// A path or a query as text; none where it is not well-formed UTF-8, or has a zero byte.
+// Splits a request target and decodes it; nothing if it is not well-formed UTF-8, or contains NUL.
 std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_blank);
 
 struct Target {

@@ -1,5 +1,5 @@
-// May throw (the constructor). The HTTP server: cpp-httplib's parser and answers on connections of our own, a thread
-// each, as many as the limits allow.
+// May throw (the constructor). The HTTP server: cpp-httplib parses and answers, on Connections with one thread each, up
+// to the limit of clients.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class Connection;
 struct Tls {
     std::string certificate;  // a chain in PEM; empty: no TLS
     std::string key;
-    std::string client_authority;  // PEM; clients may show a certificate that it signed
+    std::string client_authority;  // PEM; accepts client certificates that it has signed
 };
 
 class Server final : public httplib::Server {
@@ -26,10 +26,10 @@ public:
     Server(const Limits& limits, const Tls& tls);
     ~Server() override;
 
-    // Throws std::runtime_error when it cannot listen there; returns the port.
+    // Returns the port. Throws std::runtime_error if the address cannot be listened on.
     int bind(const std::string& host, int port);
 
-    // Ends the connections too: streams have no end of their own.
+    // Ends all connections, event streams included.
     void end();
 
 private:

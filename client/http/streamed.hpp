@@ -1,5 +1,4 @@
-// May throw (out of memory). An answer whose end is not known when it begins: written in chunks straight to the
-// connection.
+// May throw (out of memory). An answer of unknown length, written in chunks to the connection.
 #pragma once
 
 #include <string>
@@ -15,13 +14,13 @@ class StreamedAnswer {
 public:
     using Headers = std::vector<std::pair<std::string, std::string>>;
 
-    // Begins the answer; what cpp-httplib would answer is not sent any more, and the connection ends with it.
+    // Begins the answer. That of cpp-httplib is not sent any more, and the connection is closed after this one.
     StreamedAnswer(Connection& connection, const Headers& headers, bool with_body);
 
-    // False: the client is gone.
+    // False if the client has hung up.
     bool write(std::string_view bytes);
 
-    // Without it the client knows that the answer is not whole.
+    // Ends the answer. If it is missing, the client knows that the answer is incomplete.
     void finish();
 
 private:

@@ -79,7 +79,8 @@ sub is_rejected
 	my ($way, $what, @more) = @_;
 	my ($status, $words) = said('keeper', $way, 'pawld', '--role', 'pawl_operator', @more);
 	is($status, 1, "$what: a role to act as is rejected");
-	like($words, qr/the setting role cannot be used through a pooler that the settings do not name/, 'the message says why');
+	like($words, qr/the setting role cannot be used through a pooler that the settings do not name/,
+		'the message says why');
 	like($words, qr/HINT:.*Set pooler to "session" if the pooler is in session mode/, 'and the hint what to do');
 	is($way->ask('select current_user', '-U', 'keeper'), 'keeper', 'no session of the pool has become another role')
 		for 1 .. 2 * $size;
@@ -145,7 +146,7 @@ subtest 'what needs a session' => sub {
 	like($words, qr/^pawld: api cannot be used with pooler = transaction.*api_database/, 'the message says why');
 	my @api = ('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
 	($status, $words) = said('keeper', $pooler, 'pawld', @transaction, @api);
-	is($status, 1, 'the HTTP API is rejected also on a way of its own that is not what the settings say');
+	is($status, 1, 'also on a way of its own that is not as the settings say');
 	like($words, qr/^pawld: the HTTP API cannot be used through a pooler that the settings do not name$/m,
 		'the message says why');
 	like($words, qr/^HINT:.*api_database/m, 'and the hint what to do');
@@ -206,7 +207,8 @@ subtest 'a pooler that comes later' => sub {
 	wait_until(sub { ($got = HTTP::Tiny->new->get("http://127.0.0.1:$port/v1/session", \%how))->{content} =~ /0A000/ },
 		'the API meets the pooler');
 	is($got->{status}, 503, 'requests are answered 503') or diag($got->{content});
-	like($got->{content}, qr/a pooler that the settings do not name is between pawld and the database/, 'with the reason');
+	like($got->{content}, qr/a pooler that the settings do not name is between pawld and the database/,
+		'with the reason');
 	is((http_get($port, '/readyz'))[0], 503, 'and pawld is not ready');
 	is($late->ask("select count(*) from pg_prepared_statements", '-U', 'pawl_authenticator'), 0,
 		'no session of the pool has statements of the API');
@@ -230,7 +232,8 @@ subtest 'session mode' => sub {
 		is(end_program($api->{run}, 'TERM'), 0, 'pawld ends');
 		unlike($api->{run}{err}, qr/polling only/, 'and had no reason to poll');
 	}
-	is_rejected(Pooler->new($node, mode => 'session', size => 5, roles => ['keeper']), 'session mode without its setting');
+	my $unnamed = Pooler->new($node, mode => 'session', size => 5, roles => ['keeper']);
+	is_rejected($unnamed, 'session mode without its setting');
 };
 
 sound($node, 'through poolers');

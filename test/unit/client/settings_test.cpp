@@ -100,7 +100,8 @@ TEST(Settings, TheExampleFileHasTheDefaults) {
     settings.publish.clear();
     read_toml(settings, example_file(), "pawld.toml");
     const auto defaults = settings_table().list({}), found = settings_table().list(settings);
-    for (std::size_t i = 0; i < defaults.size(); ++i) EXPECT_EQ(found[i].initial, defaults[i].initial) << defaults[i].name;
+    for (std::size_t i = 0; i < defaults.size(); ++i)
+        EXPECT_EQ(found[i].initial, defaults[i].initial) << defaults[i].name;
     EXPECT_TRUE(settings.duties.empty());
 }
 
@@ -151,9 +152,9 @@ void table_holds() {
 
 TEST(Settings, RangesAreHeld) {
     Settings settings;
-    rejects_what_is_out_of_range(
-        settings_table().list({}),
-        [&](const std::string& name, const std::string& value) { settings_table().set(settings, name, value); });
+    rejects_what_is_out_of_range(settings_table().list({}), [&](const std::string& name, const std::string& value) {
+        settings_table().set(settings, name, value);
+    });
     table_holds<pawl::WorkerSettings>();
     table_holds<pawl::RowWorkerSettings>();
     table_holds<pawl::SagaWorkerSettings>();
@@ -175,7 +176,8 @@ TEST(Settings, AWorkerIsConfiguredByItsEnvironment) {
         pawl::read_environment(settings);
         ADD_FAILURE() << "a word is no time";
     } catch (const SettingsError& problem) {
-        EXPECT_EQ(std::string(problem.what()).find("PAWL_LEASE_MS: lease_ms must be a whole number"), 0u) << problem.what();
+        EXPECT_EQ(std::string(problem.what()).find("PAWL_LEASE_MS: lease_ms must be a whole number"), 0u)
+            << problem.what();
     }
     for (const char* name : {"PAWL_QUEUE", "PAWL_LEASE_MS", "PAWL_POOLER"}) ::unsetenv(name);
 }
