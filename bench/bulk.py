@@ -32,12 +32,12 @@ create function checked(operation uuid, metadata jsonb, row_numbers bigint[], ro
 $$ select n, 'imei', 'an IMEI has 15 digits' from unnest(row_numbers, rows) u(n, r) where r ->> 'imei' !~ {IMEI} $$;
 create function nothing(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
 $$ select n, 'never' from unnest(row_numbers) n where false $$;
-create function refused(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function rejected(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
 $$ select n, 'no network' from unnest(row_numbers) n $$;
 """
 # What a worker of the client library sends.
 WORK = f"""select coalesce(jsonb_agg(jsonb_build_object('operation', c.operation, 'row_number', c.row_number, 'step_index', c.step_index, 'token', c.token, 'result', 'ok')), '[]')::text as got
-    from pawl_bulk.claim('worker %s', 'hands', {BATCH}) c \\gset
+    from pawl_bulk.claim('worker %s', 'external', {BATCH}) c \\gset
 select count(*) filter (where ok) from pawl_bulk.report(:'got'::jsonb, 'worker %s')"""
 
 
@@ -52,8 +52,8 @@ def define_all():
     define("checked", [{"name": "activate", "handler": "sql:public.nothing"}], validators=["public.checked"])
     define("tracked", [{"name": "activate", "handler": "sql:public.nothing"}], validators=["public.checked"], track_row_data=True)
     define("plain", [{"name": "activate", "handler": "sql:public.nothing"}])
-    define("worked", [{"name": "activate", "handler": "hands"}])
-    define("refused", [{"name": "activate", "handler": "sql:public.refused"}], is_retryable=True, track_row_data=True)
+    define("worked", [{"name": "activate", "handler": "external"}])
+    define("rejected", [{"name": "activate", "handler": "sql:public.rejected"}], is_retryable=True, track_row_data=True)
     define("awaited", [{"name": "approval", "kind": "signal", "handler": "none", "timeout": "1 day"}])
 
 
@@ -179,7 +179,7 @@ def measure_sizes():
     sizes = {}
     for definition, kept in (("checked", False), ("tracked", True)):
         for rows in SIZES:
-            query("drop extension pawl_bulk cascade; drop function " + ", ".join(f"{name}(uuid, jsonb, bigint[], jsonb[])" for name in ("checked", "nothing", "refused")))
+            query("drop extension pawl_bulk cascade; drop function " + ", ".join(f"{name}(uuid, jsonb, bigint[], jsonb[])" for name in ("checked", "nothing", "rejected")))
             define_all()
             write_file(rows, 200)
             operation, _ = submit(definition)
@@ -244,7 +244,7 @@ def measure_retry():
     waiting = generate("awaited", 50_000)
     advance(waiting, ("Pending", "Validating"))
     run_some(waiting)
-    operation = generate("refused", RETRIED)
+    operation = generate("rejected", RETRIED)
     advance(operation, ("Pending", "Validating"))
     run_sql(operation)
     expect(operation, "CompletedWithErrors")

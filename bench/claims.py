@@ -111,5 +111,5 @@ class Claims:
                          f"{self.median(commit, batch, name, 1) / self.median(commit, batch, 'hand', 1):.2f}"])
         return ("Claim and complete", table(["variant", "rows/s", "least–most", "× by hand", "× the same shape", "CPU µs/row", "× by hand"], body),
                 f"pgbench -M prepared, {CLIENTS} clients, median of {ROUNDS} rounds; a round runs every variant once, on as many rows. Two transactions a batch: the claim, and "
-                "what completes it. By hand with one index nobody can tell cheaply whose lease has run out; the same shape has the indexes that pawl's table has. By hand a finished row is deleted and nothing of it is kept, but in the line that keeps a log like pawl's stored one with statements of its own; with pawl it stays in the table, and three rows of it in the log. "
+                "what completes it. By hand with one index, expired leases cannot be found cheaply; the same shape has the indexes that pawl's table has. By hand a finished row is deleted and nothing of it is kept, but in the line that keeps a log like pawl's stored one with statements of its own; with pawl it stays in the table, and three rows of it in the log. "
                 "The ratio of rows a second is the median of the rounds' ratios. CPU is that of all server processes.")

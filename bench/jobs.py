@@ -43,7 +43,7 @@ def make(table, most_recent):
     enforce(table, most_recent)
 
 
-def make_by_hand(table):
+def make_plain(table):
     """The same columns, and the index that a hand-written claim needs."""
     query(f"create table {table} ({COLUMNS}); create index on {table} (priority desc, created_at, id) where state = 'queued'")
 
@@ -59,14 +59,14 @@ def fill(table, first, rows, state="queued"):
           f"from generate_series({first}, {first + rows - 1}) g")
 
 
-# What a worker does by hand: takes jobs and deletes them when they are done.
+# A hand-written worker: it claims jobs and deletes them when they are done.
 CLAIM_BY_HAND = """with c as (update {t} set state = 'running', owner = 'w' || :client_id, lease = now() + interval '60 s', token = token + 1,
     attempts = attempts + 1 where id in (select id from {t} where state = 'queued' order by priority desc, created_at, id limit {n}
     for update skip locked) returning id) select coalesce(array_agg(id), '{{}}')::text as ids from c \\gset
 """
 COMPLETE_BY_HAND = "delete from {t} where id = any (:ids::bigint[]);\n"
 
-# The same with a log like pawl's that knows its newest entries, kept by whoever moves a row.
+# The same with a log like pawl's that knows its newest entries, kept by the statement that changes a row.
 LOG = ("create table {t}_log (entry uuid not null, id bigint not null, sort_key integer not null, from_state text, to_state text, event text, processor text, actor text not null, "
        "correlation_id text, metadata jsonb, machine_version integer not null, created_at timestamptz not null, most_recent boolean not null, primary key (id, sort_key)); "
        "create unique index on {t}_log (id) where most_recent")

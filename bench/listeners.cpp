@@ -1,6 +1,6 @@
 // Many clients of an event stream in one process: listeners HOST PORT TOKEN COUNT. Says "ready" when all of them listen, ends at the end of its
 // input, and then prints JSON: how late events came, in milliseconds between the clock in the event and its arrival here, and how much came.
-// A read is judged by its first and its last event: the first one is the oldest in it. The first listener reads and counts every event.
+// The delay of a read is that of its first and its last event: the first one is the oldest in it. The first listener reads and counts every event.
 #include <algorithm>
 #include <array>
 #include <chrono>

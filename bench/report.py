@@ -126,7 +126,7 @@ def memory_targets(r):
 
 
 def define_targets(r):
-    yield at_most("pawl.define of 1,000 states and 10,000 arrows, seconds", 1.0, r.define["define"])
+    yield at_most("pawl.define of 1,000 states and 10,000 transitions, seconds", 1.0, r.define["define"])
 
 
 def machine():
@@ -155,7 +155,7 @@ def rows_section(r):
     return (f"One UPDATE of {r.rows:,} rows", rows_table(r),
             f"Median of {r.rounds} rounds. Each round runs every variant once, beginning with another one each time; vacuum and a checkpoint lie between "
             "the rounds. Time is what the client sees, commit included. A table has three columns beside its key and no other index; every UPDATE moves all "
-            "of its rows along one arrow. Log tables grow round by round, pawl's and Statesman's alike. The last lines are no rivals but what PostgreSQL itself takes to "
+            "of its rows along one transition. Log tables grow round by round, pawl's and Statesman's alike. The last lines are no rivals but what PostgreSQL itself takes to "
             "add the rows of a log, read from a file, to a table with its indexes: guard and log together are to be compared with that and the guard.")
 
 
@@ -174,9 +174,9 @@ def memory_section(r):
 
 def define_section(r):
     d = r.define
-    return ("A machine of 1,000 states and 10,000 arrows",
-            table(["", "ms"], [["pawl.define", f"{d['define'] * 1000:,.0f}"], ["first move of a fresh session", f"{d['first_big'] * 1000:.1f}"],
-                               ["first move of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"]]), "Medians of 5.")
+    return ("A machine of 1,000 states and 10,000 transitions",
+            table(["", "ms"], [["pawl.define", f"{d['define'] * 1000:,.0f}"], ["first state change of a fresh session", f"{d['first_big'] * 1000:.1f}"],
+                               ["first state change of a fresh session, 10 states", f"{d['first_small'] * 1000:.1f}"]]), "Medians of 5.")
 
 
 # Parts that have no file of their own.

@@ -104,7 +104,7 @@ def measure_rates():
                 print("  without TaskFlow: python3-taskflow, python3-sqlalchemy-utils and python3-psycopg2 are missing", flush=True)
             else:
                 rates.setdefault((label, "TaskFlow"), []).append(taskflow)
-        print(f"  round {number + 1} of {ROUNDS}: " + "  ".join(f"{label}, {who} {r[-1]:,.0f}" for (label, who), r in rates.items()) + " tasks/s", flush=True)
+        print(f"  round {number + 1} of {ROUNDS}: " + "  ".join(f"{label}, {executor} {r[-1]:,.0f}" for (label, executor), r in rates.items()) + " tasks/s", flush=True)
     return rates
 
 
@@ -155,12 +155,12 @@ def measure():
 
 @dataclass
 class Saga:
-    rates: dict    # (flow, who) -> tasks a second
+    rates: dict    # (flow, executor) -> tasks a second
     growth: dict   # (shape, size) -> CPU microseconds a task
     reverts: dict  # workers -> [(tasks a second, CPU microseconds a task)]
 
-    def median(self, label, who):
-        return statistics.median(self.rates[label, who])
+    def median(self, label, executor):
+        return statistics.median(self.rates[label, executor])
 
     def targets(self):
         rows = [at_least(f"sagas: {label}, tasks a second of one worker, times TaskFlow's", times, self.median(label, "worker") / self.median(label, "TaskFlow"), "{:.0f}")
@@ -173,9 +173,9 @@ class Saga:
 
     def section(self):
         body = []
-        for (label, who), samples in self.rates.items():
-            ratio = f"{statistics.median(samples) / self.median(label, 'TaskFlow'):.0f}" if who != "TaskFlow" and (label, "TaskFlow") in self.rates else ""
-            body.append([f"{label}, {who}", f"{statistics.median(samples):,.0f}", f"{min(samples):,.0f}–{max(samples):,.0f}", ratio, ""])
+        for (label, executor), samples in self.rates.items():
+            ratio = f"{statistics.median(samples) / self.median(label, 'TaskFlow'):.0f}" if executor != "TaskFlow" and (label, "TaskFlow") in self.rates else ""
+            body.append([f"{label}, {executor}", f"{statistics.median(samples):,.0f}", f"{min(samples):,.0f}–{max(samples):,.0f}", ratio, ""])
         body += [[f"flows of {size:,}, {shape}", "", "", "", f"{cost:,.0f}"] for (shape, size), cost in self.growth.items()]
         for clients, samples in self.reverts.items():
             seen = [rate for rate, _ in samples]

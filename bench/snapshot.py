@@ -105,7 +105,7 @@ def measure():
 
 @dataclass
 class Snapshot:
-    found: dict  # pawl, hand -> Timeline
+    found: dict  # label -> Timeline
 
     def targets(self):
         ours = self.found["pawl"]

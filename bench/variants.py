@@ -8,7 +8,7 @@ BIG_STATES, BIG_ARROWS = 1000, 10
 
 
 def diagram(states, arrows):
-    """A ring of states, each with arrows to the next few."""
+    """A ring of states, each with transitions to the next few."""
     lines = ["stateDiagram-v2", "    [*] --> s0"]
     for s in range(states):
         lines += [f"    s{s} --> s{(s + k) % states} : move_{k}" for k in range(1, arrows + 1)]
@@ -24,9 +24,9 @@ class Variant:
     name: str
     label: str
     setup: str = ""  # {t} is the table
-    # One statement that moves all rows from state {a} to state {b}.
+    # One statement that takes all rows from state {a} to state {b}.
     all_rows: str = "update {t} set state = '{b}'"
-    # One transaction that moves row :id on, for pgbench.
+    # One transaction that changes the state of row :id, for pgbench.
     one_row: str = "update {t} set state = 's' || (right(state, 1)::int + 1) % 10 where id = :id;"
     tables: tuple = ("{t}",)  # to be vacuumed
     single: bool = True       # takes part in the single-row runs
@@ -53,7 +53,7 @@ end $$;
 create trigger checked before update of state on {t} for each row execute function {t}_check();
 """
 
-# One table of arrows for several machines and one trigger function for several tables, as it is usually written.
+# One table of transitions for several machines and one trigger function for several tables, as it is usually written.
 LOOKUP = f"""
 create table {{t}}_arrows (machine text, from_state text, to_state text, primary key (machine, from_state, to_state));
 insert into {{t}}_arrows select 'machine ' || m, 's' || s, 's' || (s + 1) % {STATES}
@@ -90,7 +90,7 @@ insert into {t}_transitions ({t}_id, to_state, sort_key, most_recent, created_at
 select {t}_id, '{b}', sort_key + 1, true, now(), now() from before
 """
 
-# The same for whoever updates the table, by a trigger on the statement.
+# The same for every UPDATE of the table, by a trigger on the statement.
 STATESMAN_TRIGGER = """
 create function {t}_log() returns trigger language plpgsql as $$
 begin
@@ -167,7 +167,7 @@ VARIANTS = [
     Variant("statesman_trigger", "Statesman, one statement, by a statement trigger", STATESMAN + STATESMAN_TRIGGER, tables=LOGGED, single=False),
     Variant("statesman_row", "Statesman, row by row", STATESMAN, all_rows=STATESMAN_ROW, one_row=STATESMAN_ONE, tables=LOGGED),
     Variant("guard", "pawl, guard only", enforced(), memory=True),
-    Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 arrows", enforced(machine="bench_big"), single=False),
+    Variant("guard_big", "pawl, guard only, 1,000 states and 10,000 transitions", enforced(machine="bench_big"), single=False),
     Variant("derived", "pawl, log, most_recent derived", enforced(", pawl.enable_log('{t}')"), tables=DERIVED, memory=True),
     Variant("derived_events", "pawl, log, most_recent derived, and outbox",
             enforced(", pawl.enable_log('{t}'), pawl.enable_events('{t}')"), tables=DERIVED),

@@ -17,7 +17,7 @@ CLIENTS = 16
 JOBS = """stateDiagram-v2
     [*] --> pending
     pending --> running : start
-    running --> pending : lapse
+    running --> pending : expire
     running --> done : finish
     done --> [*]
     running:::owned"""
@@ -27,24 +27,24 @@ def make_table(table, wake):
     query(f"create table {table} (id bigint generated always as identity primary key, state text not null default 'pending', worker text, "
           f"lease timestamptz, token bigint); select pawl.enforce('{table}', 'state', 'wake_jobs'), "
           f"pawl.enable_queue('{table}', owner => 'worker', lease => 'lease', token => 'token'), "
-          f"pawl.set_claiming('{table}', claim => array['start'], on_expiry => 'lapse'), "
+          f"pawl.set_claiming('{table}', claim => array['start'], on_expiry => 'expire'), "
           f"pawl.enable_events('{table}', events => false, wake => {'true' if wake else 'false'})")
 
 
 def look(table):
-    """What a worker asks that finds nothing: he goes back to sleep at once, and is woken as often as can be."""
+    """The query of a worker that finds nothing: it waits again at once, and is woken as often as possible."""
     return f"select count(*) from {table} where id = 0"
 
 
 def run(table, arguments, script, seconds, environment):
     """tps of the writers, and what the worker said"""
-    sleeper = subprocess.Popen([sys.executable, Path(__file__).parent / "sleeper.py", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    waiter = subprocess.Popen([sys.executable, Path(__file__).parent / "waiter.py", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                env=environment)
     script.write_text(f"insert into {table} default values;\n")
     out = subprocess.run(["pgbench", "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2", "-T", str(seconds), "-f", script, "bench"],
                          capture_output=True, text=True, env=environment)
-    said, _ = sleeper.communicate()
-    if out.returncode != 0 or sleeper.returncode != 0:
+    said, _ = waiter.communicate()
+    if out.returncode != 0 or waiter.returncode != 0:
         raise SystemExit(f"bench: wake-ups: {out.stderr.strip()}")
     tps = next(float(line.split("=")[1].split()[0]) for line in out.stdout.splitlines() if line.startswith("tps"))
     return tps, [int(n) for n in said.split()]

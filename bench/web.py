@@ -84,6 +84,6 @@ class Web:
         return ("The HTTP API and the console", table(["", "", ""], body),
                 f"One pawld with its settings as they are delivered, on the machine of the server and of the clients. wrk asks for a task with five steps ({self.reads['bytes']:,} bytes), "
                 f"{ROUNDS} rounds of {SECONDS} s, medians. Growth is that of pawld's own memory (RssAnon), sampled every 5 ms. Rows move ten a transaction; lag is from the clock in an "
-                "event to its arrival at a listener, judged by the first and the last event of everything that is read; all listeners must have got as many bytes and one, which "
+                "event to its arrival at a listener, measured by the first and the last event of everything that is read; all listeners must have got as many bytes and one, which "
                 f"counts, every event. The questions of the console are asked of {web_console.TASKS:,} tasks and {web_console.TASKS * web_console.STEPS:,} steps (written past the "
                 "triggers; without their logs). The first view is Chromium's, newly started, from the navigation until the figures of the overview are there.")

@@ -75,7 +75,7 @@ def questions(daemon):
             "tasks by template": ["/v1/tasks?name=invoice"],
             "tasks by age": ["/v1/tasks?created_before=" + query("select to_char(min(created_at) + (max(created_at) - min(created_at)) / 2, 'YYYY-MM-DD') from pawl_dag.tasks", DATABASE)],
             "tasks by key": ["/v1/tasks?identity_key=task%201000"],
-            "tasks by key that nobody has": ["/v1/tasks?identity_key=nobody"],
+            "tasks by a key without a task": ["/v1/tasks?identity_key=missing"],
             "a task": [f"/v1/tasks/{task}", f"/v1/tasks/{task}/context", f"/v1/tasks/{task}/transitions", f"/v1/tasks/{task}/timings"],
             "dead letters": ["/v1/dlq?status=pending", "/v1/dlq/stats"],
             "machine of tasks": ["/v1/machines/pawl_dag.task", "/v1/machines/pawl_dag.task/counts", "/v1/machines/pawl_dag.task/slowest"],

@@ -34,7 +34,7 @@ class Daemon:
         raise SystemExit(f"bench: pawld does not begin: {self.log.read_text()[-500:]}")
 
     def get(self, path, port=None):
-        """The answer of a GET as bytes; what is refused ends the benchmark."""
+        """The answer of a GET as bytes; an error status ends the benchmark."""
         connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=120)
         connection.request("GET", path, headers={"Authorization": "Bearer " + self.token})
         answer = connection.getresponse()

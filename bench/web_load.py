@@ -113,7 +113,7 @@ def fetch_file(daemon, path):
 
 def measure_files(daemon):
     """A CSV file up, back as it was, and out again as rows: seconds, and how much pawld's own memory grew at most."""
-    query("select pawl_bulk.define('{\"name\": \"large\", \"track_row_data\": true, \"max_input_bytes\": 0, \"steps\": [{\"name\": \"load\", \"handler\": \"nobody\"}]}')", DATABASE)
+    query("select pawl_bulk.define('{\"name\": \"large\", \"track_row_data\": true, \"max_input_bytes\": 0, \"steps\": [{\"name\": \"load\", \"handler\": \"missing\"}]}')", DATABASE)
     line = ",".join(["x" * 250] * 4) + "\n"
     lines = FILE_MB * 1024 * 1024 // len(line) // 100 * 100
     result = {"mb": lines * len(line) / 1024 / 1024}

@@ -143,6 +143,7 @@ void forget_everything() {
     forget_wakes();
     forget_handovers();
     forget_state_texts();
+    forget_events();
     forget_partition_moves();
     forget_deferral();
     clear_intents();

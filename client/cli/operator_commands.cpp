@@ -74,7 +74,7 @@ void add_cancel(Program& program) {
     command
         ->add_option("--descendants", given->descendants,
                      "the steps behind the step: cancel them (default), or reject the command if there are any")
-        ->check(IsMember{{"cancel", "refuse"}});
+        ->check(IsMember{{"cancel", "reject"}});
     program.run(command, [&program, given](pqxx::connection& connection) {
         if (given->step.empty()) return of_task(program, connection, *given, "cancel_task", "is cancelled");
         const std::string step = step_of(connection, *given);

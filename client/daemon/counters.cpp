@@ -16,9 +16,10 @@ constexpr const char* all_counters =
     "c.seconds, b.n, b.count"
     "   FROM c CROSS JOIN unnest(c.roles) r(role) CROSS JOIN unnest(c.buckets) WITH ORDINALITY b(count, n) WHERE "
     "r.role IN ('claim', 'completion') AND c.timed > 0)"
-    " SELECT 'move', jsonb_build_array('machine', c.machine, 'version', c.machine_version::text, 'from', "
+    " SELECT 'transition', jsonb_build_array('machine', c.machine, 'version', c.machine_version::text, 'from', "
     "coalesce(c.from_state, ''), 'to', coalesce(c.to_state, ''),"
-    "   'event', coalesce(c.event, '')), sum(c.count)::bigint, 0::float8, '[]'::jsonb FROM c WHERE c.kind = 'move' AND "
+    "   'event', coalesce(c.event, '')), sum(c.count)::bigint, 0::float8, '[]'::jsonb FROM c WHERE c.kind = "
+    "'transition' AND "
     "c.machine IS NOT NULL"
     "   GROUP BY c.machine, c.machine_version, c.from_state, c.to_state, c.event"
     " UNION ALL SELECT 'rejection', jsonb_build_array('machine', coalesce(c.machine, ''), 'sqlstate', c.sqlstate), "
@@ -26,7 +27,7 @@ constexpr const char* all_counters =
     "   WHERE c.sqlstate IS NOT NULL GROUP BY c.machine, c.sqlstate"
     " UNION ALL SELECT r.role, jsonb_build_array('machine', c.machine), sum(c.count)::bigint, 0, '[]' FROM c CROSS "
     "JOIN unnest(c.roles) r(role)"
-    "   WHERE r.role IN ('lapse', 'retry', 'timer') GROUP BY r.role, c.machine"
+    "   WHERE r.role IN ('expiry', 'retry', 'timer') GROUP BY r.role, c.machine"
     " UNION ALL SELECT x.role || ' latency', CASE x.role WHEN 'claim' THEN jsonb_build_array('machine', x.machine) "
     "ELSE jsonb_build_array('machine', x.machine, 'event', x.event) END,"
     "   0, sum(x.seconds), jsonb_agg(x.count ORDER BY x.n)"
@@ -44,9 +45,9 @@ struct Family {
 };
 
 constexpr Family totals[] = {
-    {"move", "pawl_transitions_total", "Committed state changes, by machine and transition."},
-    {"rejection", "pawl_rejections_total", "Rejections of class PW, also of transactions that went on."},
-    {"lapse", "pawl_lease_expiries_total", "Rows whose owner lost them because the lease had expired."},
+    {"transition", "pawl_transitions_total", "Committed state changes, by machine and transition."},
+    {"rejection", "pawl_rejections_total", "Rejections of class PW, also of transactions that were rolled back."},
+    {"expiry", "pawl_lease_expiries_total", "Rows whose owner lost them because the lease had expired."},
     {"retry", "pawl_retries_total", "Rows that will be retried."},
     {"timer", "pawl_timers_fired_total", "State changes by timers."},
     {"lost", "pawl_counters_lost_total",

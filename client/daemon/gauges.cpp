@@ -30,7 +30,7 @@ constexpr const char* of_bindings =
     " UNION ALL SELECT 7, 'pawl_owned_rows', 'Rows that are owned.', ARRAY['relation', o.relation::text], sum(o.owned) "
     "FROM o GROUP BY o.relation"
     " UNION ALL SELECT 8, 'pawl_leases_expired', 'Leases that have expired and wait for pawl.reap.', ARRAY['relation', "
-    "o.relation::text], sum(o.lapsed) FROM o GROUP BY o.relation"
+    "o.relation::text], sum(o.expired) FROM o GROUP BY o.relation"
     " UNION ALL SELECT 9, 'pawl_lease_lag_seconds', 'How long ago the oldest of them expired.', ARRAY['relation', "
     "o.relation::text],"
     "   greatest(0, extract(epoch FROM clock_timestamp() - min(o.next_lease_end) FILTER (WHERE "

@@ -8,14 +8,14 @@ export class Problem extends Error {
 
 const tokenKey = "pawl.token";
 
-// For one tab, until it is closed: not in a cookie (nothing to forge with), not in what other tabs or later visits see.
+// The token is kept for one tab until it is closed: not in a cookie, which requests from other sites would carry.
 export const token = {
     get: (): string | null => sessionStorage.getItem(tokenKey),
     set: (value: string): void => sessionStorage.setItem(tokenKey, value),
     clear: (): void => sessionStorage.removeItem(tokenKey),
 };
 
-/** Called when the server no longer takes the token. */
+/** Called when the server no longer accepts the token. */
 export const signedOut = { call: (): void => {} };
 
 async function problemOf(response: Response): Promise<Problem> {
@@ -51,7 +51,7 @@ export async function send(method: string, path: string, body?: unknown, more: R
     throw problem;
 }
 
-// crypto.randomUUID is only there in secure contexts, and a console may be looked at over plain HTTP.
+// crypto.randomUUID exists in secure contexts only, and the console may be served over plain HTTP.
 function randomKey(): string {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
@@ -77,7 +77,7 @@ export async function post<T = unknown>(path: string, body?: unknown): Promise<T
     return (answer ? JSON.parse(answer) : null) as T;
 }
 
-/** Has the browser fetch a file by a link that is good once: it goes to the disk as it comes, and never through the memory of the page. */
+/** Lets the browser download a file by a single-use link: it is streamed to disk, never held in the page's memory. */
 export async function download(path: string, query: Query): Promise<void> {
     const { href } = await get<{ href: string }>(path + "/link", query);
     Object.assign(document.createElement("a"), { href, download: "" }).click();
@@ -88,7 +88,7 @@ export interface Page<T> {
     next: string | null;
 }
 
-/** A name as a segment of a path. Browsers take . and .. out of paths, encoded or not, so these have an empty parameter. */
+/** A name as a segment of a path. Browsers remove . and .. from paths, encoded or not, so these get an empty parameter. */
 export function segment(name: string | number): string {
     return name === "." || name === ".." ? name + ";" : encodeURIComponent(String(name));
 }

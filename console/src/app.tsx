@@ -1,4 +1,4 @@
-// The shell: who is signed in, where one can go, what is shown.
+// The shell: the signed-in user, the navigation, the page that is shown.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, Problem, signedOut, token } from "./api";
@@ -46,7 +46,7 @@ function page({ path, query }: Place): ComponentChildren {
 
 function Live() {
     const connected = useConnected();
-    return <span class={connected ? "live on" : "live"} role="status" title={connected ? "Changes come as they happen" : "No event stream: pages are asked anew every few seconds"}>{connected ? "live" : "polling"}</span>;
+    return <span class={connected ? "live on" : "live"} role="status" title={connected ? "Changes appear as they happen" : "No event stream: pages are loaded again every few seconds"}>{connected ? "live" : "polling"}</span>;
 }
 
 function ThemeSwitch() {
@@ -72,7 +72,7 @@ function Shell({ leave }: { leave: () => void }) {
     useEffect(() => {
         const name = sections.find((s) => s.path === section)?.name ?? "pawl";
         document.title = `${name} – pawl`;
-        // whoever navigates by keyboard, or hears the page, begins at its heading
+        // for users of a keyboard or a screen reader the focus begins at the heading
         if (!first.current) {
             scrollTo(0, 0);
             main.current?.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });

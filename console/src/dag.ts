@@ -1,4 +1,4 @@
-// Where the steps of a workflow stand in the picture: a column a level, ordered so that few lines cross. Pure.
+// The layout of a workflow's steps: one column for each level, ordered so that few lines cross. Pure.
 
 export interface Node {
     id: string;
@@ -27,7 +27,7 @@ export interface Picture {
 
 export const box = { width: 184, height: 46, gapX: 64, gapY: 16, margin: 12 };
 
-/** The length of the longest way to each node; what lies on a circle (there should be none) stays where it was reached. */
+/** The length of the longest path to each node; nodes on a cycle (there should be none) keep the level where they were reached. */
 export function levels(nodes: Node[], edges: Edge[]): Map<string, number> {
     const level = new Map(nodes.map((n) => [n.id, 0]));
     const waits = new Map(nodes.map((n) => [n.id, 0]));
@@ -53,7 +53,7 @@ function meanPlace(ids: string[], place: Map<string, number>, otherwise: number)
     return known.length === 0 ? otherwise : known.reduce((a, b) => a + b, 0) / known.length;
 }
 
-/** Columns of ids: two sweeps forth and back by the mean of the neighbours' places. */
+/** Columns of ids, ordered by two forward and backward sweeps by the mean position of the neighbours. */
 export function columns(nodes: Node[], edges: Edge[]): string[][] {
     const level = levels(nodes, edges);
     const cols: string[][] = [];
@@ -79,7 +79,7 @@ export function columns(nodes: Node[], edges: Edge[]): string[][] {
     return cols;
 }
 
-/** Lines between the nodes that are known, through those that are not (the entries and ends of nested flows). */
+/** Edges between the shown nodes, contracted through the others (entries and ends of nested flows). */
 export function contract(known: Set<string>, edges: Edge[]): Edge[] {
     const after = new Map<string, string[]>();
     for (const e of edges) after.set(e.from, [...(after.get(e.from) ?? []), e.to]);

@@ -1,7 +1,7 @@
-// What will happen, said before it happens: sentences for the dialogs, reckoned from what is on the screen. Pure.
+// What an action will do: sentences for the dialogs, computed from the data on the screen. Pure.
 import type { Bulk, FlowDetail, Step, TaskDetail } from "./types";
 
-export const settled = new Set(["complete", "cancelled", "resolved_manually"]);
+export const finished = new Set(["complete", "cancelled", "resolved_manually"]);
 const ended = new Set(["complete", "error", "cancelled", "resolved_manually"]);
 
 export type TaskAction = "retry" | "cancel" | "resolve" | "give_up";
@@ -25,7 +25,7 @@ function many(n: number, one: string, more = one + "s"): string {
 }
 
 export function taskEffect(task: TaskDetail, action: TaskAction): Effect {
-    const open = task.workflow_steps.filter((s) => !settled.has(s.state));
+    const open = task.workflow_steps.filter((s) => !finished.has(s.state));
     const failed = task.workflow_steps.filter((s) => s.state === "error" && !s.optional);
     const running = task.workflow_steps.filter((s) => s.state === "in_progress");
     const done = task.workflow_steps.filter((s) => s.state === "complete" || s.state === "resolved_manually");
@@ -33,25 +33,25 @@ export function taskEffect(task: TaskDetail, action: TaskAction): Effect {
         case "retry":
             if (task.state !== "blocked_by_failures" && task.state !== "error") return no("Only a task that is blocked by failures, or in error, can be retried.");
             return { allowed: true, lines: [
-                failed.length > 0 ? `${many(failed.length, "failed step")} (${names(failed)}) will get all attempts back and run again.` : "The task goes on from where its time ran out.",
+                failed.length > 0 ? `${many(failed.length, "failed step")} (${names(failed)}) will get all attempts back and run again.` : "The task continues from where it timed out.",
                 `${many(done.length, "finished step")} will keep ${done.length === 1 ? "its" : "their"} result and not run again.`,
             ] };
         case "cancel":
         case "resolve": {
             if (ended.has(task.state)) return no("The task has ended.");
             const verb = action === "cancel" ? "cancelled" : "closed as resolved by hand";
-            const lines = [`The task will be ${verb}. This cannot be taken back.`];
+            const lines = [`The task will be ${verb}. This cannot be undone.`];
             if (open.length > 0) lines.push(`${many(open.length, "step")} that ${open.length === 1 ? "is" : "are"} not finished (${names(open)}) will be ${verb} with it.`);
-            if (running.length > 0) lines.push(`${many(running.length, "worker")} ${running.length === 1 ? "is" : "are"} on it now; what they report later will be refused.`);
+            if (running.length > 0) lines.push(`${many(running.length, "worker")} ${running.length === 1 ? "is" : "are"} working on it now; what they report later will be rejected.`);
             return { allowed: true, lines };
         }
         case "give_up":
             if (task.state !== "blocked_by_failures") return no("Only a task that is blocked by failures can be given up.");
-            return { allowed: true, lines: ["The task will end in error, and nobody will claim its steps any more.", "It can be begun anew later by a retry."] };
+            return { allowed: true, lines: ["The task will end in error, and its steps can no longer be claimed.", "A retry can start it again later."] };
     }
 }
 
-/** The steps behind a step. */
+/** The steps that depend on a step, directly or not. */
 export function behind(task: TaskDetail, step: Step): Step[] {
     const reached = new Set<string>();
     const open = [step.step_uuid];
@@ -67,43 +67,43 @@ export function behind(task: TaskDetail, step: Step): Step[] {
 }
 
 export function stepEffect(task: TaskDetail, step: Step, action: StepAction): Effect {
-    const waiting = behind(task, step).filter((s) => !settled.has(s.state));
-    const goOn = waiting.length > 0 ? `${many(waiting.length, "step")} behind it (${names(waiting)}) can go on.` : "No step waits for it.";
+    const waiting = behind(task, step).filter((s) => !finished.has(s.state));
+    const goOn = waiting.length > 0 ? `${many(waiting.length, "step")} that depend on it (${names(waiting)}) can continue.` : "No step waits for it.";
     switch (action) {
         case "retry":
             if (step.state !== "error") return no("Only a step in error gets its attempts back.");
             return { allowed: true, lines: [`${step.name} will get its ${step.max_attempts} attempts back and run again.`] };
         case "resolve":
-            if (settled.has(step.state)) return no("The step is settled.");
+            if (finished.has(step.state)) return no("The step has ended.");
             return { allowed: true, lines: [`${step.name} will count as done, without a result.`, goOn] };
         case "complete":
-            if (settled.has(step.state)) return no("The step is settled.");
-            return { allowed: true, lines: [`${step.name} will be complete with the result that you give; those who wait for it can read it.`, goOn] };
+            if (finished.has(step.state)) return no("The step has ended.");
+            return { allowed: true, lines: [`${step.name} will be complete with the result that you give; the steps that depend on it can read it.`, goOn] };
         case "cancel":
-            if (settled.has(step.state)) return no("The step is settled.");
-            return { allowed: true, lines: [`${step.name} will be cancelled. This cannot be taken back.`,
-                waiting.length > 0 ? `${many(waiting.length, "step")} behind it (${names(waiting)}) will be cancelled with it.` : "No step waits for it."] };
+            if (finished.has(step.state)) return no("The step has ended.");
+            return { allowed: true, lines: [`${step.name} will be cancelled. This cannot be undone.`,
+                waiting.length > 0 ? `${many(waiting.length, "step")} that depend on it (${names(waiting)}) will be cancelled with it.` : "No step waits for it."] };
     }
 }
 
-export const bulkAtRest = new Set(["Completed", "CompletedWithErrors", "Failed", "Cancelled"]);
+export const bulkEnded = new Set(["Completed", "CompletedWithErrors", "Failed", "Cancelled"]);
 
 export function bulkEffect(bulk: Bulk, action: "cancel" | "pause" | "resume" | "retry"): Effect {
     const left = Math.max(0, bulk.total_rows - bulk.processed_rows);
     switch (action) {
         case "cancel":
-            if (bulkAtRest.has(bulk.status)) return no("The operation is at rest.");
-            return { allowed: true, lines: [left > 0 ? `${many(left, "row")} without an outcome will be cancelled. This cannot be taken back.` : "What has not begun will be cancelled. This cannot be taken back.",
+            if (bulkEnded.has(bulk.status)) return no("The operation has ended.");
+            return { allowed: true, lines: [left > 0 ? `${many(left, "row")} without an outcome will be cancelled. This cannot be undone.` : "Rows that have not started will be cancelled. This cannot be undone.",
                 `${many(bulk.successful_rows, "row")} that succeeded and ${many(bulk.failed_rows, "row")} that failed stay as they are.`] };
         case "pause":
-            if (bulkAtRest.has(bulk.status) || bulk.paused_at) return no(bulk.paused_at ? "It is paused." : "The operation is at rest.");
-            return { allowed: true, lines: ["No more rows will be begun; what workers have in hand is finished.", "Resume goes on from there."] };
+            if (bulkEnded.has(bulk.status) || bulk.paused_at) return no(bulk.paused_at ? "It is paused." : "The operation has ended.");
+            return { allowed: true, lines: ["No more rows will be started; rows that workers have claimed will be finished.", "Resume continues from there."] };
         case "resume":
-            return bulk.paused_at ? { allowed: true, lines: ["Workers will go on with the rows that are left."] } : no("It is not paused.");
+            return bulk.paused_at ? { allowed: true, lines: ["Workers will continue with the remaining rows."] } : no("It is not paused.");
         case "retry":
             if (bulk.status !== "CompletedWithErrors") return no("Only an operation that completed with errors can be retried.");
-            return { allowed: true, lines: [`Failed rows (${bulk.failed_rows}) will be begun again at the step that failed.`,
-                "Steps of theirs that succeeded are not repeated; rows that failed validation are left out."] };
+            return { allowed: true, lines: [`Failed rows (${bulk.failed_rows}) will start again at the step that failed.`,
+                "Steps that succeeded are not repeated; rows that failed validation are left out."] };
     }
 }
 

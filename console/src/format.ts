@@ -77,7 +77,7 @@ const tones: Record<string, Tone> = {
     cancelled: "off", reverted: "off", ignore: "off", ignored: "off", trashed: "off",
 };
 
-/** The colour family of a state, by name; what nobody has heard of is idle, or what its tags say. */
+/** The colour family of a state, by name; an unknown state is idle, or what its tags say. */
 export function tone(state: string | null | undefined, tags: string[] = []): Tone {
     const known = tones[(state ?? "").toLowerCase()];
     if (known) return known;
@@ -94,7 +94,7 @@ export function spoken(state: string | null | undefined): string {
     return words.toLowerCase();
 }
 
-/** What one cell can hold of a value. */
+/** The part of a value that fits into a cell. */
 export function brief(value: unknown, most = 80): string {
     if (value === null || value === undefined) return "–";
     const text = typeof value === "string" ? value : JSON.stringify(value);

@@ -1,4 +1,4 @@
-// What keeps a page true: it is loaded, and loaded again when the stream tells of a transition that concerns it.
+// Keeps a page up to date: loads it, and loads it again when the event stream has a state change that concerns it.
 import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { send, Problem, token } from "./api";
@@ -32,7 +32,7 @@ export function useConnected(): boolean {
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
-/** Reads the event stream until the signal ends it; comes back after a loss, and takes up where it was. */
+/** Reads the event stream until the signal aborts; reconnects after a loss, and continues from the last position. */
 export async function follow(signal: AbortSignal): Promise<void> {
     let position = "";
     for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15_000)) {
@@ -80,15 +80,15 @@ export interface Loaded<T> {
 }
 
 export interface LiveOptions {
-    /** Whether a transition concerns the page; none: every one does. */
+    /** Whether a state change concerns the page; by default every one does. */
     concerns?: (t: Transition) => boolean;
-    /** Milliseconds between loads whatever happens; the stream may be lost, and much has no event. */
+    /** The longest time between two loads, in milliseconds: the stream may be lost, and some data has no events. */
     every?: number;
-    /** The shortest time between two loads. */
+    /** The shortest time between two loads, in milliseconds. */
     least?: number;
 }
 
-/** Loads now, when `key` changes, on events, and now and then. */
+/** Loads now, when `key` changes, on events, and periodically. */
 export function useLive<T>(key: string, load: (signal: AbortSignal) => Promise<T>, options: LiveOptions = {}): Loaded<T> {
     const [state, set] = useState<{ key: string; data: T | null; error: unknown; loading: boolean }>({ key, data: null, error: null, loading: true });
     const again = useRef<() => void>(() => {});

@@ -32,7 +32,7 @@ export function go(address: string, replace = false): void {
     } else location.hash = address;
 }
 
-/** What an address may keep: tokens do not come by addresses, and one that somebody wrote there must not stay in the history. */
+/** What an address may keep: tokens do not belong into addresses, and one that a user typed there must not stay in the history. */
 export function cleaned(search: string, fragment: string): string | null {
     if (search === "" && (fragment === "" || fragment === "#")) return null;
     if (!fragment.startsWith("#/")) return "#/";

@@ -1,4 +1,4 @@
-// Server-sent events out of a byte stream. The browser's own EventSource cannot send the token, so the console reads the stream itself.
+// Server-sent events from a byte stream. The browser's own EventSource cannot send the token, so the console reads the stream itself.
 
 export interface Message {
     event: string;
@@ -6,7 +6,7 @@ export interface Message {
     data: string;
 }
 
-/** Feed it text as it comes; it gives back the messages that are complete. */
+/** Takes text as it arrives; returns the messages that are complete. */
 export class EventParser {
     private rest = "";
     private event = "";

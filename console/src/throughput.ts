@@ -1,4 +1,4 @@
-// Moves a second, from totals that were looked at now and then: the server's statistics count what is logged anyway. Pure.
+// State changes a second, from totals that are read periodically: the server's statistics count log entries anyway. Pure.
 
 export interface Sample {
     at: number;
@@ -10,7 +10,7 @@ export interface Rate {
     perSecond: number;
 }
 
-/** Keeps what is needed for so many rates; totals that shrink (statistics were reset) begin anew. */
+/** Keeps the samples of the last rates; starts again when totals shrink (statistics were reset). */
 export function sampled(samples: Sample[], next: Sample, most = 61): Sample[] {
     const last = samples[samples.length - 1];
     if (last && next.total < last.total) return [next];

@@ -7,22 +7,22 @@ export interface Session {
 }
 
 export interface Queue { relation: string; queue: string | null; depth: number; capped?: boolean; owned: number; oldest_at: string | null; paused?: boolean }
-export interface Owner { relation: string; processor: string; owned: number; lapsed: number; next_lease_end: string | null }
+export interface Owner { relation: string; processor: string; owned: number; expired: number; next_lease_end: string | null }
 export interface Timer { relation: string; due: number; oldest_at?: string | null }
 export interface Minute { minute: string; transitions: number; failures: number }
 export interface Moved { relation: string; machine: string; total: number }
-export interface Refusal { sqlstate: string; machine?: string | null; relation?: string | null; count: number; last_at?: string | null }
+export interface Rejection { sqlstate: string; machine?: string | null; relation?: string | null; count: number; last_at?: string | null }
 export interface Failure { kind: "task" | "bulk" | "saga"; id: string; name: string; what: unknown; at: string }
 export interface Overview {
-    at: string; queues: Queue[]; owners: Owner[]; timers: Timer[]; moves: Moved[]; throughput?: Minute[] | null; refusals?: Refusal[] | null; dead_letters: number | null;
+    at: string; queues: Queue[]; owners: Owner[]; timers: Timer[]; moves: Moved[]; throughput?: Minute[] | null; refusals?: Rejection[] | null; dead_letters: number | null;
     tasks_open: Record<string, number> | null; bulks_open: Bulk[] | null; sagas_open: Record<string, number> | null; recent_failures: Failure[] | null;
 }
 
 export interface Binding { relation: string; state_column: string; machine?: string; version?: number; history: string | boolean | null; paused?: boolean }
 export interface MachineLine { machine: string; version: number; states: number; transitions: number; bindings: Binding[] }
 export interface MachineState { state: string; initial: boolean; terminal: boolean; tags: string[] }
-export interface Arrow { from: string; to: string; event: string | null; guards: string[] | null; after: string | null }
-export interface Machine { machine: string; version: number; states: MachineState[]; transitions: Arrow[]; bindings: Binding[] }
+export interface MachineTransition { from: string; to: string; event: string | null; guards: string[] | null; after: string | null }
+export interface Machine { machine: string; version: number; states: MachineState[]; transitions: MachineTransition[]; bindings: Binding[] }
 export interface StateCount { state: string; count: number }
 export interface Counts { relation: string; state_column: string; counts: StateCount[]; estimated?: boolean }
 export interface Slow { relation: string; state: string; samples: number; mean_s: number; p95_s: number; max_s: number }

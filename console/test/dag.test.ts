@@ -5,18 +5,18 @@ import { box, columns, contract, draw, levels, type Edge, type Node } from "../s
 const nodes = (...ids: string[]): Node[] => ids.map((id) => ({ id, label: id, state: "pending" }));
 const edges = (...pairs: string[]): Edge[] => pairs.map((p) => ({ from: p[0], to: p[1] }));
 
-test("a node stands behind the last of those it waits for", () => {
+test("a node comes after the last node that it waits for", () => {
     const level = levels(nodes("a", "b", "c", "d"), edges("ab", "bc", "ac", "cd", "ad"));
     assert.deepEqual([...level], [["a", 0], ["b", 1], ["c", 2], ["d", 3]]);
 });
 
-test("a circle ends, and unknown ends of edges are no trouble", () => {
+test("a cycle ends, and edges to unknown nodes are ignored", () => {
     const level = levels(nodes("a", "b"), edges("ab", "ba", "ax", "yb"));
     assert.deepEqual([...level.keys()], ["a", "b"]);
     assert.equal(draw(nodes("a", "b"), edges("ax")).lines.length, 0);
 });
 
-test("nodes are ordered like those they hang on, so that lines do not cross", () => {
+test("nodes are ordered like their parents, so that lines do not cross", () => {
     const [, second] = columns(nodes("a", "b", "c", "z", "y", "x"), edges("az", "by", "cx"));
     assert.deepEqual(second, ["z", "y", "x"]);
     const [first, crossed] = columns(nodes("a", "b", "x", "y"), edges("ay", "bx"));
@@ -32,9 +32,9 @@ test("every node has a place of its own inside the picture", () => {
     for (const n of picture.nodes) assert.ok(n.x >= 0 && n.y >= 0 && n.x + box.width <= picture.width && n.y + box.height <= picture.height);
 });
 
-test("nothing is drawn of nothing", () => assert.deepEqual(draw([], []), { nodes: [], lines: [], width: 0, height: 0 }));
+test("an empty graph has no lines", () => assert.deepEqual(draw([], []), { nodes: [], lines: [], width: 0, height: 0 }));
 
-test("entries and ends of flows are looked through", () => {
+test("lines pass through the entries and ends of flows", () => {
     const lines = contract(new Set(["a", "b", "c", "d"]), edges("0a", "0b", "a1", "b1", "1c", "1d", "c2", "d2"));
     assert.deepEqual(lines.map((e) => e.from + e.to).sort(), ["ac", "ad", "bc", "bd"]);
 });

@@ -18,12 +18,12 @@ test("a retry says what runs again and what does not", () => {
     assert.ok(!taskEffect(task("steps_in_process", []), "retry").allowed);
 });
 
-test("a cancellation says that it is final, and who works in vain", () => {
+test("a cancellation says that it is final, and which workers it stops", () => {
     const running = task("steps_in_process", [step("pay", "in_progress"), step("ship", "pending"), step("check", "complete")]);
     const effect = taskEffect(running, "cancel");
-    assert.match(effect.lines[0], /cannot be taken back/);
+    assert.match(effect.lines[0], /cannot be undone/);
     assert.match(effect.lines[1], /2 steps that are not finished \(pay, ship\)/);
-    assert.match(effect.lines[2], /1 worker is on it now/);
+    assert.match(effect.lines[2], /1 worker is working on it now/);
     for (const state of ["complete", "error", "cancelled", "resolved_manually"]) assert.ok(!taskEffect(task(state, []), "cancel").allowed, state);
 });
 
@@ -32,11 +32,11 @@ test("only what is blocked is given up", () => {
     assert.ok(!taskEffect(task("pending", []), "give_up").allowed);
 });
 
-test("what is done to a step names the steps behind it", () => {
+test("what is done to a step names the steps that depend on it", () => {
     const pay = order.workflow_steps[1];
     assert.deepEqual(behind(order, pay).map((s) => s.name), ["ship", "thank"]);
-    assert.match(stepEffect(order, pay, "resolve").lines[1], /2 steps behind it \(ship, thank\) can go on/);
-    assert.match(stepEffect(order, pay, "cancel").lines[1], /2 steps behind it .* will be cancelled with it/);
+    assert.match(stepEffect(order, pay, "resolve").lines[1], /2 steps that depend on it \(ship, thank\) can continue/);
+    assert.match(stepEffect(order, pay, "cancel").lines[1], /2 steps that depend on it .* will be cancelled with it/);
     assert.ok(stepEffect(order, pay, "retry").allowed);
     assert.ok(!stepEffect(order, order.workflow_steps[3], "retry").allowed);
     assert.ok(!stepEffect(order, order.workflow_steps[0], "complete").allowed);
@@ -46,7 +46,7 @@ test("long lists of names are cut", () => {
     assert.equal(names(Array.from({ length: 8 }, (_, i) => ({ name: "s" + i }))), "s0, s1, s2, s3, s4 and 3 more");
 });
 
-test("bulk operations and flows are judged by their state", () => {
+test("bulk operations and flows are offered the actions of their state", () => {
     const bulk = { status: "Running", total_rows: 10, processed_rows: 4, successful_rows: 3, failed_rows: 1, paused_at: null } as Bulk;
     assert.match(bulkEffect(bulk, "cancel").lines[0], /^6 rows without an outcome/);
     assert.ok(bulkEffect(bulk, "pause").allowed && !bulkEffect(bulk, "resume").allowed && !bulkEffect(bulk, "retry").allowed);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { absolute, ago, brief, count, duration, isId, problemText, secondsBetween, short, spoken, tone } from "../src/format";
 
-test("spans are told in two units at most", () => {
+test("durations have two units at most", () => {
     assert.equal(duration(0), "0 s");
     assert.equal(duration(0.25), "250 ms");
     assert.equal(duration(3.21), "3.2 s");
@@ -16,7 +16,7 @@ test("spans are told in two units at most", () => {
     assert.equal(duration(Infinity), "–");
 });
 
-test("times are told from now", () => {
+test("times are shown relative to now", () => {
     const now = Date.parse("2026-01-02T00:00:00Z");
     assert.equal(ago("2026-01-01T23:56:00Z", now), "4 min ago");
     assert.equal(ago("2026-01-02T00:00:20Z", now), "in 20 s");
@@ -49,20 +49,20 @@ test("states of all packs have a tone; others have that of their tags", () => {
     assert.equal(tone(null), "idle");
 });
 
-test("states are spoken as words", () => {
+test("names of states become words", () => {
     assert.equal(spoken("waiting_for_retry"), "waiting for retry");
     assert.equal(spoken("WaitingForCompletion"), "waiting for completion");
     assert.equal(spoken("REVERT_FAILURE"), "revert failure");
 });
 
-test("ids are shortened from their end; other keys are not", () => {
+test("ids are shortened to their end; other keys are not", () => {
     const id = "019a5b2c-1111-7222-8333-444455556666";
     assert.ok(isId(id) && !isId("17"));
     assert.equal(short(id), "…55556666");
     assert.equal(short("order-17"), "order-17");
 });
 
-test("values and errors are told in a line", () => {
+test("values and errors fit on a line", () => {
     assert.equal(brief({ a: 1 }), '{"a":1}');
     assert.equal(brief("x".repeat(90)).length, 80);
     assert.equal(problemText({ message: "card declined", type: "P0001" }), "card declined");

@@ -23,8 +23,8 @@ begin
             insert into replay.outcome values (e.line, case was when e.state then 'unchanged' else 'accepted' end);
         exception when sqlstate 'PW001' or sqlstate 'PW002' then
             get stacked diagnostics message = message_text, detail = pg_exception_detail, hint = pg_exception_hint;
-            insert into replay.outcome values (e.line, 'refused');
-            insert into replay.refusal values (e.line, was, e.state, sqlstate, message, detail, hint);
+            insert into replay.outcome values (e.line, 'rejected');
+            insert into replay.rejection values (e.line, was, e.state, sqlstate, message, detail, hint);
         end;
         commit;
         if e.line % 5000 = 0 then

@@ -1,7 +1,7 @@
 -- What the rows and the log say after the replay. One result a part; `part` is set by the caller.
 \set ON_ERROR_STOP on
-select :'part' = 'counts' as counts, :'part' = 'refused' as refused, :'part' = 'ticket' as ticket, :'part' = 'busiest' as busiest,
-       :'part' = 'arrows' as arrows, :'part' = 'final' as final, :'part' = 'speed' as speed, :'part' = 'verify' as verify \gset
+select :'part' = 'counts' as counts, :'part' = 'rejected' as rejected, :'part' = 'ticket' as ticket, :'part' = 'busiest' as busiest,
+       :'part' = 'transitions' as transitions, :'part' = 'final' as final, :'part' = 'speed' as speed, :'part' = 'verify' as verify \gset
 
 \if :counts
 with counted(key, ord, got) as (
@@ -9,8 +9,8 @@ with counted(key, ord, got) as (
     union all select 'tickets_in_log', 2, count(distinct ticket) from replay.event
     union all select 'accepted', 3, count(*) from replay.outcome where outcome = 'accepted'
     union all select 'state_unchanged', 4, count(*) from replay.outcome where outcome = 'unchanged'
-    union all select 'rejected_moves', 5, count(*) from replay.refusal where code = 'PW001'
-    union all select 'rejected_first_states', 6, count(*) from replay.refusal where code = 'PW002'
+    union all select 'rejected_moves', 5, count(*) from replay.rejection where code = 'PW001'
+    union all select 'rejected_first_states', 6, count(*) from replay.rejection where code = 'PW002'
     union all select 'tickets_created', 7, count(*) from ticket
     union all select 'final_states.' || state, 8, count(*) from ticket group by state
 ), expected(key, want) as (
@@ -21,10 +21,10 @@ select coalesce(key, '?') || '|' || coalesce(got, 0) || '|' || coalesce(want, 0)
 from counted full join expected using (key) order by ord nulls last, got desc, key;
 \endif
 
-\if :refused
+\if :rejected
 -- One rejection of each kind, the most frequent first; new tickets that began in a state that is none, last.
 select format(E'%s|%s|%s|%s|%s|%s|%s', e.ticket, coalesce(was, '(new)'), wanted, code, message, coalesce(nullif(detail, ''), '-'), coalesce(nullif(hint, ''), '-'))
-from (select *, count(*) over kind as often, row_number() over (kind order by line) as nth from replay.refusal
+from (select *, count(*) over kind as often, row_number() over (kind order by line) as nth from replay.rejection
       window kind as (partition by code, was, wanted)) r
 join replay.event e using (line)
 where nth = 1 order by code, often desc, line;
@@ -38,7 +38,7 @@ select format('%-34s %6s  %s', from_state || ' → ' || to_state, times, repeat(
 from moved order by times desc, 1 limit 12;
 \endif
 
-\if :arrows
+\if :transitions
 -- The machine as rows, with how often each transition was taken: state|initial|terminal|event|to|times, one line for each transition.
 with taken as (
     select from_state, to_state, count(*) as times from ticket_transitions group by 1, 2
@@ -60,7 +60,7 @@ order by s.ordinal, t.ordinal;
 \pset linestyle unicode
 \pset tuples_only off
 \pset null ''
-select sort_key as "#", from_state as "from", to_state as "to", event, processor as "who", to_char((metadata ->> 'occurred_at')::timestamptz, 'YYYY-MM-DD HH24:MI') as "when"
+select sort_key as "#", from_state as "from", to_state as "to", event, processor as "by", to_char((metadata ->> 'occurred_at')::timestamptz, 'YYYY-MM-DD HH24:MI') as "when"
 from pawl.history('ticket', :ticket_id) order by sort_key;
 \endif
 

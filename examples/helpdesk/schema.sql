@@ -33,6 +33,6 @@ create table replay.event (
     agent        text not null
 );
 create table replay.outcome (line integer primary key, outcome text not null);
-create table replay.refusal (line integer primary key, was text, wanted text, code text, message text, detail text, hint text);
+create table replay.rejection (line integer primary key, was text, wanted text, code text, message text, detail text, hint text);
 create table replay.stopwatch (started timestamptz, finished timestamptz);
 reset role;

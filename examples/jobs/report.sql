@@ -12,11 +12,11 @@ from job;
 \if :workers
 -- Who did what, by the log, and how long it took, by the result audit. Lost: what the worker had claimed and did not finish before its lease ended.
 select worker, count(*) filter (where event = 'start') as claimed, count(*) filter (where event = 'complete') as completed,
-       count(*) filter (where event = 'fail') as broke, count(*) filter (where event = 'lapse') as lost,
+       count(*) filter (where event = 'fail') as broke, count(*) filter (where event = 'expire') as lost,
        (select percentile_disc(0.5) within group (order by a.execution_time_ms) from job_result_audit a
          where a.success and a.worker = moves.worker) as "median ms from claim to result"
-from (select event, case event when 'lapse' then metadata ->> 'lost_owner' else processor end as worker
-      from job_transitions where event in ('start', 'complete', 'fail', 'lapse')) moves
+from (select event, case event when 'expire' then metadata ->> 'lost_owner' else processor end as worker
+      from job_transitions where event in ('start', 'complete', 'fail', 'expire')) moves
 group by worker order by worker;
 \endif
 
@@ -27,7 +27,7 @@ select round(extract(epoch from stretch)::numeric, 1) || '|' || round(finished /
 from (select max(created_at) - min(created_at) filter (where event = 'start') as stretch,
              count(*) filter (where to_state in ('done', 'dead')) as finished, count(*) filter (where from_state is not null) as moves,
              count(*) filter (where event = 'start') as claims, count(*) filter (where event = 'fail' and to_state = 'ready') as retries,
-             count(*) filter (where event = 'lapse') as takeovers
+             count(*) filter (where event = 'expire') as takeovers
       from job_transitions) counted;
 \endif
 
@@ -46,9 +46,9 @@ union all select 'jobs completed, each exactly once', count(distinct subject_id)
 union all select 'completed by another worker than its owner', count(*), 0 from claimed
     where event = 'complete' and (last_event <> 'start' or last_processor is distinct from processor)
 union all select 'taken from the worker that was killed', count(distinct subject_id), :killed_held from job_transitions
-    where event = 'lapse' and metadata ->> 'lost_owner' = :'killed' and subject_id = any (:'killed_ids')
+    where event = 'expire' and metadata ->> 'lost_owner' = :'killed' and subject_id = any (:'killed_ids')
 union all select 'taken from the worker that slept', count(distinct subject_id), :late_held from job_transitions
-    where event = 'lapse' and metadata ->> 'lost_owner' = :'late' and subject_id = any (:'late_ids')
+    where event = 'expire' and metadata ->> 'lost_owner' = :'late' and subject_id = any (:'late_ids')
 union all select 'jobs with an owner or a timer left', count(*), 0 from job where owner is not null or lease is not null or due is not null
 union all select 'results in the audit, successes', count(*), 4875 from job_result_audit where success
 union all select 'results in the audit, failures', count(*), 125 from job_result_audit where not success

@@ -20,8 +20,8 @@ select pawl.enforce('job', 'state', 'job');
 select pawl.enable_log('job');
 select pawl.enable_queue('job', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts');
 select pawl.enable_timers('job', due => 'due');
-select pawl.set_claiming('job', claim => array['start'], claim_order => 'priority desc', lease_time => '2 s', on_expiry => 'lapse',
-    retry => array['fail', 'lapse'], backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
+select pawl.set_claiming('job', claim => array['start'], claim_order => 'priority desc', lease_time => '2 s', on_expiry => 'expire',
+    retry => array['fail', 'expire'], backoff => '{"strategy": "exponential", "base": "250 ms", "cap": "10 s", "jitter": "equal", "max_attempts": 5}');
 
 -- Beside the log, a row for every result: worker, time, success, duration.
 select pawl.audit('job', '{"done": true, "dead": false}');

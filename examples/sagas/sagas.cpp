@@ -35,11 +35,11 @@ void add_handlers(pawl::SagaWorker& worker) {
     worker
         .on("score",
             [](const pawl::SagaTask& task) { return task.argument<std::string>("customer") == "Bob" ? "unsure" : "good"; })
-        .on("look", [](const pawl::SagaTask& task) { return "clerk 7, who saw \"" + task.argument<std::string>("score") + "\""; })
+        .on("look", [](const pawl::SagaTask& task) { return "clerk 7, for score \"" + task.argument<std::string>("score") + "\""; })
         .on("pay",
             [](const pawl::SagaTask& task) {
                 const auto bank = task.argument<std::string>("bank");
-                if (task.argument<std::string>("customer") == "Mallory") throw pawl::Failure("fraud", "that is not his passport");
+                if (task.argument<std::string>("customer") == "Mallory") throw pawl::Failure("fraud", "the passport belongs to another person");
                 if (bank == "north" && task.argument<int>("amount") > 1000) throw pawl::Failure("limit", "too much for " + bank);
                 return Receipt{bank + "-1", 2.5};
             })

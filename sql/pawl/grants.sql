@@ -35,11 +35,11 @@ CREATE EVENT TRIGGER pawl_follow ON ddl_command_end
     -- ALTER VIEW ... RENAME COLUMN takes tables, too
     WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE', 'CREATE TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     EXECUTE FUNCTION pawl._follow();
-COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, refuses changes that would break a lifecycle';
+COMMENT ON EVENT TRIGGER pawl_follow IS 'follows renames, rejects changes that would break a binding';
 CREATE EVENT TRIGGER pawl_gone ON sql_drop
     EXECUTE FUNCTION pawl._gone();
 COMMENT ON EVENT TRIGGER pawl_gone IS 'removes the lifecycles of dropped tables, keeps columns and logs that are needed';
 CREATE EVENT TRIGGER pawl_rearm ON ddl_command_end
     WHEN TAG IN ('CREATE TRIGGER', 'ALTER TRIGGER')
     EXECUTE FUNCTION pawl._rearm();
-COMMENT ON EVENT TRIGGER pawl_rearm IS 'keeps the trigger that judges behind all others of an enforced table';
+COMMENT ON EVENT TRIGGER pawl_rearm IS 'keeps the validating trigger behind all others of an enforced table';

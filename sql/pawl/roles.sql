@@ -1,5 +1,5 @@
 CREATE SCHEMA pawl;
-COMMENT ON SCHEMA pawl IS 'state machines that tables cannot break: machines, their attachment to tables, and the functions that move rows';
+COMMENT ON SCHEMA pawl IS 'state machines enforced on tables: machines, bindings, and functions that change states';
 
 CREATE FUNCTION pawl._check_library(version text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_check_library';
@@ -13,9 +13,9 @@ DECLARE
     about text;
 BEGIN
     FOR role_name, about IN
-        VALUES ('pawl_admin', 'pawl: defines machines, attaches them to tables it owns, releases and upgrades them'),
-               ('pawl_operator', 'pawl: moves rows by event, watches health and verifies logs'),
-               ('pawl_worker', 'pawl: moves rows by event and reads their history'),
+        VALUES ('pawl_admin', 'pawl: defines machines, enforces them on tables it owns, releases and upgrades them'),
+               ('pawl_operator', 'pawl: changes states by event, watches health and verifies logs'),
+               ('pawl_worker', 'pawl: changes states by event and reads the logs'),
                ('pawl_reader', 'pawl: reads machines, histories, health'),
                ('pawl_restore', 'pawl: loads the data of pawl from a dump, for tables it owns; trusted with what the dump says')
     LOOP

@@ -8,10 +8,10 @@ BEGIN
     RETURN jsonb_build_object(
         'queues', (SELECT coalesce(jsonb_agg(jsonb_build_object('relation', q.relation::text, 'queue', q.queue, 'depth', q.claimable, 'due_later', q.due_later, 'owned', q.owned,
                        'capped', q.at_least, 'oldest_at', clock_timestamp() - q.oldest, 'paused', q.is_paused) ORDER BY q.relation::text, q.queue), '[]') FROM pawl.queue_depth q),
-        'owners', (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.lapsed DESC, o.next_lease_end), '[]')
-                     FROM (SELECT x.relation::text, x.processor, x.owned, x.at_least AS capped, x.lapsed,
+        'owners', (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.expired DESC, o.next_lease_end), '[]')
+                     FROM (SELECT x.relation::text, x.processor, x.owned, x.at_least AS capped, x.expired,
                                   CASE WHEN isfinite(x.next_lease_end) THEN x.next_lease_end END AS next_lease_end
-                             FROM pawl.owners x ORDER BY x.lapsed DESC, x.next_lease_end LIMIT 100) o),
+                             FROM pawl.owners x ORDER BY x.expired DESC, x.next_lease_end LIMIT 100) o),
         'timers', (SELECT coalesce(jsonb_agg(jsonb_build_object('relation', t.relation::text, 'due', t.due, 'capped', t.at_least, 'oldest_at', clock_timestamp() - t.lag)), '[]')
                      FROM pawl.timers t WHERE t.due > 0),
         -- what the server's statistics count anyway; what was rolled back is in it too

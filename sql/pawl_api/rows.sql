@@ -10,7 +10,7 @@ BEGIN
     SELECT x.* INTO b FROM pawl.binding x
      WHERE x.relation = to_regclass(_bound.relation) AND (_bound.state_column IS NULL OR x.state_column = _bound.state_column) ORDER BY x.state_column LIMIT 1;
     IF NOT FOUND THEN
-        PERFORM pawl.raise('42704', format('no lifecycle is enforced on "%s"', relation), NULL, 'GET /v1/bindings');
+        PERFORM pawl.raise('42704', format('no machine is enforced on "%s"', relation), NULL, 'GET /v1/bindings');
     END IF;
     RETURN b;
 END

@@ -88,8 +88,9 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
-CREATE FUNCTION pawl_bulk._lay_blocks(o pawl_bulk.operations, batch integer) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+-- SECURITY DEFINER, and it reads the operation itself: no role inserts work.
+CREATE FUNCTION pawl_bulk._lay_blocks(operation uuid, batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -99,8 +100,16 @@ AS $function$
 DECLARE
     laid bigint := 0;
     block record;
-    through bigint := o.opened_through;
+    o pawl_bulk.operations;
+    through bigint;
 BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x
+     WHERE x.operation = _lay_blocks.operation AND x.status = 'Running' AND x.paused_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND OR NOT EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0
+                                   AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
+        RETURN 0;
+    END IF;
+    through := o.opened_through;
     WHILE laid < batch LOOP
         SELECT min(v.row_number) AS first_row, max(v.row_number) AS last_row, count(*) AS rows INTO block
           FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > through
@@ -117,7 +126,7 @@ BEGIN
     RETURN laid;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._lay_blocks(pawl_bulk.operations, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
+COMMENT ON FUNCTION pawl_bulk._lay_blocks(uuid, integer) IS 'internal: makes work of the next rows for a SQL function; returns how many rows it looked at';
 
 -- Valid rows get their record at the first step.
 CREATE FUNCTION pawl_bulk._open_rows(o pawl_bulk.operations, batch integer) RETURNS bigint
@@ -135,7 +144,7 @@ DECLARE
     through bigint;
 BEGIN
     IF EXISTS (SELECT FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version AND s.step_index = 0 AND s.kind = 'sync' AND s.handler IS NOT NULL) THEN
-        RETURN pawl_bulk._lay_blocks(o, batch);
+        RETURN pawl_bulk._lay_blocks(o.operation, batch);
     END IF;
     SELECT max(v.row_number), count(*) INTO through, opened
       FROM (SELECT x.row_number FROM pawl_bulk.validations x WHERE x.operation = o.operation AND x.row_number > o.opened_through ORDER BY x.row_number LIMIT batch) v;
@@ -225,7 +234,7 @@ BEGIN
     PERFORM pawl_bulk._lay_unvalidated(o.operation);
     did := 0;
     WHILE validate LOOP
-        rows := pawl_bulk._validate_block(o, least(size, batch - did::integer), patient, first_row);
+        rows := pawl_bulk._validate_block(o.operation, least(size, batch - did::integer), patient, first_row);
         did := did + rows;
         -- of rows that run out of time, or end their session, it is to be known which one did
         EXIT WHEN rows = 0 OR did >= batch OR trouble.sqlstate ~ '^57' OR first_row IS NOT NULL;
@@ -288,7 +297,6 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     o pawl_bulk.operations;
-    block record;
 BEGIN
     IF coalesce(pawl_bulk._trouble(candidate, state, message), 0) <= 5 OR state !~ '^57' THEN
         RETURN;
@@ -302,10 +310,7 @@ BEGIN
             UPDATE pawl_bulk.operations x SET status = 'Validating' WHERE x.operation = candidate AND x.status = 'Pending';
             PERFORM pawl_bulk._fail(candidate, format('the metadata could not be validated: %s', message), 'Metadata validation fails');
         ELSIF attempt.operation IS NULL OR attempt.first_row = attempt.last_row THEN
-            block := pawl_bulk._take_unvalidated(candidate, 1, attempt.first_row);
-            IF block.first_row IS NOT NULL THEN
-                PERFORM pawl_bulk._invalidate(o, block.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state));
-                PERFORM pawl_bulk._end_unvalidated(candidate, block.first_row);
+            IF pawl_bulk._fail_row(candidate, attempt.first_row, jsonb_build_object('code', 'exception', 'message', message, 'sqlstate', state)) THEN
                 PERFORM pawl_bulk._ease(candidate);
             END IF;
         END IF;

@@ -86,11 +86,13 @@ COMMENT ON FUNCTION pawl_bulk._record_by_hand() IS 'internal: rejects changes of
 -- The condition spares nearly all the call.
 CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
     WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}') OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
-               ELSE OLD.state = ANY ('{Completed,Failed,TimedOut,Cancelled}') AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
+               ELSE (OLD.started_at, OLD.completed_at) IS DISTINCT FROM (NEW.started_at, NEW.completed_at)
+                    OR OLD.state = ANY ('{Completed,Failed,TimedOut,Cancelled}') AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
                     IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at) OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
     EXECUTE FUNCTION pawl_bulk._record_by_hand();
 
--- Times of work are brought forward by operators, and by nobody where its operation is paused.
+-- Times of work follow from its step: a run limit when it begins, a backoff when it failed. Operators bring them forward,
+-- unless the operation is paused. Work of SQL functions has no lease.
 CREATE FUNCTION pawl_bulk._work_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -98,22 +100,78 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.work');
+    now_at constant timestamptz := clock_timestamp();
+    longest interval;
 BEGIN
-    IF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
+    IF NEW.state = 'leased' AND OLD.state <> 'leased' AND NEW.queue = 'sql:' THEN
+        PERFORM pawl.raise('22023', 'the queue "sql:" is worked on inside the database',
+            format('Row %s at step %s of operation %s is work of a SQL function.', NEW.row_number, NEW.step_index, NEW.operation),
+            'select * from pawl_bulk.run_sql_rows()');
+    ELSIF OLD.held AND NEW.held AND NEW.due IS DISTINCT FROM 'infinity' THEN
         PERFORM pawl.raise('55000', format('row %s at step %s is held', NEW.row_number, NEW.step_index), 'Its operation is paused, or waits to be retried.');
-    ELSIF NOT pawl_bulk._operates()
-          AND (OLD.deadline_at > clock_timestamp() AND NEW.deadline_at IS DISTINCT FROM OLD.deadline_at OR NEW.takeovers < OLD.takeovers
-               OR OLD.state = NEW.state AND OLD.due > clock_timestamp() AND (NEW.due IS NULL OR NEW.due < OLD.due)) THEN
-        PERFORM pawl.raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index), 'Only operators bring deadlines and retries forward.');
+    END IF;
+    IF NEW.due > now_at + interval '1 h' AND OLD.state = 'leased' AND NEW.state = 'ready' THEN
+        SELECT greatest(s.backoff_cap * (1 + s.backoff_jitter), s.poll_interval * (1 + s.poll_jitter)) INTO longest
+          FROM pawl_bulk.operations o JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version
+         WHERE o.operation = NEW.operation AND s.step_index = NEW.step_index;
+    END IF;
+    IF (CASE WHEN NEW.due IS NOT DISTINCT FROM OLD.due THEN false
+             WHEN NEW.due IS NULL THEN OLD.state = NEW.state AND OLD.due > now_at
+             WHEN OLD.state = 'leased' AND NEW.state = 'ready' THEN NEW.due > now_at + greatest(longest, interval '1 h')
+             ELSE true END
+        OR NEW.takeovers < OLD.takeovers
+        OR NEW.deadline_at IS DISTINCT FROM OLD.deadline_at
+           AND (OLD.deadline_at IS NULL AND NEW.run_timeout IS NOT NULL
+                OR OLD.deadline_at <= now_at AND NEW.deadline_at BETWEEN OLD.deadline_at AND now_at + interval '1 min') IS NOT TRUE)
+       AND NOT pawl_bulk._operates() THEN
+        PERFORM pawl.raise('42501', format('permission denied to change the times of row %s at step %s', NEW.row_number, NEW.step_index),
+            'They follow from its step; only operators bring deadlines and retries forward.', 'report a result: select * from pawl_bulk.report(...)');
+    END IF;
+    IF OLD.deadline_at IS NULL AND NEW.deadline_at IS NOT NULL AND NEW.run_timeout IS NOT NULL AND NOT pawl_bulk._operates() THEN
+        NEW.deadline_at := now_at + NEW.run_timeout;
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_by_hand() IS 'internal: what changes the times of work may do so; 42501, 55000';
+COMMENT ON FUNCTION pawl_bulk._work_by_hand() IS 'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
 CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
-    WHEN (OLD.deadline_at IS DISTINCT FROM NEW.deadline_at AND OLD.deadline_at IS NOT NULL OR NEW.takeovers OPERATOR(pg_catalog.<) OLD.takeovers
-          OR OLD.due IS DISTINCT FROM NEW.due AND OLD.due IS NOT NULL)
+    WHEN (OLD.deadline_at IS DISTINCT FROM NEW.deadline_at OR NEW.takeovers OPERATOR(pg_catalog.<) OLD.takeovers
+          OR OLD.due IS DISTINCT FROM NEW.due AND (OLD.due IS NOT NULL OR OLD.state IS NOT DISTINCT FROM NEW.state OR NEW.state = 'leased'
+                                                   OR NEW.due OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 h'::interval))
+          OR NEW.state = 'leased' AND OLD.state IS DISTINCT FROM 'leased' AND NEW.queue = 'sql:')
     EXECUTE FUNCTION pawl_bulk._work_by_hand();
+
+-- A notice says what became of it when it is reported; when it is tried again follows from the tries.
+CREATE FUNCTION pawl_bulk._notice_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.notices');
+BEGIN
+    IF NEW.state IN ('delivered', 'failed') AND OLD.state IS DISTINCT FROM NEW.state THEN
+        NEW.ended_at := clock_timestamp();
+    END IF;
+    IF pawl_bulk._operates() THEN
+        RETURN NEW;
+    ELSIF NEW.message IS DISTINCT FROM OLD.message AND OLD.state IS NOT DISTINCT FROM NEW.state
+          OR NEW.tries NOT IN (OLD.tries, OLD.tries + (NEW.state = 'leased' AND OLD.state = 'ready')::integer) THEN
+        PERFORM pawl.raise('55000', format('notice %s is not changed so', NEW.notice), 'Its tries are counted one by one, and its message comes with the result.',
+            'select * from pawl_bulk.report_notices(...)');
+    ELSIF NEW.due IS DISTINCT FROM OLD.due
+          AND (CASE WHEN NEW.due IS NULL THEN OLD.state = NEW.state AND OLD.due > clock_timestamp()
+                    ELSE OLD.state = NEW.state OR NEW.due > clock_timestamp() + interval '15 min' END) THEN
+        PERFORM pawl.raise('42501', format('permission denied to change when notice %s is tried', NEW.notice), 'It follows from its tries; only operators change it.',
+            'select * from pawl_bulk.report_notices(...)');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._notice_by_hand() IS 'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
+CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
+    WHEN ((OLD.state, OLD.message, OLD.tries, OLD.due) IS DISTINCT FROM (NEW.state, NEW.message, NEW.tries, NEW.due))
+    EXECUTE FUNCTION pawl_bulk._notice_by_hand();
 
 -- Work is that of an active record, or a block of valid rows of an operation that runs.
 CREATE FUNCTION pawl_bulk._work_came() RETURNS trigger

@@ -31,7 +31,7 @@ CREATE FUNCTION pawl_bulk._known_definitions() RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT coalesce('defined are: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name), 'define it: select pawl_bulk.define(...)')
+    SELECT coalesce('defined: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name), 'define it: select pawl_bulk.define(...)')
       FROM (SELECT DISTINCT d.name FROM pawl_bulk.definitions d WHERE d.dropped_at IS NULL ORDER BY d.name LIMIT 20) k
 $function$;
 COMMENT ON FUNCTION pawl_bulk._known_definitions() IS 'internal: the hint for whoever names a definition that is not there';

@@ -13,14 +13,11 @@ GRANT INSERT, UPDATE, DELETE ON pawl_bulk.upkeep TO pawl_admin;
 GRANT INSERT (operation, row_number, data, raw, problem, line_number) ON pawl_bulk.input TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT (operation, row_number, state, row_id, errors, raw, created_at) ON pawl_bulk.validations TO pawl_admin, pawl_operator, pawl_worker;
 -- what is told to whom is said once
-GRANT UPDATE (state, message, ended_at, tries, worker, lease_until, fence, due) ON pawl_bulk.notices TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT (operation, row_number, step_index, created_at) ON pawl_bulk.records TO pawl_admin, pawl_operator, pawl_worker;
+GRANT UPDATE (state, message, tries, worker, lease_until, fence, due) ON pawl_bulk.notices TO pawl_admin, pawl_operator, pawl_worker;
+GRANT INSERT (operation, row_number, step_index) ON pawl_bulk.records TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (state, tries, error_type, error_message, started_at, completed_at) ON pawl_bulk.records TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT (operation, row_number, step_index, kind, queue, priority, takeovers, last_row, run_timeout, deadline_at, due) ON pawl_bulk.work TO pawl_admin, pawl_operator, pawl_worker;
-GRANT UPDATE (state, takeovers, deadline_at, worker, lease_until, fence, due) ON pawl_bulk.work TO pawl_admin, pawl_operator, pawl_worker;
+GRANT UPDATE (state, deadline_at, worker, lease_until, fence, due) ON pawl_bulk.work TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT (operation, step_index, kind, first_row, last_row, size, lease_until) ON pawl_bulk.sql_runs TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (lost_at, again_at, last_row, size) ON pawl_bulk.sql_runs TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT (operation, key), UPDATE (early_result, early_message, early_attempt) ON pawl_bulk.signal_keys TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT (operation, key, result, message, payload, attempt, answer) ON pawl_bulk.signals TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT (operation, type, detail) ON pawl_bulk.events TO pawl_admin, pawl_operator;
+GRANT INSERT (operation, key, result, message, payload, attempt) ON pawl_bulk.signals TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT ON pawl_bulk.operation_transitions, pawl_bulk.record_transitions TO pawl_admin, pawl_operator, pawl_worker;

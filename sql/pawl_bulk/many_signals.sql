@@ -66,8 +66,9 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._apply_signals(uuid, text[], text[], text[], integer[]) IS 'internal: what signals with different keys, in the order of the keys, do, and their answers';
 
+-- SECURITY DEFINER: it writes the answers that it has computed.
 CREATE FUNCTION pawl_bulk.signal_many(operation uuid, signals jsonb) RETURNS TABLE (key text, answer text)
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$

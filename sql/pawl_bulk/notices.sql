@@ -8,8 +8,7 @@ AS $function$
 BEGIN
     PERFORM set_config('pawl.processor', n.worker, true);
     UPDATE pawl_bulk.notices x
-       SET state = CASE WHEN problem IS NULL THEN 'delivered' WHEN n.tries < n.max_tries THEN 'ready' ELSE 'failed' END, message = problem,
-           ended_at = CASE WHEN problem IS NULL OR n.tries >= n.max_tries THEN clock_timestamp() END
+       SET state = CASE WHEN problem IS NULL THEN 'delivered' WHEN n.tries < n.max_tries THEN 'ready' ELSE 'failed' END, message = problem
      WHERE x.operation = n.operation AND x.notice = n.notice;
 END
 $function$;

@@ -116,6 +116,8 @@ BEGIN
              WHERE o.operation IN (SELECT y.operation FROM new_records y)) x ON x.operation = n.operation AND x.step_index = n.step_index
      WHERE n.state = 'Pending'
     ON CONFLICT DO NOTHING;
+    INSERT INTO pawl_bulk.events (operation, type, detail)
+    SELECT n.operation, 'RetrySubmitted', jsonb_build_object('submitted', count(*)) FROM new_records n WHERE n.state = 'Pending' GROUP BY n.operation ORDER BY n.operation;
     RETURN NULL;
 END
 $function$;

@@ -87,7 +87,7 @@ CREATE TABLE pawl_bulk.signals (
     operation uuid NOT NULL,
     signal uuid NOT NULL DEFAULT pawl.uuid_v7(),
     key text COLLATE "C" NOT NULL,
-    result text COLLATE "C" NOT NULL,
+    result text COLLATE "C" NOT NULL DEFAULT 'complete',
     message text,
     payload jsonb,
     attempt integer,
@@ -96,7 +96,7 @@ CREATE TABLE pawl_bulk.signals (
     received_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (operation, signal)
 );
-COMMENT ON TABLE pawl_bulk.signals IS 'every signal that was sent, with the answer it got';
+COMMENT ON TABLE pawl_bulk.signals IS 'every signal that was sent, with the answer it got. An INSERT without an answer sends one, as pawl_bulk.signal does';
 
 CREATE TABLE pawl_bulk.events (
     operation uuid NOT NULL,

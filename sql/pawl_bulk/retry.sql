@@ -71,7 +71,6 @@ BEGIN
        AND r.step_index = ANY (wanted) AND (retry.error_types IS NULL OR r.error_type = ANY (retry.error_types))
        AND (retry.rows IS NULL OR r.row_number = ANY (retry.rows));
     GET DIAGNOSTICS submitted = ROW_COUNT;
-    INSERT INTO pawl_bulk.events (operation, type, detail) VALUES (operation, 'RetrySubmitted', jsonb_build_object('submitted', submitted, 'skipped', jsonb_array_length(skipped)));
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.retry(uuid, bigint[], text[], text[]) IS

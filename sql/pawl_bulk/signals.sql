@@ -54,40 +54,57 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._apply_signal(uuid, text, text, text, integer) IS 'internal: what a signal does, and its answer';
 
+-- A signal is a row of pawl_bulk.signals, whether pawl_bulk.signal or a plain INSERT sends it. Its answer is computed
+-- here, so no role but the owner writes it; pawl_bulk.signal_many computes the answers of many together.
+CREATE FUNCTION pawl_bulk._signal_sent() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE INSERT ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.signals');
+    status text;
+BEGIN
+    IF NEW.operation IS NULL OR NEW.key IS NULL OR NEW.result IS NULL THEN
+        PERFORM pawl.raise('22004', 'operation, key and result must not be null');
+    ELSIF NEW.result NOT IN ('complete', 'fail') THEN
+        PERFORM pawl.raise('22023', format('unknown result "%s"', NEW.result), NULL, 'complete or fail');
+    ELSIF octet_length(NEW.key) > 2000 THEN
+        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes', format('This one has %s.', octet_length(NEW.key)));
+    END IF;
+    -- a record that waits may go on to its next step: then its operation stays as it is. A retry of a million rows has none that wait
+    IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation AND w.row_number = k.row_number AND w.step_index = k.step_index
+                WHERE k.operation = NEW.operation AND k.key = NEW.key AND w.kind = 'signal') THEN
+        PERFORM pawl_bulk._hold(ARRAY[NEW.operation]);
+    END IF;
+    SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = NEW.operation;
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('P0002', format('there is no operation %s', NEW.operation));
+    ELSIF status IN ('Completed', 'Failed', 'Cancelled') THEN
+        NEW.answer := 'refused';
+    ELSE
+        INSERT INTO pawl_bulk.signal_keys (operation, key) VALUES (NEW.operation, NEW.key) ON CONFLICT DO NOTHING;
+        NEW.answer := pawl_bulk._apply_signal(NEW.operation, NEW.key, NEW.result, NEW.message, NEW.attempt);
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._signal_sent() IS 'internal: does what a signal does, and answers it; P0002, 22004, 22023';
+CREATE TRIGGER sent BEFORE INSERT ON pawl_bulk.signals FOR EACH ROW
+    WHEN (NEW.answer IS NULL AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._signal_sent();
+
 CREATE FUNCTION pawl_bulk.signal(operation uuid, key text, result text DEFAULT 'complete', message text DEFAULT NULL, payload jsonb DEFAULT NULL, attempt integer DEFAULT NULL)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    status text;
     answer text;
 BEGIN
-    IF operation IS NULL OR key IS NULL OR result IS NULL THEN
-        PERFORM pawl.raise('22004', 'operation, key and result must not be null');
-    ELSIF result NOT IN ('complete', 'fail') THEN
-        PERFORM pawl.raise('22023', format('unknown result "%s"', result), NULL, 'complete or fail');
-    ELSIF octet_length(key) > 2000 THEN
-        PERFORM pawl.raise('22023', 'a signal key has at most 2000 bytes', format('This one has %s.', octet_length(key)));
-    END IF;
-    -- a record that waits may go on to its next step: then its operation stays as it is. A retry of a million rows has none that wait
-    IF EXISTS (SELECT FROM pawl_bulk.signal_keys k JOIN pawl_bulk.work w ON w.operation = k.operation AND w.row_number = k.row_number AND w.step_index = k.step_index
-                WHERE k.operation = signal.operation AND k.key = signal.key AND w.kind = 'signal') THEN
-        PERFORM pawl_bulk._hold(ARRAY[operation]);
-    END IF;
-    SELECT o.status INTO status FROM pawl_bulk.operations o WHERE o.operation = signal.operation;
-    IF NOT FOUND THEN
-        PERFORM pawl.raise('P0002', format('there is no operation %s', operation));
-    ELSIF status IN ('Completed', 'Failed', 'Cancelled') THEN
-        answer := 'refused';
-    ELSE
-        INSERT INTO pawl_bulk.signal_keys (operation, key) VALUES (operation, key) ON CONFLICT DO NOTHING;
-        answer := pawl_bulk._apply_signal(operation, key, result, message, attempt);
-    END IF;
-    INSERT INTO pawl_bulk.signals (operation, key, result, message, payload, attempt, answer)
-    VALUES (operation, key, result, message, payload, attempt, answer);
+    INSERT INTO pawl_bulk.signals AS s (operation, key, result, message, payload, attempt)
+    VALUES (operation, key, result, message, payload, attempt) RETURNING s.answer INTO answer;
     RETURN answer;
 END
 $function$;

@@ -48,19 +48,47 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS 'internal: the next rows for a SQL function, locked if that is asked for, but the first always; batch: how many of them may run together';
 
--- Workers delete no work themselves.
+-- Workers insert and delete no work themselves. Looked at and not believed: each valid row has its record.
 CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void
-LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 AS $function$
+#variable_conflict use_variable
+BEGIN
+    IF (SELECT count(*) FROM pawl_bulk.validations v
+         WHERE v.operation = _shrink_block.operation AND v.row_number BETWEEN first_row AND through AND v.state = 'Completed')
+       > (SELECT count(*) FROM pawl_bulk.records r
+           WHERE r.operation = _shrink_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0) THEN
+        PERFORM pawl.raise('55000', format('rows %s to %s of operation %s have no records', first_row, through, operation));
+    END IF;
     WITH gone AS (
         DELETE FROM pawl_bulk.work w WHERE w.operation = _shrink_block.operation AND w.row_number = first_row AND w.step_index = -1
         RETURNING w.operation, w.queue, w.priority, w.last_row)
     INSERT INTO pawl_bulk.work (operation, row_number, step_index, kind, queue, priority, last_row)
-    SELECT g.operation, through + 1, -1, 'rows', g.queue, g.priority, g.last_row FROM gone g WHERE through < g.last_row
+    SELECT g.operation, through + 1, -1, 'rows', g.queue, g.priority, g.last_row FROM gone g WHERE through < g.last_row;
+END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS 'internal: a block whose rows up to this one have their records';
+COMMENT ON FUNCTION pawl_bulk._shrink_block(uuid, bigint, bigint) IS 'internal: a block whose rows up to this one have their records; 55000: they have not';
+
+-- The work of records that are Running without any: rows of a block that are tried again.
+CREATE FUNCTION pawl_bulk._work_again(operation uuid, step_index integer, row_numbers bigint[]) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+    INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, deadline_at)
+    SELECT r.operation, r.row_number, r.step_index, s.queue, o.priority, s.run_timeout, r.started_at + s.run_timeout
+      FROM unnest(row_numbers) u(row_number)
+      JOIN pawl_bulk.records r ON r.operation = _work_again.operation AND r.row_number = u.row_number AND r.step_index = _work_again.step_index AND r.state = 'Running'
+      JOIN pawl_bulk.operations o ON o.operation = r.operation
+      JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = r.step_index
+    ON CONFLICT DO NOTHING
+$function$;
+COMMENT ON FUNCTION pawl_bulk._work_again(uuid, integer, bigint[]) IS 'internal: gives records that run without work their work';
 
 -- The records of a block, as many as fit into the batch: made, and Running at once. The rest stays a block.
 CREATE FUNCTION pawl_bulk._begin_block(operation uuid, first_row bigint, last_row bigint, batch integer) RETURNS bigint[]
@@ -72,29 +100,38 @@ SET enable_sort = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
-    now_at constant timestamptz := clock_timestamp();
+    now_at timestamptz;
     through bigint;
     numbers bigint[];
+    others bigint[];
 BEGIN
     SELECT v.row_number INTO through FROM pawl_bulk.validations v
      WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND last_row ORDER BY v.row_number OFFSET batch - 1 LIMIT 1;
     through := coalesce(through, last_row);
     -- an insert that minds conflicts costs a third more: only where somebody was here before
     IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = _begin_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0) THEN
-        INSERT INTO pawl_bulk.records (operation, row_number, step_index, created_at)
-        SELECT v.operation, v.row_number, 0, now_at FROM pawl_bulk.validations v
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
          WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND through AND v.state = 'Completed' ORDER BY v.row_number
         ON CONFLICT DO NOTHING;
+        -- what is Running by hand has no work of its own; it is run with its block
+        others := ARRAY(SELECT r.row_number FROM pawl_bulk.records r
+                         WHERE r.operation = _begin_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0 AND r.state = 'Running'
+                           AND NOT EXISTS (SELECT FROM pawl_bulk.work w WHERE w.operation = r.operation AND w.row_number = r.row_number AND w.step_index = 0));
     ELSE
-        INSERT INTO pawl_bulk.records (operation, row_number, step_index, created_at)
-        SELECT v.operation, v.row_number, 0, now_at FROM pawl_bulk.validations v
+        INSERT INTO pawl_bulk.records (operation, row_number, step_index)
+        SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
          WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND through AND v.state = 'Completed' ORDER BY v.row_number;
     END IF;
+    now_at := clock_timestamp();
     WITH begun AS (
         UPDATE pawl_bulk.records r SET state = 'Running', started_at = now_at
          WHERE r.operation = _begin_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0 AND r.state = 'Pending'
         RETURNING r.row_number)
     SELECT coalesce(array_agg(b.row_number ORDER BY b.row_number), '{}') INTO numbers FROM begun b;
+    IF others <> '{}' THEN
+        numbers := ARRAY(SELECT n FROM unnest(numbers || others) n ORDER BY n);
+    END IF;
     PERFORM pawl_bulk._shrink_block(operation, first_row, through);
     RETURN numbers;
 END
@@ -181,12 +218,7 @@ BEGIN
          WHERE r.operation = _end_rows.operation AND r.row_number = f.row_number AND r.step_index = s.step_index AND r.state = 'Running';
     ELSIF k > 0 THEN
         -- rows of a block have no work of their own until they are tried again
-        INSERT INTO pawl_bulk.work (operation, row_number, step_index, queue, priority, run_timeout, deadline_at)
-        SELECT r.operation, r.row_number, r.step_index, s.queue, o.priority, s.run_timeout, r.started_at + s.run_timeout
-          FROM unnest(failed) f(row_number)
-          JOIN pawl_bulk.records r ON r.operation = _end_rows.operation AND r.row_number = f.row_number AND r.step_index = s.step_index AND r.state = 'Running'
-          JOIN pawl_bulk.operations o ON o.operation = r.operation
-        ON CONFLICT DO NOTHING;
+        PERFORM pawl_bulk._work_again(operation, s.step_index, failed);
         PERFORM pawl_bulk._settle(array_fill(operation, ARRAY[k]), failed, array_fill(s.step_index, ARRAY[k]), array_fill('fail'::text, ARRAY[k]), messages);
     END IF;
 END

@@ -100,19 +100,28 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._run_begun(pawl_bulk.sql_runs) IS 'internal: runs what was put on record in an earlier transaction; returns how many rows';
 
 -- One row that a session was lost with: counted as a worker that was lost, and too many of them are its end.
-CREATE FUNCTION pawl_bulk._count_loss(r pawl_bulk.sql_runs, row_number bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
+-- Looked at and not believed: as in pawl_bulk._end_run, the run is this session's, or lost.
+CREATE FUNCTION pawl_bulk._count_loss(operation uuid, run uuid, row_number bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $function$
 #variable_conflict use_variable
 DECLARE
     now_at constant timestamptz := clock_timestamp();
-    step constant integer := greatest(r.step_index, 0);
+    r pawl_bulk.sql_runs;
+    step integer;
     lost integer;
     most integer;
     s pawl_bulk.steps;
 BEGIN
+    SELECT x.* INTO r FROM pawl_bulk.sql_runs x
+     WHERE x.operation = _count_loss.operation AND x.run = _count_loss.run AND row_number BETWEEN x.first_row AND x.last_row
+       AND (x.session = pg_backend_pid() OR x.lost_at IS NOT NULL OR x.lease_until <= now_at);
+    IF NOT FOUND THEN
+        PERFORM pawl.raise('55000', 'a run belongs to its session', 'No run that was lost has this row.');
+    END IF;
+    step := greatest(r.step_index, 0);
     SELECT x.* INTO s FROM pawl_bulk.operations o JOIN pawl_bulk.steps x ON x.name = o.definition AND x.version = o.version AND x.step_index = step
      WHERE o.operation = r.operation;
     SELECT d.max_takeovers INTO most FROM pawl_bulk.definitions d WHERE d.name = s.name AND d.version = s.version;
@@ -129,7 +138,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._count_loss(pawl_bulk.sql_runs, bigint) IS 'internal: a row that was alone in a run that was lost';
+COMMENT ON FUNCTION pawl_bulk._count_loss(uuid, uuid, bigint) IS 'internal: a row that was alone in a run that was lost; 55000: it was in none';
 
 CREATE FUNCTION pawl_bulk._bury(r pawl_bulk.sql_runs, now_at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -157,7 +166,7 @@ BEGIN
     IF r.kind = 'rows' AND through IS NOT NULL THEN
         left_over.numbers := pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1);
     END IF;
-    PERFORM pawl_bulk._count_loss(r, n) FROM unnest(left_over.numbers) n;
+    PERFORM pawl_bulk._count_loss(r.operation, r.run, n) FROM unnest(left_over.numbers) n;
     PERFORM pawl_bulk._end_run(r.operation, r.run);
 END
 $function$;

@@ -300,27 +300,95 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._invalidate(pawl_bulk.operations, bigint, jsonb) IS 'internal: the validation record of a row that could not be validated';
 
-CREATE FUNCTION pawl_bulk._validate_block(o pawl_bulk.operations, batch integer, patient boolean, first_row bigint DEFAULT NULL) RETURNS bigint
+-- Reads the operation and its definition itself: what validators say is written as they say it.
+CREATE FUNCTION pawl_bulk._validate_next_block(operation uuid, batch integer, patient boolean, first_row bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
+    o pawl_bulk.operations;
     d pawl_bulk.definitions;
     block record;
     did bigint;
 BEGIN
-    block := pawl_bulk._take_unvalidated(o.operation, batch, first_row);
+    SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = _validate_next_block.operation AND x.status = 'Validating' AND x.paused_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    block := pawl_bulk._take_unvalidated(operation, batch, first_row);
     IF block.first_row IS NULL THEN
         RETURN 0;
     END IF;
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
     did := pawl_bulk._validate_rows(d, o, block.first_row, block.last_row, patient);
-    PERFORM pawl_bulk._end_unvalidated(o.operation, block.first_row);
+    PERFORM pawl_bulk._end_unvalidated(operation, block.first_row);
     RETURN greatest(did, 1);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validate_block(pawl_bulk.operations, integer, boolean, bigint) IS 'internal: writes the validation records of the next free block, or of the one that begins with this row; returns how many, 0: there is none';
+COMMENT ON FUNCTION pawl_bulk._validate_next_block(uuid, integer, boolean, bigint) IS 'internal: pawl_bulk._validate_block';
+
+CREATE FUNCTION pawl_bulk._validate_block(operation uuid, batch integer, patient boolean, first_row bigint DEFAULT NULL) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_bulk_validate_block';
+COMMENT ON FUNCTION pawl_bulk._validate_block(uuid, integer, boolean, bigint) IS
+'internal: writes the validation records of the next free block, or of the one that begins with this row; returns how many, 0: there is none';
+
+-- The operation has lost sessions, or run out of time, more often than it may.
+CREATE FUNCTION pawl_bulk._fail_next_row(operation uuid, first_row bigint, error jsonb) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    o pawl_bulk.operations;
+    block record;
+BEGIN
+    SELECT x.* INTO o FROM pawl_bulk.operations x JOIN pawl_bulk.troubles t ON t.operation = x.operation
+     WHERE x.operation = _fail_next_row.operation AND x.status = 'Validating' AND x.paused_at IS NULL AND t.failures > 5 AND t.sqlstate ~ '^57';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    block := pawl_bulk._take_unvalidated(operation, 1, first_row);
+    IF block.first_row IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM pawl_bulk._invalidate(o, block.first_row, error);
+    PERFORM pawl_bulk._end_unvalidated(operation, block.first_row);
+    RETURN true;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._fail_next_row(uuid, bigint, jsonb) IS 'internal: pawl_bulk._fail_row';
+
+CREATE FUNCTION pawl_bulk._fail_row(operation uuid, first_row bigint, error jsonb) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+AS 'MODULE_PATHNAME', 'pawl_bulk_fail_row';
+COMMENT ON FUNCTION pawl_bulk._fail_row(uuid, bigint, jsonb) IS
+'internal: fails the next row, or this one, of an operation whose validation always loses its session or runs out of time';
+
+CREATE FUNCTION pawl_bulk._validating() RETURNS boolean
+LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_bulk_validating';
+COMMENT ON FUNCTION pawl_bulk._validating() IS 'internal: the statement writes what validators say';
+
+CREATE FUNCTION pawl_bulk._validations_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.validations');
+BEGIN
+    IF NOT pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        PERFORM pawl.raise('42501', 'validation records are written by the duty that validates',
+            'They say what the validators of the definition say of a row.', 'select * from pawl_bulk.advance()');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._validations_by_hand() IS 'internal: rejects validation records that no validation writes; 42501';
+CREATE TRIGGER by_hand BEFORE INSERT ON pawl_bulk.validations
+    FOR EACH STATEMENT WHEN (NOT pawl_bulk._validating() AND NOT pawl.restoring())
+    EXECUTE FUNCTION pawl_bulk._validations_by_hand();
 
 -- Beside the session that has locked the operation. The shared lock keeps it from being moved or paused meanwhile.
 CREATE FUNCTION pawl_bulk._help_with(candidate uuid, batch integer) RETURNS bigint
@@ -338,7 +406,7 @@ BEGIN
         RETURN 0;
     END IF;
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = candidate AND x.status = 'Validating' AND x.paused_at IS NULL;
-    RETURN CASE WHEN o.operation IS NULL THEN 0 ELSE pawl_bulk._validate_block(o, batch, true) END;
+    RETURN CASE WHEN o.operation IS NULL THEN 0 ELSE pawl_bulk._validate_block(candidate, batch, true) END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._help_with(uuid, integer) IS 'internal: validates a free block of an operation; returns how many rows';
@@ -397,7 +465,7 @@ BEGIN
     SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = validate_now.operation;
     SELECT x.* INTO d FROM pawl_bulk.definitions x WHERE x.name = o.definition AND x.version = o.version;
     LOOP
-        EXIT WHEN pawl_bulk._validate_block(o, 10000, false) = 0;
+        EXIT WHEN pawl_bulk._validate_block(operation, 10000, false) = 0;
     END LOOP;
     RETURN pawl_bulk._metadata_errors(d, o.metadata, true);
 END

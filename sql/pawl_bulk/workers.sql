@@ -144,6 +144,17 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._settle_each(uuid[], bigint[], integer[], text[], text[], text[]) IS 'internal: settles rows one by one; returns what is wrong with each';
 
+CREATE FUNCTION pawl_bulk._first_results(operations uuid[], rows bigint[], steps integer[], problems text[]) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT array_agg(x.first ORDER BY x.k)
+      FROM (SELECT u.k, min(u.k) FILTER (WHERE u.problem IS NULL) OVER (PARTITION BY u.operation, u.row_number, u.step_index) AS first
+              FROM unnest(operations, rows, steps, problems) WITH ORDINALITY u(operation, row_number, step_index, problem, k)) x
+$function$;
+COMMENT ON FUNCTION pawl_bulk._first_results(uuid[], bigint[], integer[], text[]) IS
+'internal: for each result the first one of its row that has no problem; null: none';
+
 CREATE FUNCTION pawl_bulk.report(results jsonb, worker text) RETURNS TABLE (operation uuid, row_number bigint, step_index integer, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -159,6 +170,7 @@ DECLARE
     fine record;
     held record;
     problems text[];
+    firsts bigint[];
     now_at timestamptz;
 BEGIN
     IF jsonb_typeof(results) IS DISTINCT FROM 'array' THEN
@@ -167,8 +179,11 @@ BEGIN
         PERFORM pawl.raise('PW004', 'a report is of somebody');
     END IF;
     SELECT array_agg(x.operation) AS operations, array_agg(x.row_number) AS rows, array_agg(x.step_index) AS steps, array_agg(x.token) AS tokens,
-           array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages
-      INTO said FROM (SELECT * FROM pawl_bulk._results(report.results) y ORDER BY y.operation, y.row_number, y.step_index) x;
+           array_agg(x.result) AS results, array_agg(coalesce(x.message, '')) AS messages, coalesce(bool_or(x.again), false) AS again
+      INTO said FROM (SELECT y.*, (y.operation, y.row_number, y.step_index) IS NOT DISTINCT FROM
+                                  lag((y.operation, y.row_number, y.step_index)) OVER (ORDER BY y.operation, y.row_number, y.step_index, y.n) AS again
+                        FROM pawl_bulk._results(report.results) WITH ORDINALITY y(operation, row_number, step_index, token, result, message, n)
+                       ORDER BY y.operation, y.row_number, y.step_index, y.n) x;
     -- each is judged alone: one that is none leaves the others alone
     RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'), pawl_bulk._bigint(e ->> 'step_index')::integer, false,
                         '22023: a result names operation, row_number, step_index, token and result; result is ok or fail of a start, done, pending or failed of a check'
@@ -193,6 +208,13 @@ BEGIN
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
               FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
                    u(token, result, state, kind, worker, fence, lease_until, deadline_at));
+        IF said.again THEN
+            firsts := pawl_bulk._first_results(said.operations, said.rows, said.steps, problems);
+            -- '': it says what the first says, and has its answer
+            problems := ARRAY(SELECT CASE WHEN u.problem IS NOT NULL OR u.k = u.first THEN u.problem
+                                          WHEN (u.result, u.message) = (said.results[u.first], said.messages[u.first]) THEN '' ELSE lost END
+                                FROM unnest(said.results, said.messages, problems, firsts) WITH ORDINALITY u(result, message, problem, first, k) ORDER BY u.k);
+        END IF;
         SELECT array_agg(u.operation) AS operations, array_agg(u.row_number) AS rows, array_agg(u.step_index) AS steps, array_agg(u.result) AS results,
                array_agg(u.message) AS messages
           INTO fine FROM unnest(said.operations, said.rows, said.steps, said.results, said.messages, problems) u(operation, row_number, step_index, result, message, problem)
@@ -214,10 +236,13 @@ BEGIN
         END;
     END LOOP;
     PERFORM set_config('pawl.processor', caller, true);
+    IF said.again THEN
+        problems := ARRAY(SELECT CASE u.problem WHEN '' THEN problems[u.first] ELSE u.problem END FROM unnest(problems, firsts) WITH ORDINALITY u(problem, first, k) ORDER BY u.k);
+    END IF;
     RETURN QUERY
         SELECT u.operation, u.row_number, u.step_index, u.problem IS NULL, u.problem
           FROM unnest(said.operations, said.rows, said.steps, problems) u(operation, row_number, step_index, problem);
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.report(jsonb, text) IS
-'tells what came of rows that the worker claimed: [{"operation", "row_number", "step_index", "token", "result", "message"}], in one statement for all. Rows whose lease or token is lost are refused (ok false, problem PW005) and leave the others alone. 22023: no such result; PW004: no worker is named';
+'tells what came of rows that the worker claimed: [{"operation", "row_number", "step_index", "token", "result", "message"}], in one statement for all. Rows whose lease or token is lost are rejected (ok false, problem PW005) and leave the others alone. Of several results of one row the first counts; the same again is ok, another is PW005. 22023: no such result; PW004: no worker is named';

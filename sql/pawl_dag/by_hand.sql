@@ -147,3 +147,164 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._dead_letter_by_hand() IS 'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
 CREATE TRIGGER by_hand BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_hand();
+
+-- Rows that arrive by hand. A task's counters follow from its steps, a step's from its edges, whichever way these are
+-- inserted; so a row begins with the defaults, and a value of its own is rejected. pawl_dag._start_tasks is not asked.
+CREATE FUNCTION pawl_dag._inserted_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE INSERT ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL,
+        'pawl_dag.tasks', 'pawl_dag.steps');
+BEGIN
+    IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        RETURN NEW;
+    ELSIF TG_TABLE_NAME = 'tasks' THEN
+        PERFORM pawl.raise('42501', 'rank and counters of a task are kept by triggers',
+            format('Task %s: rank follows from its priority, and steps_... from its steps.', NEW.task_uuid),
+            'leave them out of the INSERT');
+    ELSE
+        PERFORM pawl.raise('42501', 'rank, level, total_parents and unsatisfied_parents of a step are kept by triggers',
+            format('Step "%s" of task %s: they follow from its priority and its edges.', NEW.name, NEW.task_uuid),
+            'leave them out of the INSERT, and insert into pawl_dag.edges');
+    END IF;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._inserted_by_hand() IS 'internal: rejects values of columns that triggers keep; 42501';
+CREATE TRIGGER by_hand_insert BEFORE INSERT ON pawl_dag.tasks
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
+        AND (NEW.rank IS NOT NULL OR (NEW.steps_total, NEW.steps_ready, NEW.steps_blocked) IS DISTINCT FROM (0, 0, 0)))
+    EXECUTE FUNCTION pawl_dag._inserted_by_hand();
+CREATE TRIGGER by_hand_insert BEFORE INSERT ON pawl_dag.steps
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
+        AND (NEW.rank IS NOT NULL OR (NEW.level, NEW.total_parents, NEW.unsatisfied_parents) IS DISTINCT FROM (0, 0, 0)))
+    EXECUTE FUNCTION pawl_dag._inserted_by_hand();
+
+-- A task by hand is one of its template, as pawl_dag.start_task would make it; only operators give it more time.
+CREATE FUNCTION pawl_dag._tasks_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
+    task pawl_dag.tasks;
+    template pawl_dag.templates;
+BEGIN
+    IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        RETURN NULL;
+    END IF;
+    SELECT n.* INTO task FROM new_tasks n LEFT JOIN pawl_dag.templates t ON t.template_uuid = n.template_uuid
+     WHERE (n.namespace, n.name, n.version, n.failure_policy)
+           IS DISTINCT FROM (t.namespace, t.name, t.version, t.failure_policy) LIMIT 1;
+    IF FOUND THEN
+        SELECT t.* INTO template FROM pawl_dag.templates t WHERE t.template_uuid = task.template_uuid;
+        IF NOT FOUND THEN
+            PERFORM pawl.raise('PW008', format('unknown template %s', task.template_uuid), NULL,
+                'select template_uuid, namespace, name, version from pawl_dag.templates');
+        END IF;
+        PERFORM pawl.raise('22023', format('task %s is not one of its template', task.task_uuid),
+            format('Template %s has namespace "%s", name "%s", version "%s" and failure_policy "%s".',
+                   template.template_uuid, template.namespace, template.name, template.version, template.failure_policy),
+            'select pawl_dag.start_task(...) copies them');
+    END IF;
+    SELECT n.* INTO task FROM new_tasks n JOIN pawl_dag.templates t ON t.template_uuid = n.template_uuid
+     WHERE n.deadline_at > n.created_at + t.max_duration + interval '1 minute' OR n.stale_after > t.stale_after LIMIT 1;
+    IF FOUND AND NOT pawl_dag._is_operator(TG_RELID) THEN
+        SELECT t.* INTO template FROM pawl_dag.templates t WHERE t.template_uuid = task.template_uuid;
+        PERFORM pawl.raise('42501', 'only operators give a task more time than its template',
+            format('Task %s: the template allows max_duration %s and stale_after %s.',
+                   task.task_uuid, template.max_duration, template.stale_after),
+            format('deadline_at = now() + interval %L, stale_after = %L', template.max_duration, template.stale_after));
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._tasks_by_hand() IS
+'internal: rejects tasks that are inserted by hand and are not as their template says; PW008, 22023, 42501';
+CREATE TRIGGER by_hand_inserted AFTER INSERT ON pawl_dag.tasks REFERENCING NEW TABLE AS new_tasks
+    FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring())
+    EXECUTE FUNCTION pawl_dag._tasks_by_hand();
+
+-- After pawl_dag._steps_changed, which has locked the tasks.
+CREATE FUNCTION pawl_dag._steps_by_hand() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    refused record;
+BEGIN
+    IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
+        RETURN NULL;
+    END IF;
+    SELECT n.name, n.task_uuid, t.state, t.namespace INTO refused
+      FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
+     WHERE t.state IN ('complete', 'error', 'cancelled', 'resolved_manually') LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('55000', format('step "%s" is too late', refused.name),
+            format('Task %s has ended: it is in state "%s".', refused.task_uuid, refused.state));
+    END IF;
+    SELECT n.name, n.handler, CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END AS namespace INTO refused
+      FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
+     WHERE n.namespace <> CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('22023', format('step "%s" is in the wrong namespace', refused.name),
+            format('A step with handler "%s" in this task is claimed from "%s".', refused.handler, refused.namespace),
+            format('namespace = %L', refused.namespace));
+    END IF;
+    SELECT n.name INTO refused FROM new_steps n
+     WHERE length(n.name) > 255 OR length(n.handler) NOT BETWEEN 1 AND 1000
+        OR jsonb_typeof(n.handler_options) <> 'object' OR n.map_index < 0 LIMIT 1;
+    IF FOUND THEN
+        PERFORM pawl.raise('22023', format('step "%s" is out of range', left(refused.name, 255)),
+            'A name has at most 255 characters, a handler 1 to 1000; handler_options is a JSON object, map_index not negative.');
+    END IF;
+    RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._steps_by_hand() IS
+'internal: rejects steps that are inserted by hand and that no template would make; 55000, 22023';
+CREATE TRIGGER inserted_by_hand AFTER INSERT ON pawl_dag.steps REFERENCING NEW TABLE AS new_steps
+    FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring())
+    EXECUTE FUNCTION pawl_dag._steps_by_hand();
+
+-- What pawl_dag.define_template checks of a step is checked where a step is written: else the failure of the step
+-- would raise, when it is too late.
+CREATE FUNCTION pawl_dag._step_settings() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE ROW',
+        TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
+    problem constant text := CASE WHEN NEW.max_attempts NOT BETWEEN 1 AND 1000000 THEN 'max_attempts must be from 1 to 1000000'
+        WHEN NEW.attempts NOT BETWEEN 0 AND 1000000 THEN 'attempts must be from 0 to 1000000'
+        WHEN NEW.timeout NOT BETWEEN interval '1 ms' AND interval '1000000000 s' THEN 'timeout must be from 1 ms to 1000000000 s' END;
+    said text;
+BEGIN
+    IF problem IS NOT NULL THEN
+        PERFORM pawl.raise('22023', format('step "%s": %s', NEW.name, problem));
+    END IF;
+    BEGIN
+        PERFORM pawl.backoff(1, NEW.backoff) WHERE NEW.backoff IS NOT NULL;
+    EXCEPTION WHEN data_exception THEN
+        GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+        PERFORM pawl.raise('22023', format('backoff of step "%s": %s', NEW.name, said),
+            format('Its backoff is %s.', left(NEW.backoff::text, 500)), '{"strategy": "exponential", "base": "1 s", "cap": "60 s"}');
+    END;
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION pawl_dag._step_settings() IS 'internal: rejects attempts, timeouts and backoffs that cannot be; 22023';
+CREATE TRIGGER settings BEFORE INSERT ON pawl_dag.steps
+    FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
+        AND (NEW.backoff IS NOT NULL OR NEW.timeout IS NOT NULL OR NEW.max_attempts <> 3))
+    EXECUTE FUNCTION pawl_dag._step_settings();
+CREATE TRIGGER settings_changed BEFORE UPDATE OF backoff, timeout, max_attempts, attempts ON pawl_dag.steps
+    FOR EACH ROW WHEN ((OLD.backoff, OLD.timeout, OLD.max_attempts, OLD.attempts)
+                       IS DISTINCT FROM (NEW.backoff, NEW.timeout, NEW.max_attempts, NEW.attempts))
+    EXECUTE FUNCTION pawl_dag._step_settings();

@@ -102,13 +102,13 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the moves of steps';
+COMMENT ON FUNCTION pawl_dag._steps_moved() IS 'internal: what follows from the state changes of steps';
 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE AS old_steps NEW TABLE AS new_steps
     FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating())
     EXECUTE FUNCTION pawl_dag._steps_moved();
 
--- No two steps of a task have the same name. A unique index would say so at each of the moves of a step, and a name never moves; so it is
+-- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a name never moves; so it is
 -- looked up when steps are written, by whoever has locked the task: of two who add steps to one task the second sees the first's, or
 -- is told that he cannot (40001), for the first has counted them in the task.
 CREATE FUNCTION pawl_dag._one_name_each(tasks uuid[]) RETURNS void

@@ -303,7 +303,7 @@ DECLARE
     behind uuid[];
     cancelled bigint;
 BEGIN
-    IF descendants IS NULL OR descendants NOT IN ('cancel', 'refuse') THEN
+    IF descendants IS NULL OR descendants NOT IN ('cancel', 'reject') THEN
         PERFORM pawl.raise('22023', 'descendants are to be cancelled or refused', NULL, 'descendants => ''cancel''');
     END IF;
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid = task FOR NO KEY UPDATE;
@@ -312,7 +312,7 @@ BEGIN
     END IF;
     behind := ARRAY(SELECT s.step_uuid FROM pawl_dag._descendants(task, step) d JOIN pawl_dag.steps s ON s.task_uuid = task AND s.step_uuid = d
                      WHERE s.state NOT IN ('complete', 'cancelled', 'resolved_manually'));
-    IF descendants = 'refuse' AND behind <> '{}' THEN
+    IF descendants = 'reject' AND behind <> '{}' THEN
         PERFORM pawl.raise('55000', format('%s steps would be stranded', cardinality(behind)),
             format('They wait for step %s of task %s, and a cancelled step satisfies nobody.', step, task), 'descendants => ''cancel''');
     END IF;

@@ -60,7 +60,7 @@ COMMENT ON COLUMN pawl_dag.tasks.entered_at IS 'when the task entered its state'
 COMMENT ON COLUMN pawl_dag.tasks.stale_after IS 'the shortest time in a state after which the template calls a task stale';
 COMMENT ON COLUMN pawl_dag.tasks.watch_at IS 'pawl_dag.time_out_tasks looks at the task at this time; it cannot be stale earlier';
 
--- No index names what changes from state to state (state, entered_at), not in a condition either: so the moves of a task that is under
+-- No index names what changes from state to state (state, entered_at), not in a condition either: so the state changes of a task that is under
 -- way touch no index, and find room on the page of its row.
 CREATE INDEX tasks_to_evaluate ON pawl_dag.tasks (rank DESC, task_uuid) WHERE evaluate;
 CREATE INDEX tasks_watched ON pawl_dag.tasks (watch_at) WHERE watch_at IS NOT NULL;

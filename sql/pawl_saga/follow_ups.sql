@@ -207,7 +207,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._atoms_moved() IS 'internal: what follows from the moves of atoms';
+COMMENT ON FUNCTION pawl_saga._atoms_moved() IS 'internal: what follows from the state changes of atoms';
 
 CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_saga.tasks REFERENCING OLD TABLE AS old_atoms NEW TABLE AS new_atoms
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._atoms_moved();

@@ -97,7 +97,7 @@ DECLARE
 BEGIN
     IF definition IS NULL THEN
         PERFORM pawl.raise('PW008', format('unknown flow "%s"%s', name, coalesce(' version ' || version, '')), NULL,
-            coalesce((SELECT 'defined are: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name)
+            coalesce((SELECT 'defined: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name)
                         FROM (SELECT DISTINCT x.name FROM pawl_saga.definitions x WHERE x.flow_uuid IS NULL ORDER BY x.name LIMIT 20) k), 'select pawl_saga.define(...)'));
     END IF;
     made := pawl_saga.create_flow(definition, inputs, defer_reverts, never_resolve);

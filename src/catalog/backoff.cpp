@@ -59,27 +59,28 @@ void read_jitter(core::BackoffPolicy& policy, const JsonbValue& value) {
         return;
     }
     const auto jitter = value.type == jbvString ? core::find_jitter(string_of(value)) : std::nullopt;
-    if (!jitter) reject_value("jitter", "one it knows", core::backoff_jitters.data());
+    if (!jitter) reject_value("jitter", "a known name or a fraction", core::backoff_jitters.data());
     policy.jitter = *jitter;
 }
 
 void read_max_attempts(core::BackoffPolicy& policy, const JsonbValue& value) {
     const double number = read_number("max_attempts", value);
     if (!(number >= 1 && number <= PG_INT32_MAX) || number != static_cast<double>(static_cast<int64>(number)))
-        reject_value("max_attempts", "a whole number from 1 on", nullptr);
+        reject_value("max_attempts", "a positive integer", nullptr);
     policy.max_attempts = static_cast<int32>(number);
 }
 
 void read_field(core::BackoffPolicy& policy, std::string_view key, const JsonbValue& value) {
-    if (value.type == jbvNull) reject_value(copy_of(key), "left out or given, not null", nullptr);
+    if (value.type == jbvNull) reject_value(copy_of(key), "omitted or not null", nullptr);
     if (key == "strategy") return read_strategy(policy, value);
     if (key == "base") return void(policy.base = read_interval("base", value));
     if (key == "cap") return void(policy.cap = read_interval("cap", value));
     if (key == "multiplier") return void(policy.multiplier = read_number("multiplier", value));
     if (key == "jitter") return read_jitter(policy, value);
     if (key == "max_attempts") return read_max_attempts(policy, value);
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a backoff policy has no \"%s\"", copy_of(key)),
-                    errhint("strategy, base, cap, multiplier, jitter, max_attempts")));
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown key \"%s\" in a backoff policy", copy_of(key)),
+             errhint("strategy, base, cap, multiplier, jitter, max_attempts")));
 }
 
 bool is_finite(const Interval* interval) {

@@ -123,9 +123,9 @@ AttrNumber trace_column(Relation relation, const StoredBinding& stored, int n) {
 void check_row(Relation relation, const StoredBinding& stored) {
     const char kind = get_rel_relkind(stored.relation);
     if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
-        report_binding(stored, "It is of a relation that is no table.");
+        report_binding(stored, "The bound relation is not a table.");
     if (relation->rd_rel->relkind != RELKIND_RELATION && relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
-        report_binding(stored, psprintf("\"%s\" is no table.", RelationGetRelationName(relation)));
+        report_binding(stored, psprintf("\"%s\" is not a table.", RelationGetRelationName(relation)));
     if (strcmp(stored.most_recent, "stored") != 0 && strcmp(stored.most_recent, "derived") != 0)
         report_binding(stored, psprintf("most_recent is \"%s\".", stored.most_recent));
     if (strcmp(stored.on_delete, "allow") != 0 && strcmp(stored.on_delete, "terminal") != 0 &&

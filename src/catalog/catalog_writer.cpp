@@ -274,12 +274,12 @@ PAWL_FUNCTION(pawl_store_audit) {
             "AND pawl._audit_problem(($1), b.log_key_columns, false) IS NULL)",
             row);
         if (stored == 0)
-            ereport(ERROR,
-                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                     errmsg("%s cannot be the audit of table %s", shown(oid_of(row, "audit")),
-                            shown(oid_of(row, "relation"))),
-                     errdetail("%s is not the log of the table, or they do not fit.", shown(DatumGetObjectId(log))),
-                     errhint("Use pawl.audit.")));
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                            errmsg("%s cannot be the audit of table %s", shown(oid_of(row, "audit")),
+                                   shown(oid_of(row, "relation"))),
+                            errdetail("%s is not the log of the table, or their columns do not match.",
+                                      shown(DatumGetObjectId(log))),
+                            errhint("Use pawl.audit.")));
     });
     return static_cast<Datum>(0);
 }

@@ -30,7 +30,7 @@ std::string name_of_machine(FunctionCallInfo fcinfo, int n) {
     std::string name(pg::view(pg::text_argument(fcinfo, n)));
     if (name.empty() || name.size() >= NAMEDATALEN)
         throw pg::Failure(ERRCODE_INVALID_NAME,
-                          "the name of a machine has 1 to " + std::to_string(NAMEDATALEN - 1) + " bytes");
+                          "the name of a machine must have 1 to " + std::to_string(NAMEDATALEN - 1) + " bytes");
     return name;
 }
 
@@ -58,10 +58,12 @@ void resolve_functions(bool notes_allowed, std::vector<core::Transition>& transi
         resolve(transition.effects, "/ ", "");
     }
     if (n > 0)
-        throw pg::Failure(sqlstate::definition_error, std::to_string(n) + " guard(s) or effect(s) name no function",
-                          "No function of two arguments has these names: " + unknown + (n > 20 ? ", ..." : "") + ".",
-                          "Create them as f(old <table>, new <table>), or keep them as remarks: "
-                          "SELECT pawl.define(machine, diagram, unbound => 'note');");
+        throw pg::Failure(
+            sqlstate::definition_error,
+            n == 1 ? "1 guard or effect names no function" : std::to_string(n) + " guards or effects name no function",
+            "No function of two arguments has these names: " + unknown + (n > 20 ? ", ..." : "") + ".",
+            "Create them as f(old <table>, new <table>), or keep them as notes: "
+            "SELECT pawl.define(machine, diagram, unbound => 'note');");
 }
 
 void check_intervals(const std::vector<core::Transition>& transitions) {
@@ -267,8 +269,9 @@ PAWL_FUNCTION(pawl_define) {
     const std::string_view source = diagram_argument(fcinfo, 1);
     pg::require(fcinfo, 2, "unbound");
     const std::string unbound(pg::view(pg::text_argument(fcinfo, 2)));
-    if (unbound != "refuse" && unbound != "note")
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "unbound must be 'refuse' or 'note', not '" + unbound + "'");
+    if (unbound != "reject" && unbound != "note")
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE,
+                          "unbound must be \"reject\" or \"note\", not \"" + unbound + "\"");
 
     const core::Diagram diagram = core::read_mermaid(source);
     const core::Machine compiled = core::compile(diagram);
@@ -308,7 +311,7 @@ PAWL_FUNCTION(pawl_render) {
     else if (format == "dot")
         rendered = core::write_dot(diagram, name_of_machine(fcinfo, 2));
     else
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "unknown format '" + format + "'", {},
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "unknown format \"" + format + "\"", {},
                           "Formats: 'mermaid', 'dot'.");
     return pg::call([&] { return text_datum(rendered); });
 }

@@ -12,7 +12,8 @@ namespace {
 TypeCacheEntry* equality_of(Oid type) {
     TypeCacheEntry* entry = lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO | TYPECACHE_HASH_PROC_FINFO);
     if (!OidIsValid(entry->eq_opr))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no equality", format_type_be(type))));
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
+                        errmsg("could not identify an equality operator for type %s", format_type_be(type))));
     return entry;
 }
 
@@ -37,7 +38,8 @@ char* operator_text(Oid found) {
 
 char* order_text(Oid type, Oid found) {
     if (!OidIsValid(found))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("type %s has no order", format_type_be(type))));
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
+                        errmsg("could not identify an ordering operator for type %s", format_type_be(type))));
     return operator_text(found);
 }
 

@@ -129,13 +129,13 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         const std::string_view kind = row.kind;
         if (kind != "state" && kind != "composite" && kind != "choice")
             damaged("State \"" + state.name + "\" is of an unknown kind, \"" + row.kind + "\".");
-        if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is there twice.");
+        if (!names.insert(row.state).second) damaged("State \"" + state.name + "\" is stored twice.");
         state.kind = kind == "choice" ? core::StateKind::choice : core::StateKind::state;
         state.composite = kind == "composite";
         state.parent = id_of(row.parent);
         if (row.parent != nullptr &&
             (state.parent == core::no_state || std::string_view(states.items[state.parent].kind) != "composite"))
-            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is no composite state.");
+            damaged("State \"" + state.name + "\" is inside \"" + row.parent + "\", which is not a composite state.");
         if (depth_of(row.parent) > states.n) damaged("State \"" + state.name + "\" is inside itself.");
         if ((row.initial || row.terminal) && kind != "state")
             damaged("State \"" + state.name + "\" is initial or terminal, and no row can be in it.");
@@ -154,7 +154,7 @@ std::unique_ptr<core::Machine> build(const char* name, int version, Rows<StateRo
         for (const char* end : {row.from, row.to})
             if (end != nullptr && machine->find(end) == core::no_state)
                 damaged("Transition " + std::to_string(row.ordinal) + " names \"" + end +
-                        "\", which is no state that a row can be in.");
+                        "\", which is not a state that a row can be in.");
         transition.event = string_of(row.event);
         transition.params = strings_of(row.params, row.nparams);
         transition.guards = strings_of(row.guards, row.nguards);

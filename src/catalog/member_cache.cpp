@@ -113,14 +113,16 @@ bool carries_our_triggers(Relation relation) {
     const char* table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
                                                    RelationGetRelationName(relation));
     if (!carries_our_triggers(relation))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("no lifecycle is attached to table %s", table),
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("no machine is enforced on table %s", table),
                         errhint("SELECT pawl.enforce(%s, state_column, machine);", quote_literal_cstr(table))));
-    ereport(ERROR,
-            (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s carries triggers of pawl, but no lifecycle", table),
-             errdetail("pawl.binding has no row for it; a schema-only restore leaves it so."),
-             errhint("Restore the data of pawl.machine and pawl.binding, or attach it again: SELECT pawl.enforce(%s, "
-                     "state_column, machine);",
-                     quote_literal_cstr(table))));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("table %s has state machine triggers, but no binding", table),
+         errdetail("pawl.binding has no row for this table, as after a schema-only restore."),
+         errhint(
+             "Restore the data of pawl.machine and pawl.binding, or enforce a machine again: SELECT pawl.enforce(%s, "
+             "state_column, machine);",
+             quote_literal_cstr(table))));
 }
 
 Member* build_member(Relation relation) {
@@ -283,13 +285,13 @@ Binding* find_binding(Member* member, const char* column) {
     if (column == nullptr) {
         if (member->nbindings == 1) return &member->bindings[0];
         throw pg::Failure(
-            ERRCODE_INVALID_PARAMETER_VALUE, "the table carries several lifecycles", "Each is on a column of its own.",
-            "Name the column: state_column => '" + std::string(NameStr(member->bindings[0].column)) + "'.");
+            ERRCODE_INVALID_PARAMETER_VALUE, "the table has several bindings", "Each binding has its own state column.",
+            "Specify the column: state_column => '" + std::string(NameStr(member->bindings[0].column)) + "'.");
     }
     for (int i = 0; i < member->nbindings; ++i)
         if (strcmp(NameStr(member->bindings[i].column), column) == 0) return &member->bindings[i];
-    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no lifecycle is attached to column \"" + std::string(column) + "\"",
-                      {}, "SELECT relation, state_column FROM pawl.binding;");
+    throw pg::Failure(ERRCODE_UNDEFINED_OBJECT, "no machine is enforced on column \"" + std::string(column) + "\"", {},
+                      "SELECT relation, state_column FROM pawl.binding;");
 }
 
 void forget_member(Oid relid) noexcept {

@@ -7,7 +7,8 @@ namespace pawl {
 
 // One transition of one row.
 struct StateChange {
-    StateChange* next;
+    StateChange* next;  // another row's, or a later one of the same row
+    StateChange* then;  // the row's next one in the same write; null: none
     SubTransactionId subtransaction;
     CommandId command;   // the command that made it; orders the state changes of a subject within the transaction
     TransactionId left;  // xmin of the old version of the row; invalid: the row is new

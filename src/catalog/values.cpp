@@ -40,8 +40,9 @@ Oid need_operator(Oid type, Comparison comparison) {
     const Oid found = operator_of(type, comparison);
     if (!OidIsValid(found))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
-                        comparison == Comparison::same ? errmsg("type %s has no equality", format_type_be(type))
-                                                       : errmsg("type %s has no order", format_type_be(type))));
+                        comparison == Comparison::same
+                            ? errmsg("could not identify an equality operator for type %s", format_type_be(type))
+                            : errmsg("could not identify an ordering operator for type %s", format_type_be(type))));
     return found;
 }
 

@@ -29,8 +29,8 @@ PAWL_FUNCTION(pawl_check_library) {
     pg::require(fcinfo, 0, "version");
     const std::string_view wanted = pg::view(pg::text_argument(fcinfo, 0));
     if (number_of(wanted) > number_of(PAWL_VERSION))
-        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the library is of version " PAWL_VERSION,
-                          "The SQL objects that are being installed are of version " + std::string(wanted) + ".",
+        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the installed library has version " PAWL_VERSION,
+                          "The SQL objects to install have version " + std::string(wanted) + ".",
                           "Install the library of that version, then start a new session, or restart the server if "
                           "shared_preload_libraries names pawl.");
     return static_cast<Datum>(0);

@@ -90,7 +90,7 @@ const char* problem_of(const BackoffPolicy& policy) noexcept {
     if (policy.base.count() < 0) return "base must not be negative";
     if (policy.cap.count() < 0) return "cap must not be negative";
     if (policy.base > longest || policy.cap > longest) return "base and cap must not be longer than 100 years";
-    if (!(policy.multiplier >= 1) || std::isinf(policy.multiplier)) return "multiplier must be a number from 1 on";
+    if (!(policy.multiplier >= 1) || std::isinf(policy.multiplier)) return "multiplier must be at least 1";
     if (!(policy.fraction >= 0 && policy.fraction <= 1)) return "jitter must be from 0 to 1";
     if (policy.max_attempts < 0) return "max_attempts must be 1 or more";
     return nullptr;

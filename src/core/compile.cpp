@@ -91,7 +91,7 @@ Machine Compiler::run() {
     if (std::none_of(states_.begin(), states_.end(), [](const State& each) { return each.initial; })) {
         const Place where = diagram_.states.empty() ? Place{} : diagram_.states.front().where;
         throw Error("the diagram has no initial state", where, "No row could ever be inserted.",
-                    "add an arrow: [*] --> <first state>", "no_initial_state");
+                    "add a transition: [*] --> <first state>", "no_initial_state");
     }
     Machine machine;
     for (State& each : states_) machine.add(std::move(each));
@@ -103,12 +103,12 @@ Machine Compiler::run() {
 void Compiler::check_transitions() const {
     for (const DrawnTransition& drawn : diagram_.transitions) {
         if (is_pseudo(drawn.from) && is_pseudo(drawn.to)) {
-            throw Error("an arrow leads from [*] to [*] and moves nothing", drawn.where, {},
-                        "name a state at one of its ends");
+            throw Error("a transition from [*] to [*] has no effect", drawn.where, {},
+                        "name a state at one of the ends");
         }
         if (same_word(std::string_view(drawn.label.event).substr(0, 5), "pawl.")) {
             throw Error("event " + quote(drawn.label.event) + " has a reserved name", drawn.where,
-                        "Events that begin with \"pawl.\" are written by pawl itself.", {}, "reserved_event");
+                        "Event names that begin with \"pawl.\" are reserved.", {}, "reserved_event");
         }
     }
 }
@@ -235,10 +235,10 @@ const Compiler::Targets& Compiler::resolve(StateId target, Place where, int dept
     if (resolving_[at]) {
         throw Error(
             std::string(choice ? "choice " : "composite state ") + quote(state(target).name) + " leads back to itself",
-            where, "No state is ever reached that way.", {}, choice ? "choice_cycle" : "entry_cycle");
+            where, "No state can be reached that way.", {}, choice ? "choice_cycle" : "entry_cycle");
     }
     if (depth > max_nesting) {
-        throw Error("choices and composites follow one another more than " + std::to_string(max_nesting) + " deep",
+        throw Error("choices and composite states are chained more than " + std::to_string(max_nesting) + " deep",
                     where, {}, {}, "too_deep");
     }
     resolving_[at] = true;
@@ -250,12 +250,14 @@ const Compiler::Targets& Compiler::resolve(StateId target, Place where, int dept
     }
     resolving_[at] = false;
     if (targets.empty() && choice) {
-        throw Error("choice " + quote(state(target).name) + " has no arrow out of it", where, {}, {}, "empty_choice");
+        throw Error("choice " + quote(state(target).name) + " has no outgoing transition", where, {}, {},
+                    "empty_choice");
     }
     if (targets.empty()) {
-        throw Error("an arrow enters the composite state " + quote(state(target).name) + ", which has no initial child",
-                    where, "A row can only be in one of the states inside it.",
-                    "draw [*] --> <child> inside it, or lead the arrow to a state inside it", "no_initial_child");
+        throw Error(
+            "a transition enters the composite state " + quote(state(target).name) + ", which has no initial child",
+            where, "A row can only be in one of the states inside it.",
+            "add [*] --> <child> inside it, or let the transition lead to a state inside it", "no_initial_child");
     }
     targets_[at] = std::make_unique<Targets>(std::move(targets));
     return *targets_[at];
@@ -352,8 +354,8 @@ void Compiler::emit(StateId from, const DrawnTransition& drawn, StateId drawn_fr
     spend(1, bytes, drawn.where);
     if (!seen_.insert(std::move(key)).second) return;
     if (transitions_.size() == max_transitions) {
-        throw Error("the machine has more than " + std::to_string(max_transitions) + " arrows", drawn.where,
-                    "Arrows from composites and through choices count once for every pair of states.", {},
+        throw Error("the machine has more than " + std::to_string(max_transitions) + " transitions", drawn.where,
+                    "Transitions from composite states and through choices count once for every pair of states.", {},
                     "too_many_arrows");
     }
     transitions_.push_back(std::move(transition));
@@ -363,7 +365,7 @@ void Compiler::spend(std::size_t steps, std::size_t bytes, Place where) {
     steps_ += steps;
     bytes_ += bytes;
     if (steps_ <= max_steps && bytes_ <= max_bytes) return;
-    throw Error("the diagram grows too large when its composites and choices are flattened", where, {}, {},
+    throw Error("the diagram is too large after its composite states and choices are flattened", where, {}, {},
                 "too_many_arrows");
 }
 

@@ -25,8 +25,7 @@ public:
 
 private:
     [[noreturn]] void fail(const char* expected) const {
-        throw Error(
-            "this is no JSON: " + std::string(expected) + " was expected at character " + std::to_string(at + 1), {});
+        throw Error("invalid JSON: expected " + std::string(expected) + " at character " + std::to_string(at + 1), {});
     }
 
     char peek() const { return at < text.size() ? text[at] : '\0'; }
@@ -47,7 +46,7 @@ private:
     }
 
     Json read(int depth) {
-        if (depth > deepest) throw Error("this JSON is nested too deeply", {});
+        if (depth > deepest) throw Error("the JSON value is nested too deeply", {});
         skip_blanks();
         const std::size_t start = at;
         Json value;

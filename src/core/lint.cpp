@@ -126,7 +126,7 @@ void Linter::check_tags(const Diagram& diagram) {
                 if (tag == known || distance(lower(tag), known) > 2) continue;
                 if (std::find(std::begin(kernel_tags), std::end(kernel_tags), tag) != std::end(kernel_tags)) continue;
                 add(Severity::warning, "unknown_tag", state.where,
-                    "tag " + quote(tag) + " means nothing to pawl; is it " + quote(known) + "?");
+                    "tag " + quote(tag) + " is not used by the kernel; did you mean " + quote(known) + "?");
             }
         }
     }
@@ -136,12 +136,12 @@ void Linter::check_transitions(const Diagram& diagram) {
     for (const DrawnTransition& transition : diagram.transitions) {
         if (transition.to == "[*]" && !transition.text.empty()) {
             add(Severity::warning, "label_without_effect", transition.where,
-                "the label " + quote(transition.text) + " has no effect: an arrow to [*] marks " +
-                    quote(transition.from) + " as terminal and moves nothing");
+                "the label " + quote(transition.text) + " has no effect: a transition to [*] marks " +
+                    quote(transition.from) + " as terminal and changes no row");
         } else if (transition.from == "[*]" && !transition.in.empty() && !transition.label.event.empty()) {
             add(Severity::info, "label_without_effect", transition.where,
                 "the event " + quote(transition.label.event) + " has no effect: " + quote(transition.in) +
-                    " is entered by the arrows that lead to it");
+                    " is entered by the transitions that lead to it");
         } else if (transition.label.event.find("after ") == 0) {
             add(Severity::warning, "not_an_interval", transition.where,
                 quote(transition.label.event) +
@@ -161,10 +161,11 @@ void Linter::check_composites(const Diagram& diagram) {
         // If a transition leads to it, the compiler reports the error.
         if (state.composite && !entered.contains(state.id) && !targets.contains(state.id)) {
             add(Severity::info, "no_initial_child", state.where,
-                "composite state " + quote(state.id) + " has no initial child, so no arrow can lead to it as a whole");
+                "composite state " + quote(state.id) + " has no initial child, so no transition can enter it");
         }
         if (state.kind == StateKind::choice && !targets.contains(state.id)) {
-            add(Severity::warning, "unused_choice", state.where, "no arrow leads to the choice " + quote(state.id));
+            add(Severity::warning, "unused_choice", state.where,
+                "no transition leads to the choice " + quote(state.id));
         }
     }
 }
@@ -222,7 +223,7 @@ void Linter::check_paths(const Machine& machine, const Diagram& diagram) {
         });
         if (stuck) {
             add(Severity::warning, "dead_end", where,
-                "state " + quote(state.name) + " has no way out and is not terminal");
+                "state " + quote(state.name) + " has no outgoing transition and is not terminal");
         } else if (!terminal.empty() && !ends[i]) {
             add(Severity::info, "no_way_to_end", where,
                 "no terminal state can be reached from state " + quote(state.name));
@@ -266,9 +267,10 @@ void Linter::check_events(const Machine& machine) {
                                       quote(machine.states()[static_cast<std::size_t>(transition.to)].name);
             if (retry)
                 add(Severity::info, "retry_event", transition.where,
-                    leads + ": the attempts decide, where pawl.set_claiming names it in retry");
+                    leads + ": attempts decide if retry of pawl.set_claiming names the event");
             else
-                add(Severity::warning, "duplicate_event", transition.where, leads + ", and no guard decides");
+                add(Severity::warning, "duplicate_event", transition.where,
+                    leads + ", and no guard distinguishes them");
         }
     }
 }
@@ -289,7 +291,7 @@ void Linter::check_timers(const Machine& machine) {
         if (later == nullptr || !told.insert(source_of(machine, *later) + times).second) continue;
         add(Severity::warning, "several_timers", later->where,
             "state " + quote(machine.states()[static_cast<std::size_t>(from)].name) + " has several timers (" + times +
-                "): only the shortest is set, and what it does not take waits for it again");
+                "): only the shortest is set, and it is set again if it changes nothing");
     }
 }
 

@@ -141,8 +141,8 @@ void Reader::close_composite() {
 void Reader::region() {
     const Place where = scan_.here();
     if (!build_.is_open()) {
-        scan_.fail("'--' separates the regions of a composite state and cannot stand outside of one", where,
-                   "an arrow is written -->");
+        scan_.fail("'--' separates the regions of a composite state and is not allowed outside of one", where,
+                   "a transition is written -->");
     }
     scan_.accept("--");
     if (!scan_.at_line_end()) scan_.fail("the end of the line after '--'");
@@ -382,7 +382,7 @@ std::optional<std::string> inside_code_block(std::string_view text) {
         if (const std::string_view more = trim(text.substr(rest)); !more.empty()) {
             Scanner scan(text);
             scan.back_to(more.data() - text.data());
-            scan.fail("nothing behind the diagram");
+            scan.fail("the end of the text after the diagram");
         }
         return inside.append(text.substr(begin, at - begin));
     }

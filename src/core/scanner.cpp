@@ -198,7 +198,7 @@ Name Scanner::as_name(std::string_view id, Place where) {
     if (trim(id).size() != id.size() || std::any_of(id.begin(), id.end(), is_control)) {
         fail("a name cannot begin or end with blanks nor contain control characters", where);
     }
-    if (id.starts_with("[*]")) fail("[*] is the start and end of a diagram; no name can begin with it", where);
+    if (id.starts_with("[*]")) fail("a name cannot begin with [*], the start and end of a diagram", where);
     return Name{std::string(id), where, true};
 }
 

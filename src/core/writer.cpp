@@ -20,7 +20,7 @@ bool is_plain(std::string_view id) {
 std::string quoted(std::string_view id) {
     if (id.find('"') != std::string_view::npos) {
         throw Error("the name " + std::string(id) + " cannot be written in a diagram", {},
-                    "A name cannot hold a quote.");
+                    "A name cannot contain a quote.");
     }
     return '"' + std::string(id) + '"';
 }

@@ -114,9 +114,8 @@ Oid find_channel(FunctionCallInfo fcinfo, bool must_wake) {
     pg::call([&] { relation_close(relation, AccessShareLock); });
     if (must_wake && !wakes)
         throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                          "nothing that happens to table \"" + name + "\" wakes anybody",
-                          "Its lifecycle was attached without wake.",
-                          "Attach it with wake => true, or look for work from time to time.");
+                          "wake-ups are not enabled for table \"" + name + "\"", "Its bindings have wake => false.",
+                          "Enable them with wake => true, or poll for work.");
     return root;
 }
 

@@ -79,7 +79,7 @@ core::StateId find_destination(const Target& target, const text* event, const Fo
 void no_such_row(const Target& target, const Datum* key) {
     ereport(ERROR, (errcode(ERRCODE_NO_DATA_FOUND),
                     errmsg("%s has no row with key %s", target.table, describe_key(*target.binding, key)),
-                    errdetail("There is none, or row security hides it.")));
+                    errdetail("The row does not exist, or row-level security hides it.")));
 }
 
 }  // namespace pawl

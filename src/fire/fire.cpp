@@ -1,5 +1,6 @@
 // May throw and may ereport: pawl.fire and pawl.fire_many, which move rows by event.
 #include "fire/destination.hpp"
+#include "guard/path.hpp"
 #include "pg/sqlstate.hpp"
 
 namespace pawl {
@@ -8,27 +9,73 @@ namespace {
 
 struct Request {
     Target target;
-    text* event;
+    text* event;              // the first, if several are listed
+    const EventList* events;  // several transitions in one write; null: one
     Jsonb* metadata;
     text* processor;  // null: that of the settings
     bool has_token;
     int64 token;
 };
 
-void require_known_event(const Request& request) {
+void require_known_event(const Request& request, const text* event) {
     const BoundMachine& machine = *request.target.binding->machine;
-    if (machine.machine->knows_event(view(request.event))) return;
+    if (machine.machine->knows_event(view(event))) return;
     throw pg::Failure(
         sqlstate::unknown_object,
-        "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(request.event)) + "\"", {},
+        "machine \"" + std::string(machine.name) + "\" has no event \"" + std::string(view(event)) + "\"", {},
         "SELECT DISTINCT event FROM pawl.transitions('" + std::string(machine.name) + "');");
+}
+
+// The events of the argument `events`; null: it is not given.
+const EventList* read_events(FunctionCallInfo fcinfo, int argument) {
+    if (PG_NARGS() <= argument || PG_ARGISNULL(argument)) return nullptr;
+    return pg::call([&] {
+        Datum* values;
+        bool* nulls;
+        int n;
+        deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
+        auto* list = static_cast<EventList*>(palloc0(sizeof(EventList)));
+        if (n == 0)
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must not be empty"),
+                            errhint("Give event => '...' for a single transition.")));
+        if (n > max_listed_events)
+            ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                            errmsg("events must have at most %d elements", max_listed_events),
+                            errdetail("There are %d.", n), errhint("Fire them by several calls in one transaction.")));
+        for (; list->n < n; ++list->n) {
+            if (nulls[list->n])
+                ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("events must not contain nulls"),
+                                errdetail("Element %d is null.", list->n + 1)));
+            list->events[list->n] = DatumGetTextPP(values[list->n]);
+        }
+        return list;
+    });
+}
+
+// Where a row is led: the last state, or the rejection.
+struct Led {
+    core::StateId to;
+    const Rejection* rejection;  // null: not rejected
+};
+
+Led lead_through(const Target& target, const FoundRow& row, const EventList& events, Intent& intent) {
+    Binding& binding = *target.binding;
+    const Row as_it_is{row.slot, row.tuple};
+    Path path;
+    ManagedUpdate ignored = {nullptr, {}};
+    const Rejection* rejection = walk({RelationGetRelid(target.relation), binding, binding, as_it_is, as_it_is,
+                                       row.state, core::no_state, events, &intent, &ignored},
+                                      &path);
+    if (rejection != nullptr) return {core::no_state, rejection};
+    return {binding.machine->machine->transitions()[path.steps[path.n - 1].transition].to, nullptr};
 }
 
 Intent intent_of(const Request& request) {
     Intent intent = {};
     intent.root = request.target.binding->root;
     intent.column = NameStr(request.target.binding->column);
-    intent.event = request.event;
+    intent.event = request.events == nullptr ? request.event : nullptr;
+    intent.events = request.events;
     intent.metadata = request.metadata;
     intent.with_metadata = request.metadata != nullptr;
     intent.processor = request.processor;
@@ -40,14 +87,21 @@ Intent intent_of(const Request& request) {
 Request read_request(FunctionCallInfo fcinfo) {
     pg::require(fcinfo, 0, "relation");
     pg::require(fcinfo, 1, "key");
-    pg::require(fcinfo, 2, "event");
     Request request;
+    request.events = read_events(fcinfo, 7);
+    if (request.events == nullptr) pg::require(fcinfo, 2, "event");
+    if (request.events != nullptr && !PG_ARGISNULL(2))
+        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "event and events are both given", {},
+                          "Give event => '...' for one transition, or events => '{first,second}' for several.");
     request.target = open_target(PG_GETARG_OID(0), pg::name_argument(fcinfo, 4));
-    request.event = pg::call([&] { return PG_GETARG_TEXT_PP(2); });
+    request.event = request.events != nullptr ? const_cast<text*>(request.events->events[0])
+                                              : pg::call([&] { return PG_GETARG_TEXT_PP(2); });
     request.metadata = PG_ARGISNULL(3) ? nullptr : pg::call([&] { return PG_GETARG_JSONB_P(3); });
     request.processor = PG_NARGS() <= 5 || PG_ARGISNULL(5) ? nullptr : pg::text_argument(fcinfo, 5);
     request.has_token = false;
-    require_known_event(request);
+    if (request.events == nullptr) require_known_event(request, request.event);
+    for (int i = 0; request.events != nullptr && i < request.events->n; ++i)
+        require_known_event(request, request.events->events[i]);
     return request;
 }
 
@@ -74,7 +128,7 @@ Tokens read_tokens(FunctionCallInfo fcinfo, int argument, int nkeys) {
         deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT8OID, 8, true, TYPALIGN_DOUBLE, &values, &nulls, &n);
         if (n != nkeys)
             ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%d keys, but %d tokens", nkeys, n),
-                            errdetail("A token stands for the key at the same place; null for none.")));
+                            errdetail("Each token belongs to the key at the same position; null means no token.")));
         return Tokens{values, nulls};
     });
 }
@@ -88,7 +142,13 @@ struct KeyResult {
 };
 
 // A rejection is reported in the row's result. Any other error, of a guard or of an output function, ends the call.
-void decide(const Request& request, const Intent& intent, KeyResult& outcome) {
+void decide(const Request& request, Intent intent, KeyResult& outcome) {
+    if (request.events != nullptr && outcome.row.state != core::no_state) {
+        const Led led = lead_through(request.target, outcome.row, *request.events, intent);
+        outcome.to = led.to;
+        outcome.rejection = led.rejection;
+        return;
+    }
     const Destination destination = look_for_destination(request.target, request.event, outcome.row, &intent, true);
     outcome.to = destination.to;
     if (outcome.to != core::no_state) return;
@@ -167,8 +227,8 @@ void return_outcome(ReturnSetInfo* result, const Request& request, const char* k
         set(5, cstring_to_text(outcome.rejection->message));
     } else if (!ok) {
         set(4, cstring_to_text(unpack_sql_state(ERRCODE_TRIGGERED_ACTION_EXCEPTION)));
-        set(5, cstring_to_text(
-                   psprintf("event \"%s\" moved no row of %s", text_to_cstring(request.event), request.target.table)));
+        set(5, cstring_to_text(psprintf("event \"%s\" changed no row of %s", text_to_cstring(request.event),
+                                        request.target.table)));
     }
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -204,7 +264,11 @@ PAWL_FUNCTION(pawl_fire) {
         FoundRow row = find_row(target, key, true);
         if (row.tuple == nullptr) no_such_row(target, key);
         intent.at = GetCurrentTimestamp();
-        return find_destination(target, request.event, row, &intent);
+        if (request.events == nullptr || row.state == core::no_state)
+            return find_destination(target, request.event, row, &intent);
+        const Led led = lead_through(target, row, *request.events, intent);
+        if (led.rejection != nullptr) raise(*led.rejection);
+        return led.to;
     });
 
     IntentScope scope(intent);
@@ -212,7 +276,7 @@ PAWL_FUNCTION(pawl_fire) {
         text* state = target.binding->machine->state_text[to];
         if (move_row(target, key, state) == 0)
             ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
-                            errmsg("event \"%s\" moved no row of %s", text_to_cstring(request.event), target.table),
+                            errmsg("event \"%s\" changed no row of %s", text_to_cstring(request.event), target.table),
                             errdetail("A trigger of the table or a row security policy suppressed the update.")));
         SPI_finish();
         close_target(target);

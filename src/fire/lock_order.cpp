@@ -31,7 +31,8 @@ bool is_table(char relkind) {
 First find_first(const Binding& binding) {
     Relation relation = try_relation_open(binding.locked_after, AccessShareLock);
     if (relation == nullptr) report_unfit(binding, "The table whose rows are locked first does not exist.");
-    if (!is_table(relation->rd_rel->relkind)) report_unfit(binding, "What is locked first is not a table.");
+    if (!is_table(relation->rd_rel->relkind))
+        report_unfit(binding, "The relation whose rows are locked first is not a table.");
     list_free(RelationGetIndexList(relation));
     if (!OidIsValid(relation->rd_pkindex))
         report_unfit(binding, "The table whose rows are locked first has no primary key.");

@@ -61,7 +61,7 @@ Wish read_wish(TriggerData* trigger, const LogWriter* writer, int nkeys) {
         if (null)
             ereport(ERROR,
                     (errcode(ERRCODE_NOT_NULL_VIOLATION),
-                     errmsg("the log \"%s\" needs the key of the row to move",
+                     errmsg("an insert into the log \"%s\" needs the key of the row",
                             RelationGetRelationName(trigger->tg_relation)),
                      errdetail("Column \"%s\" is null.",
                                NameStr(TupleDescAttr(RelationGetDescr(trigger->tg_relation), column - 1)->attname))));
@@ -79,7 +79,7 @@ Wish read_wish(TriggerData* trigger, const LogWriter* writer, int nkeys) {
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                         errmsg("an insert into the log \"%s\" needs to_state or event",
                                RelationGetRelationName(trigger->tg_relation)),
-                        errhint("INSERT INTO %s (key, to_state) VALUES (...); moves the row and records it.",
+                        errhint("INSERT INTO %s (key, to_state) VALUES (...);",
                                 RelationGetRelationName(trigger->tg_relation))));
     return wish;
 }
@@ -141,7 +141,8 @@ Owner find_owner(TriggerData* trigger) {
     if (!OidIsValid(owner.relation))
         throw pg::Failure(sqlstate::log_is_immutable,
                           "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is closed",
-                          "Its lifecycle was released; its log stays as it is.", "Attach it again with pawl.enforce.");
+                          "Its binding was released.",
+                          "Enforce the machine again with pawl.enforce and pawl.enable_log.");
     return owner;
 }
 
@@ -184,7 +185,7 @@ PAWL_FUNCTION(pawl_log_insert) {
         move_row(target, wish.key, to);
         if (intent.captured == nullptr)
             ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
-                            errmsg("the request moved no row of %s", target.table),
+                            errmsg("the request changed no row of %s", target.table),
                             errdetail("A trigger of the table or a row security policy suppressed the update.")));
         NewestEntry newest = find_newest(writer, *intent.captured);
         retire_newest(writer, newest);

@@ -179,7 +179,7 @@ uint64 run_planned(Binding& binding, const char* query, const Parameters& parame
     const int result = run_as_planned(kept, parameters);
     if (result < 0)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-                        errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+                        errmsg("internal statement failed: %s", SPI_result_code_string(result))));
     if (!first) pages += pages_touched() - before;
     return SPI_processed;
 }

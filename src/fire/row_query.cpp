@@ -30,7 +30,7 @@ uint64 run(SPIPlanPtr plan, Datum* values, int expected) {
     const int result = SPI_execute_plan(plan, values, nullptr, false, 0);
     if (result != expected)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-                        errmsg("statement of pawl failed: %s", SPI_result_code_string(result))));
+                        errmsg("internal statement failed: %s", SPI_result_code_string(result))));
     return SPI_processed;
 }
 

@@ -20,15 +20,15 @@ Datum coerce(const Binding& binding, int key, Oid type, Datum value) {
 }
 
 [[noreturn]] void wrong_key(const Binding& binding, int given) {
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("a key of \"%s\" has %d column(s), %d given", get_rel_name(binding.root), binding.nkeys, given),
-             errhint("Give a composite key as row(a, b) or as an array of texts.")));
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("wrong number of key values for table \"%s\"", get_rel_name(binding.root)),
+                    errdetail("Expected %d, but got %d.", binding.nkeys, given),
+                    errhint("Give a composite key as row(a, b) or as an array of texts.")));
 }
 
 [[noreturn]] void null_key(const Binding& binding) {
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-                    errmsg("a key of \"%s\" cannot be null", get_rel_name(binding.root))));
+                    errmsg("key of table \"%s\" must not be null", get_rel_name(binding.root))));
 }
 
 void key_from_record(const Binding& binding, HeapTupleHeader record, Datum* key) {
@@ -156,8 +156,9 @@ Target open_target(Oid relid, const char* column) {
     if (target.binding->nkeys == 0)
         throw pg::Failure(
             ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "table \"" + std::string(RelationGetRelationName(target.relation)) + "\" has no key to find a row by", {},
-            "Give it a primary key, then pawl.release it and attach it again; or attach it with key => '{...}'.");
+            "table \"" + std::string(RelationGetRelationName(target.relation)) +
+                "\" has no key that identifies its rows",
+            {}, "Add a primary key, then release the table and enforce the machine again; or specify key => '{...}'.");
     return target;
 }
 

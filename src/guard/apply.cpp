@@ -79,22 +79,24 @@ Statement statement_of(const ManagedUpdate& managed_update, const Row& before, c
 }
 
 [[noreturn]] void report_rewritten(const Binding& binding, TupleTableSlot* row) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a trigger moved the row after pawl had kept its columns"),
-                    errdetail("%s: a BEFORE UPDATE trigger sorts after that of pawl.", describe_row(binding, row)),
-                    errhint("Give that trigger a shorter name.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("a trigger changed the state after the managed columns were set"),
+             errdetail("%s: a BEFORE UPDATE trigger sorts after the validating trigger.", describe_row(binding, row)),
+             errhint("Rename that trigger so that it sorts before \"~pawl_validate\".")));
 }
 
-// Records a state change: wakes waiters, counts it, and puts it into the entry buffer or hands it to the function that
-// asked for it.
-void record(const Binding& binding, TupleTableSlot* row, const Outcome& outcome, Intent* intent) {
-    if (binding.wake && !outcome.waits) note_claimable(binding, outcome.to);
-    if (observer.changed != nullptr) observer.changed(binding, outcome);
+// Records the state changes of one write: wakes waiters, counts them, and puts them into the entry buffer or hands the
+// one to the function that asked for it.
+void record(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n, Intent* intent) {
+    const Outcome& last = outcomes[n - 1];
+    if (binding.wake && !last.waits) note_claimable(binding, last.to);
+    for (int i = 0; observer.changed != nullptr && i < n; ++i) observer.changed(binding, outcomes[i]);
     if (!writes_entries(binding)) return;
     if (intent != nullptr && intent->capture != nullptr && intent->captured == nullptr)
-        intent->captured = make_change_in(intent->capture, binding, row, outcome, intent);
+        intent->captured = make_change_in(intent->capture, binding, row, last, intent);
     else
-        buffer_change(binding, row, outcome, intent);
+        buffer_changes(binding, row, outcomes, n, intent);
 }
 
 // The states of a row before and after; if the row changes partition, the bindings differ.
@@ -102,7 +104,8 @@ struct States {
     core::StateId from, to;
     text* from_text;
     text* to_text;
-    bool stays;  // the state is the same, and no self-transition is meant
+    bool stays;               // the state is the same, and no transition that leads back to it is meant
+    const EventList* events;  // that were listed; null: one transition
 };
 
 States states_of(const Binding& before_of, const Row& before, const Binding& after_of, const Row& after,
@@ -110,9 +113,11 @@ States states_of(const Binding& before_of, const Row& before, const Binding& aft
     bool old_null, new_null;
     const Datum old_value = slot_getattr(before.slot, before_of.state, &old_null);
     const Datum new_value = slot_getattr(after.slot, after_of.state, &new_null);
-    States states = {core::no_state, decode_state(after_of, new_value, new_null), nullptr, nullptr, false};
+    States states = {core::no_state, decode_state(after_of, new_value, new_null), nullptr, nullptr, false, nullptr};
+    states.events = events_for(after_of, intent);
     states.stays = same_state(after_of, old_value, old_null, new_value, new_null) &&
-                   !is_self_transition(after_of, states.to, intent);
+                   !(states.events != nullptr ? may_lead_back(after_of, states.to, *states.events)
+                                              : is_self_transition(after_of, states.to, intent));
     if (states.stays) return states;
     states.from = decode_state(before_of, old_value, old_null);
     states.from_text = lasting_text(before_of, states.from, old_value, old_null);
@@ -137,17 +142,18 @@ int decide_or_reject(const Question& question, const RowVersions& versions, cons
     reject_transition(row_of, row.slot, states.from_text, states.to_text, decision.event);
 }
 
-// A decided update: its transition, the acting processor, metadata to add (may be null) and its time.
-struct Decided {
-    int transition;
-    const text* processor;
-    Jsonb* added;
-    TimestampTz at;
-};
+// Decides the events that were listed.
+void walk_or_reject(const Walk& asked, Path* path) {
+    if (const Rejection* rejection = walk(asked, path)) raise(*rejection);
+}
 
 // In a BEFORE trigger: decides, and sets the managed columns.
-Decided decide_and_set(Binding& binding, const Row& before, const Row& after, const States& states, Intent* intent,
-                       ManagedUpdate* managed_update) {
+void decide_and_set(Oid relation, Binding& binding, const Row& before, const Row& after, const States& states,
+                    Intent* intent, ManagedUpdate* managed_update, Path* path) {
+    if (states.events != nullptr)
+        return walk_or_reject(
+            {relation, binding, binding, before, after, states.from, states.to, *states.events, intent, managed_update},
+            path);
     const Statement statement = statement_of(*managed_update, before, after);
     const Actor actor = acting(intent, actor_in(*binding.managed, statement));
     const Ownership ownership = ownership_of(binding, before.slot, actor);
@@ -155,32 +161,68 @@ Decided decide_and_set(Binding& binding, const Row& before, const Row& after, co
     const int transition =
         decide_or_reject(question, versions_of(before, binding, after, binding), binding, before, states);
     set_for_transition(binding, ownership, transition, statement, intent, &managed_update->changes);
-    return {transition, actor.name, takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr,
-            ownership.moved};
+    path->n = 1;
+    path->steps[0] = {transition, actor.name,
+                      takes_away(binding, ownership, transition) ? lost_ownership(ownership) : nullptr,
+                      ownership.moved, -1};
 }
 
 // In an AFTER trigger, or without managed columns: takes the decision of the BEFORE trigger, or decides if there is
 // none.
-Decided decide_or_take(Binding& binding, const Binding& before_of, const Row& before, const Row& after,
-                       const States& states, Intent* intent, const HandoverKey& key) {
-    const DecidedChange left = take_decision(key);
-    if (left.transition == no_transition) {
-        if (manages_columns(binding)) report_rewritten(before_of, before.slot);
-        const Question question = {binding, states.from, states.to, intent, nullptr};
-        return {decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states),
-                nullptr, nullptr, 0};
+void decide_or_take(Oid relation, Binding& binding, const Binding& before_of, const Row& before, const Row& after,
+                    const States& states, Intent* intent, const HandoverKey& key, Path* path) {
+    take_decision(key, path);
+    if (path->n > 0) {
+        if (binding.machine->machine->transitions()[path->steps[path->n - 1].transition].to != states.to)
+            report_rewritten(before_of, before.slot);
+        return;
     }
-    if (binding.machine->machine->transitions()[left.transition].to != states.to)
-        report_rewritten(before_of, before.slot);
-    return {left.transition, left.processor, left.added, left.at};
+    if (manages_columns(binding)) report_rewritten(before_of, before.slot);
+    if (states.events != nullptr)
+        return walk_or_reject({relation, binding, before_of, before, after, states.from, states.to, *states.events,
+                               intent, nullptr},
+                              path);
+    const Question question = {binding, states.from, states.to, intent, nullptr};
+    path->n = 1;
+    path->steps[0] = {
+        decide_or_reject(question, versions_of(before, before_of, after, binding), before_of, before, states), nullptr,
+        nullptr, 0, -1};
+}
+
+// The outcomes of a path. *first has what all have in common, and becomes the first of them.
+Outcome* outcomes_of(const Binding& binding, const Path& path, const States& states, Outcome* first) {
+    const core::Machine& machine = *binding.machine->machine;
+    Outcome* outcomes = path.n == 1 ? first : static_cast<Outcome*>(palloc(sizeof(Outcome) * path.n));
+    outcomes[0] = *first;
+    for (int i = 0; i < path.n; ++i) {
+        const PathStep& step = path.steps[i];
+        Outcome& outcome = outcomes[i];
+        if (i > 0) outcome = *first;
+        outcome.from = i == 0 ? states.from_text : outcomes[i - 1].to;
+        outcome.to = binding.machine->state_text[machine.transitions()[step.transition].to];
+        outcome.event = binding.machine->event_text[step.transition];
+        outcome.roles = counted_roles(binding, step.transition, step.added != nullptr);
+        outcome.processor = step.processor;
+        outcome.added = step.added;
+        outcome.at = step.at;
+        outcome.token = step.token;
+    }
+    return outcomes;
 }
 
 enum class When { before, after };
 
-// Applies an update to one binding of the row. Returns the transition whose effects have still to run, or
-// no_transition. `key`: of the old version, by which the BEFORE trigger has left its decision.
-int apply_update(Binding& binding, const Binding& before_of, const Row& before, const Row& after, When when,
-                 const HandoverKey& key, ManagedUpdate* managed_update) {
+bool has_effects(const Binding& binding, const Path& path) {
+    for (int i = 0; i < path.n; ++i)
+        if (binding.calls[path.steps[i].transition].neffects > 0) return true;
+    return false;
+}
+
+// Applies an update to one binding of the row. *path: the transitions whose effects have still to run. `key`: of the old
+// version, by which the BEFORE trigger has left its decision.
+void apply_update(Oid relation, Binding& binding, const Binding& before_of, const Row& before, const Row& after,
+                  When when, const HandoverKey& key, ManagedUpdate* managed_update, Path* path) {
+    path->n = 0;
     check_key(before_of, before.slot, binding, after.slot);
     const bool keeps = managed_update != nullptr && binding.managed != nullptr;
     Intent* intent = intent_for(binding.root, NameStr(binding.column));
@@ -189,20 +231,20 @@ int apply_update(Binding& binding, const Binding& before_of, const Row& before, 
         if (keeps)
             set_without_transition(binding, states.to, statement_of(*managed_update, before, after), intent,
                                    &managed_update->changes);
-        return no_transition;
+        return;
     }
 
     Outcome outcome = {};
-    outcome.from = states.from_text;
-    outcome.to = states.to_text;
+    Outcome* outcomes = &outcome;
     if (is_recorded(binding)) {
         outcome.may_wait = made_here(before.tuple);
         outcome.left = HeapTupleHeaderGetXmin(before.tuple->t_data);
         outcome.command =
             when == When::before ? GetCurrentCommandId(false) : HeapTupleHeaderGetCmin(after.tuple->t_data);
     }
-    int transition = no_transition;
     if (intent != nullptr && intent->remap && states.to != core::no_state) {
+        outcome.from = states.from_text;
+        outcome.to = states.to_text;
         outcome.event = upgrade_event();
         if (keeps)
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
@@ -210,22 +252,28 @@ int apply_update(Binding& binding, const Binding& before_of, const Row& before, 
         // A state that is unknown to the machine was stored without validation: no transition leaves it.
         if (states.from == core::no_state)
             reject_transition(before_of, before.slot, states.from_text, states.to_text, nullptr);
-        const Decided decided = keeps ? decide_and_set(binding, before, after, states, intent, managed_update)
-                                      : decide_or_take(binding, before_of, before, after, states, intent, key);
-        transition = decided.transition;
-        outcome.event = binding.machine->event_text[transition];
-        outcome.roles = counted_roles(binding, transition, decided.added != nullptr);
-        outcome.processor = decided.processor;
-        outcome.added = decided.added;
-        outcome.at = decided.at;
+        if (keeps)
+            decide_and_set(relation, binding, before, after, states, intent, managed_update, path);
+        else
+            decide_or_take(relation, binding, before_of, before, after, states, intent, key, path);
+        outcomes = outcomes_of(binding, *path, states, &outcome);
     }
     const ColumnChanges* changes = managed_update == nullptr ? nullptr : &managed_update->changes;
-    outcome.waits = binding.wake && waits_for_time(binding, after.slot, changes);
     if (keeps && binding.nresults > 0)
-        outcome.facts = facts_of_result(binding, statement_of(*managed_update, before, after));
-    if (binding.logs_token) outcome.token = token_after(binding, after.slot, changes);
-    record(binding, after.slot, outcome, intent);
-    return transition != no_transition && binding.calls[transition].neffects > 0 ? transition : no_transition;
+        outcomes->facts = facts_of_result(binding, statement_of(*managed_update, before, after));
+    Outcome& last = outcomes[Max(path->n, 1) - 1];
+    last.waits = binding.wake && waits_for_time(binding, after.slot, changes);
+    if (binding.logs_token) last.token = token_after(binding, after.slot, changes);
+    record(binding, after.slot, outcomes, Max(path->n, 1), intent);
+    if (!has_effects(binding, *path)) path->n = 0;
+}
+
+void run_effects_of(Oid relation, Binding& binding, const Binding& before_of, const Path& path, const Row& before,
+                    const Row& after) {
+    Transitions transitions;
+    transitions.n = path.n;
+    for (int i = 0; i < path.n; ++i) transitions.transitions[i] = path.steps[i].transition;
+    run_effects_of(relation, binding, before_of, transitions, before, after);
 }
 
 }  // namespace
@@ -234,10 +282,11 @@ void apply_update_before(Member* member, const Row& before, const Row& after, Ma
     for (int i = 0; i < member->nbindings; ++i) {
         Binding& binding = member->bindings[i];
         const HandoverKey key = handover_key(member, i, before.tuple);
-        const int transition = apply_update(binding, binding, before, after, When::before, key, managed_update);
+        Path path;
+        apply_update(member->relid, binding, binding, before, after, When::before, key, managed_update, &path);
         if (!binding.has_effects) continue;
-        if (transition != no_transition)
-            leave_effects(key, transition);
+        if (path.n > 0)
+            leave_effects(key, path);
         else
             drop_effects(key);
     }
@@ -246,9 +295,10 @@ void apply_update_before(Member* member, const Row& before, const Row& after, Ma
 void apply_update_after(Member* member, const Row& before, const Row& after) {
     for (int i = 0; i < member->nbindings; ++i) {
         Binding& binding = member->bindings[i];
-        const int transition =
-            apply_update(binding, binding, before, after, When::after, handover_key(member, i, before.tuple), nullptr);
-        if (transition != no_transition) run_effects(binding, transition, versions_of(before, binding, after, binding));
+        Path path;
+        apply_update(member->relid, binding, binding, before, after, When::after,
+                     handover_key(member, i, before.tuple), nullptr, &path);
+        run_effects_of(member->relid, binding, binding, path, before, after);
     }
 }
 
@@ -264,9 +314,9 @@ void set_columns_before(Member* member, const Row& before, const Row& after, Man
         } else if (intent != nullptr && intent->remap && states.to != core::no_state) {
             set_for_remap(binding, states.to, statement_of(*managed_update, before, after), &managed_update->changes);
         } else if (states.from != core::no_state) {
-            const Decided decided = decide_and_set(binding, before, after, states, intent, managed_update);
-            leave_decision(handover_key(member, i, before.tuple), decided.transition, decided.processor, decided.added,
-                           decided.at);
+            Path path;
+            decide_and_set(member->relid, binding, before, after, states, intent, managed_update, &path);
+            leave_decision(handover_key(member, i, before.tuple), path);
         }
     }
 }
@@ -291,7 +341,7 @@ void apply_insert(Member* member, const Row& row) {
         const RowVersions versions = versions_of({nullptr, nullptr}, binding, row, binding);
         const Question question = {binding, core::no_state, to, nullptr, nullptr};
         const int transition =
-            decide_or_reject(question, versions, binding, row, {core::no_state, to, nullptr, to_text, false});
+            decide_or_reject(question, versions, binding, row, {core::no_state, to, nullptr, to_text, false, nullptr});
         if (manages_columns(binding)) check_new_row(binding, to, row.slot);
         Outcome outcome = {};
         outcome.to = to_text;
@@ -300,7 +350,7 @@ void apply_insert(Member* member, const Row& row) {
         outcome.may_wait = true;  // a row of this key may have been deleted earlier in the same statement's triggers
         outcome.waits = binding.wake && waits_for_time(binding, row.slot, nullptr);
         if (binding.logs_token) outcome.token = token_after(binding, row.slot, nullptr);
-        record(binding, row.slot, outcome, nullptr);
+        record(binding, row.slot, &outcome, 1, nullptr);
         run_effects(binding, transition, versions);
     }
 }
@@ -324,7 +374,7 @@ void apply_delete(Member* member, const Row& row, Ending ending, CommandId comma
         outcome.may_wait = made_here(row.tuple);
         outcome.left = HeapTupleHeaderGetXmin(row.tuple->t_data);
         outcome.subtransaction = subtransaction;
-        record(binding, row.slot, outcome, nullptr);
+        record(binding, row.slot, &outcome, 1, nullptr);
     }
 }
 
@@ -335,10 +385,10 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
             Binding& before_of = from->bindings[j];
             if (before_of.root != binding.root || strcmp(NameStr(before_of.column), NameStr(binding.column)) != 0)
                 continue;
-            const int transition = apply_update(binding, before_of, before, after, When::after,
-                                                handover_key(from, j, before.tuple), nullptr);
-            if (transition != no_transition)
-                run_effects(binding, transition, versions_of(before, before_of, after, binding));
+            Path path;
+            apply_update(to->relid, binding, before_of, before, after, When::after,
+                         handover_key(from, j, before.tuple), nullptr, &path);
+            run_effects_of(to->relid, binding, before_of, path, before, after);
         }
     }
 }
@@ -346,10 +396,10 @@ void apply_partition_move(Member* from, const Row& before, Member* to, const Row
 void run_pending_effects(Member* member, const Row& before, const Row& after) {
     if (!effects_are_pending()) return;
     for (int i = 0; i < member->nbindings; ++i) {
-        int transition;
-        if (!take_effects(handover_key(member, i, before.tuple), &transition)) continue;
+        Transitions transitions;
+        if (!take_effects(handover_key(member, i, before.tuple), &transitions)) continue;
         Binding& binding = member->bindings[i];
-        run_effects(binding, transition, versions_of(before, binding, after, binding));
+        run_effects_of(member->relid, binding, binding, transitions, before, after);
     }
 }
 

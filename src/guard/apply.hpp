@@ -7,12 +7,6 @@
 
 namespace pawl {
 
-// The managed columns of a row in a BEFORE UPDATE trigger.
-struct ManagedUpdate {
-    const Bitmapset* updated;  // columns that the statement sets
-    ColumnChanges changes;
-};
-
 // Applies an update from its BEFORE trigger, if nothing can change the row afterwards. Values for managed columns go to
 // `managed_update` (null: there are none). Effects are left to the AFTER trigger.
 void apply_update_before(Member* member, const Row& before, const Row& after, ManagedUpdate* managed_update);

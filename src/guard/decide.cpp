@@ -11,7 +11,7 @@ bool is_meant(const Binding& binding, int transition, const text* event, bool ti
     if (timed && machine.machine->transitions()[transition].after.empty()) return false;
     const text* named = machine.event_text[transition];
     if (event == nullptr) return !timed || named == nullptr;
-    return named != nullptr && view(named) == view(event);
+    return has_event(binding, transition, event);
 }
 
 // The event that was named for state changes of this binding (null: any), by the intent or the settings. *strict: only
@@ -45,6 +45,11 @@ int choose_transition(const Question& question, const text* event, const RowVers
 }
 
 }  // namespace
+
+bool has_event(const Binding& binding, int transition, const text* event) {
+    const text* named = binding.machine->event_text[transition];
+    return named != nullptr && view(named) == view(event);
+}
 
 RowVersions versions_of(const Row& before, const Binding& before_of, const Row& after, const Binding& after_of) {
     return {{before.tuple, before.slot == nullptr ? nullptr : before.slot->tts_tupleDescriptor, before_of.to_root},

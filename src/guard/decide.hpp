@@ -42,6 +42,9 @@ struct Decision {
     const text* event;       // if rejected: another event that leads there; may be null
 };
 
+// Whether a transition has this event.
+bool has_event(const Binding& binding, int transition, const text* event);
+
 // Decides for the first transition, in diagram order, that matches the event, that ownership and attempts allow, and
 // whose guards return true.
 Decision decide(const Question& question, const RowVersions& row);

@@ -1,19 +1,23 @@
 // May ereport where memory is short; owns nothing. See handover.hpp.
 #include "guard/handover.hpp"
 
-#include "guard/decide.hpp"
-
 namespace pawl {
 
 namespace {
 
 struct PendingEffects {
     HandoverKey key;
-    int transition;
+    Transitions transitions;
+};
+
+struct PendingDecision {
+    HandoverKey key;
+    int n;
+    PathStep* steps;
 };
 
 HTAB* pending = nullptr;  // PendingEffects, in the transaction's memory
-HTAB* decided = nullptr;  // DecidedChange, the same
+HTAB* decided = nullptr;  // PendingDecision, the same
 
 HTAB* make_table(const char* name, std::size_t entry) {
     HASHCTL control = {};
@@ -21,6 +25,14 @@ HTAB* make_table(const char* name, std::size_t entry) {
     control.entrysize = entry;
     control.hcxt = TopTransactionContext;
     return hash_create(name, 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+PathStep copied(const PathStep& step) {
+    PathStep copy = step;
+    if (step.processor != nullptr) copy.processor = make_text(view(step.processor));
+    if (step.added != nullptr)
+        copy.added = static_cast<Jsonb*>(memcpy(palloc(VARSIZE(step.added)), step.added, VARSIZE(step.added)));
+    return copy;
 }
 
 }  // namespace
@@ -34,9 +46,11 @@ HandoverKey handover_key(const Member* member, int binding, HeapTuple version) {
     return key;
 }
 
-void leave_effects(const HandoverKey& key, int transition) {
+void leave_effects(const HandoverKey& key, const Path& path) {
     if (pending == nullptr) pending = make_table("pawl effects", sizeof(PendingEffects));
-    static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr))->transition = transition;
+    auto* effects = static_cast<PendingEffects*>(hash_search(pending, &key, HASH_ENTER, nullptr));
+    effects->transitions.n = path.n;
+    for (int i = 0; i < path.n; ++i) effects->transitions.transitions[i] = path.steps[i].transition;
 }
 
 // Effects that a rolled-back statement left for this version must not run.
@@ -44,40 +58,38 @@ void drop_effects(const HandoverKey& key) {
     if (pending != nullptr) hash_search(pending, &key, HASH_REMOVE, nullptr);
 }
 
-void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* added, TimestampTz at) {
-    if (decided == nullptr) decided = make_table("pawl decisions", sizeof(DecidedChange));
-    auto* move = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_ENTER, nullptr));
-    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-    move->transition = transition;
-    move->at = at;
-    move->processor = processor == nullptr ? nullptr : make_text(view(processor));
-    move->added =
-        added == nullptr ? nullptr : static_cast<Jsonb*>(memcpy(palloc(VARSIZE(added)), added, VARSIZE(added)));
-    MemoryContextSwitchTo(caller);
-}
-
-// Takes the decision for this version of the row; its transition is no_transition if there is none.
-DecidedChange take_decision(const HandoverKey& key) {
-    DecidedChange move = {key, no_transition, nullptr, nullptr, 0};
-    if (decided == nullptr) return move;
-    if (auto* found = static_cast<DecidedChange*>(hash_search(decided, &key, HASH_FIND, nullptr))) {
-        move = *found;
-        hash_search(decided, &key, HASH_REMOVE, nullptr);
-    }
-    return move;
-}
-
-bool take_effects(const HandoverKey& key, int* transition) {
+bool take_effects(const HandoverKey& key, Transitions* transitions) {
     if (pending == nullptr) return false;
     auto* effects = static_cast<PendingEffects*>(hash_search(pending, &key, HASH_FIND, nullptr));
     if (effects == nullptr) return false;
-    *transition = effects->transition;
+    *transitions = effects->transitions;
     hash_search(pending, &key, HASH_REMOVE, nullptr);
     return true;
 }
 
 bool effects_are_pending() noexcept {
     return pending != nullptr && hash_get_num_entries(pending) > 0;
+}
+
+void leave_decision(const HandoverKey& key, const Path& path) {
+    if (decided == nullptr) decided = make_table("pawl decisions", sizeof(PendingDecision));
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    auto* steps = static_cast<PathStep*>(palloc(sizeof(PathStep) * path.n));
+    for (int i = 0; i < path.n; ++i) steps[i] = copied(path.steps[i]);
+    MemoryContextSwitchTo(caller);
+    auto* decision = static_cast<PendingDecision*>(hash_search(decided, &key, HASH_ENTER, nullptr));
+    decision->n = path.n;
+    decision->steps = steps;
+}
+
+void take_decision(const HandoverKey& key, Path* path) {
+    path->n = 0;
+    if (decided == nullptr) return;
+    auto* decision = static_cast<PendingDecision*>(hash_search(decided, &key, HASH_FIND, nullptr));
+    if (decision == nullptr) return;
+    path->n = decision->n;
+    memcpy(path->steps, decision->steps, sizeof(PathStep) * decision->n);
+    hash_search(decided, &key, HASH_REMOVE, nullptr);
 }
 
 void forget_handovers() noexcept {

@@ -2,7 +2,7 @@
 // the old version of the row.
 #pragma once
 
-#include "catalog/member_cache.hpp"
+#include "guard/path.hpp"
 
 namespace pawl {
 
@@ -14,23 +14,16 @@ struct HandoverKey {
 
 HandoverKey handover_key(const Member* member, int binding, HeapTuple version);
 
-// Leaves the effects of a transition to be run. Replaces what a rolled-back statement left for this version.
-void leave_effects(const HandoverKey& key, int transition);
+// Leaves the effects of transitions to be run. Replaces what a rolled-back statement left for this version.
+void leave_effects(const HandoverKey& key, const Path& path);
 void drop_effects(const HandoverKey& key);
-bool take_effects(const HandoverKey& key, int* transition);
+bool take_effects(const HandoverKey& key, Transitions* transitions);
 bool effects_are_pending() noexcept;
 
-// A decision made while setting managed columns, for a row that is validated by its AFTER trigger.
-struct DecidedChange {
-    HandoverKey key;
-    int transition;  // no_transition: nothing was decided
-    text* processor;
-    Jsonb* added;
-    TimestampTz at;
-};
-
-void leave_decision(const HandoverKey& key, int transition, const text* processor, const Jsonb* added, TimestampTz at);
-DecidedChange take_decision(const HandoverKey& key);
+// What was decided while managed columns were set, for a row that is validated by its AFTER trigger. Taking it leaves a
+// path of no steps if there is nothing.
+void leave_decision(const HandoverKey& key, const Path& path);
+void take_decision(const HandoverKey& key, Path* path);
 
 void forget_handovers() noexcept;  // end of transaction
 

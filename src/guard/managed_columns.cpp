@@ -56,12 +56,7 @@ void make_room(ColumnChanges* changes) {
 }
 
 void put(ColumnChanges* changes, const ManagedColumn& column, Datum value, bool null = false) {
-    if (!column.kept()) return;
-    make_room(changes);
-    changes->columns[changes->n] = column.attribute;
-    changes->values[changes->n] = value;
-    changes->nulls[changes->n] = null;
-    ++changes->n;
+    if (column.kept()) put_column(changes, column.attribute, value, null);
 }
 
 void put_null(ColumnChanges* changes, const ManagedColumn& column) {
@@ -76,7 +71,7 @@ void put_number(ColumnChanges* changes, const ManagedColumn& column, int64 numbe
     if (number > limit - more)  // an inserted row can have such a value
         ereport(ERROR,
                 (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-                 errmsg("column \"%s\" cannot count beyond " INT64_FORMAT, NameStr(column.name), limit),
+                 errmsg("column \"%s\" cannot exceed " INT64_FORMAT, NameStr(column.name), limit),
                  errhint("ALTER TABLE ... ALTER COLUMN %s TYPE bigint;", quote_identifier(NameStr(column.name)))));
     number += more;
     put(changes, column,
@@ -195,8 +190,8 @@ void keep_due(const Binding& binding, const Ownership& ownership, int transition
 [[noreturn]] void reject_change(const Binding& binding, TupleTableSlot* row, const ManagedColumn& column,
                                 const char* hint) {
     ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
-                    errmsg("column \"%s\" is kept by pawl", NameStr(column.name)),
-                    errdetail("%s: it changes when the row enters or leaves a state that is owned.",
+                    errmsg("managed column \"%s\" cannot be changed by this statement", NameStr(column.name)),
+                    errdetail("%s: the column changes when the row enters or leaves an owned state.",
                               describe_row(binding, row)),
                     errhint("%s", hint)));
 }
@@ -209,10 +204,10 @@ void take_still(const Binding& binding, const Ownership& ownership, core::StateI
     const bool ownable = state != core::no_state && managed.owned[state];
     if (ownership.has_owner || owner.null || !ownable)
         reject_change(binding, statement.before, managed.owner,
-                      ownable ? "It has an owner: wait for its lease to end, then pawl.reap."
-                              : "Move it by an event that leads to an owned state.");
+                      ownable ? "The row has an owner: wait until its lease expires, then call pawl.reap."
+                              : "Use an event that leads to an owned state.");
     if (ownership.claim == OwnershipFault::stale_token)
-        reject_ownership(binding, statement.before, ownership, ownership.claim, "taking the row");
+        reject_ownership(binding, statement.before, ownership, ownership.claim, "claiming the row");
     take(ownership, lease_of(ownership, &statement, nullptr), changes);
 }
 
@@ -222,7 +217,8 @@ void extend_still(const Binding& binding, const Ownership& ownership, const Stat
     if (ownership.claim != OwnershipFault::none)
         reject_ownership(binding, statement.before, ownership, ownership.claim, "extending the lease");
     if (value_in(statement.after, ownership.managed->lease).null)
-        reject_change(binding, statement.before, ownership.managed->lease, "Set it to the time when the lease ends.");
+        reject_change(binding, statement.before, ownership.managed->lease,
+                      "Set it to the time when the lease expires.");
 }
 
 bool shows_token(const Intent* intent) {
@@ -231,6 +227,34 @@ bool shows_token(const Intent* intent) {
 }
 
 }  // namespace
+
+void put_column(ColumnChanges* changes, AttrNumber column, Datum value, bool null) {
+    make_room(changes);
+    changes->columns[changes->n] = column;
+    changes->values[changes->n] = value;
+    changes->nulls[changes->n] = null;
+    ++changes->n;
+}
+
+void copy_columns(const Binding& binding, TupleTableSlot* before, ColumnChanges* changes) {
+    const Managed& managed = *binding.managed;
+    for (const ManagedColumn* column :
+         {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts}) {
+        const Value value = value_in(before, *column);
+        put(changes, *column, value.datum, value.null);
+    }
+}
+
+void carry_columns(const Binding& binding, const Statement& statement, TupleTableSlot* before, ColumnChanges* changes) {
+    const Managed& managed = *binding.managed;
+    for (const ManagedColumn* column :
+         {&managed.owner, &managed.lease, &managed.token, &managed.due, &managed.attempts}) {
+        if (!column->kept() || differs(statement, *column)) continue;
+        const Value value = value_in(before, *column);
+        if (!same_value(*column, value, value_in(statement.after, *column)))
+            put(changes, *column, value.datum, value.null);
+    }
+}
 
 Actor actor_in(const Managed& managed, const Statement& statement) {
     Actor said = {};
@@ -317,20 +341,20 @@ void check_new_row(const Binding& binding, core::StateId state, TupleTableSlot* 
     const char* name = quoted_state(binding.machine->state_text[state]);
     if (managed.owned[state]) {
         if (!value_in(row, managed.owner).null) return;
-        ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
-                        errmsg("state %s needs an owner", name),
-                        errdetail("%s begins there without one, and no processor is named to become it.",
-                                  describe_row(binding, row)),
-                        errhint("SET pawl.processor = 'name of the worker'; or give it in column %s.",
-                                quote_identifier(NameStr(managed.owner.name)))));
+        ereport(
+            ERROR,
+            (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)), errmsg("state %s needs an owner", name),
+             errdetail("%s is inserted without an owner, and no processor is set.", describe_row(binding, row)),
+             errhint("SET pawl.processor = 'name of the worker'; or set column %s.",
+                     quote_identifier(NameStr(managed.owner.name)))));
     }
     for (const ManagedColumn* column : {&managed.owner, &managed.lease}) {
         if (value_in(row, *column).null) continue;
         ereport(ERROR, (errcode(rejected(sqlstate::not_the_owner, binding.machine->name)),
                         errmsg("state %s cannot be owned", name),
-                        errdetail("%s begins there with a value in column \"%s\".", describe_row(binding, row),
+                        errdetail("%s is inserted with a value in column \"%s\".", describe_row(binding, row),
                                   NameStr(column->name)),
-                        errhint("Insert it without, then take it with pawl.claim.")));
+                        errhint("Insert the row without the value, then claim it with pawl.claim.")));
     }
 }
 

@@ -15,6 +15,15 @@ struct ColumnChanges {
     bool* nulls;
 };
 
+// The managed columns of a row in a BEFORE UPDATE trigger.
+struct ManagedUpdate {
+    const Bitmapset* updated;  // columns that the statement sets
+    ColumnChanges changes;
+};
+
+// Sets any column; of several values for one column the last counts.
+void put_column(ColumnChanges* changes, AttrNumber column, Datum value, bool null = false);
+
 // An UPDATE of a row, as its BEFORE trigger sees it.
 struct Statement {
     const Bitmapset* updated;  // columns that it sets, offset by FirstLowInvalidHeapAttributeNumber
@@ -28,6 +37,11 @@ Actor actor_in(const Managed& managed, const Statement& statement);
 // For a row that takes a transition, which has been allowed.
 void set_for_transition(const Binding& binding, const Ownership& ownership, int transition, const Statement& statement,
                         const Intent* intent, ColumnChanges* changes);
+
+// For a row between two transitions of one write: the managed columns of the version before. carry_columns: only those
+// that the statement does not change itself, and that are not the same in its row.
+void copy_columns(const Binding& binding, TupleTableSlot* before, ColumnChanges* changes);
+void carry_columns(const Binding& binding, const Statement& statement, TupleTableSlot* before, ColumnChanges* changes);
 
 // For a row whose state pawl.upgrade maps; ownership is not checked.
 void set_for_remap(const Binding& binding, core::StateId to, const Statement& statement, ColumnChanges* changes);

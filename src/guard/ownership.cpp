@@ -180,35 +180,35 @@ Rejection ownership_rejection(const Binding& binding, TupleTableSlot* row, const
         case OwnershipFault::no_processor:
             return {rejected(sqlstate::not_the_owner, machine),
                     psprintf("%s needs %s", what, owner != nullptr ? "the owner of the row" : "an owner"),
-                    owner != nullptr ? psprintf("%s is owned by \"%s\"; no processor is named.", subject, owner)
-                                     : psprintf("%s has no owner, and no processor is named to become it.", subject),
+                    owner != nullptr ? psprintf("%s is owned by \"%s\"; no processor is set.", subject, owner)
+                                     : psprintf("%s has no owner, and no processor is set.", subject),
                     "SET pawl.processor = 'name of the worker';"};
         case OwnershipFault::unowned:
             return {rejected(sqlstate::not_the_owner, machine), psprintf("%s needs an owner", what),
                     psprintf("%s has no owner.", subject),
-                    psprintf("Take the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;",
+                    psprintf("Claim the row first: UPDATE ... SET %s = 'name of the worker' WHERE ...;",
                              quote_identifier(NameStr(ownership.managed->owner.name)))};
         case OwnershipFault::not_owner:
             return {rejected(sqlstate::not_the_owner, machine),
                     psprintf("processor \"%s\" is not the owner of the row", processor),
-                    psprintf("%s is owned by \"%s\"; refused is %s.", subject, owner, what),
-                    "Leave the row to its owner; take others with pawl.claim."};
+                    psprintf("%s is owned by \"%s\"; rejected: %s.", subject, owner, what),
+                    "Claim other rows with pawl.claim."};
         case OwnershipFault::expired:
             return {rejected(sqlstate::lease_lost, machine),
-                    psprintf("the lease of processor \"%s\" has run out", processor),
-                    psprintf("%s: the lease ended at %s; refused is %s.", subject, timestamptz_to_str(ownership.lease),
+                    psprintf("the lease of processor \"%s\" has expired", processor),
+                    psprintf("%s: the lease expired at %s; rejected: %s.", subject, timestamptz_to_str(ownership.lease),
                              what),
-                    "Give the work up. Extend leases in time with pawl.heartbeat, or take longer ones."};
+                    "Stop this work. Extend leases in time with pawl.heartbeat, or claim with a longer lease."};
         case OwnershipFault::stale_token:
             return {rejected(sqlstate::lease_lost, machine),
-                    psprintf("fencing token " INT64_FORMAT " is not that of the row", ownership.actor.token),
-                    psprintf("%s has token " INT64_FORMAT "%s; refused is %s.", subject, ownership.token,
+                    psprintf("fencing token " INT64_FORMAT " does not match the row", ownership.actor.token),
+                    psprintf("%s has token " INT64_FORMAT "%s; rejected: %s.", subject, ownership.token,
                              owner == nullptr ? " and no owner" : psprintf(" and is owned by \"%s\"", owner), what),
-                    "Give the work up: the row was taken over."};
+                    "Stop this work: the row was claimed again or released."};
         case OwnershipFault::no_attempts:
-            return {rejected(sqlstate::guard_refused, machine), psprintf("no attempt is left for %s", what),
+            return {rejected(sqlstate::guard_rejected, machine), psprintf("no attempt is left for %s", what),
                     psprintf("%s has made %d of %d attempts.", subject, ownership.attempts, ownership.max_attempts),
-                    "Move it to a state that gives up, or raise its number of attempts."};
+                    "Change the row to a state that needs no attempt, or raise its maximum number of attempts."};
         case OwnershipFault::none:
             break;
     }

@@ -40,11 +40,11 @@ char* hint_of_moves(const Binding& binding, const text* from) {
     core::StateId state = state_of(binding, from);
     if (state == core::no_state)
         return psprintf(
-            "The machine has no state %s: pawl.verify lists such rows, and pawl.upgrade to a next version takes them "
-            "along with remap.",
+            "The machine has no state %s: pawl.verify lists such rows, and pawl.upgrade to another version remaps "
+            "them with remap.",
             quoted_state(from));
     char* moves = open_transitions(*binding.machine, state);
-    if (*moves == '\0') return psprintf("No arrow leaves %s.", quoted_state(from));
+    if (*moves == '\0') return psprintf("No transition leaves %s.", quoted_state(from));
     return psprintf("From %s the machine allows: %s.", quoted_state(from), moves);
 }
 
@@ -86,18 +86,23 @@ const char* describe_row(const Binding& binding, TupleTableSlot* row) {
     return psprintf("Row (%s)=(%s) of %s", names.data, values.data, table);
 }
 
+Rejection rejected_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
+                              const text* event) {
+    const bool unknown = state_of(binding, to) == core::no_state;
+    return {rejected(sqlstate::no_such_transition, binding.machine->name),
+            event == nullptr ? psprintf("no transition from %s to %s in machine \"%s\"", quoted_state(from),
+                                        quoted_state(to), binding.machine->name)
+                             : psprintf("event \"%s\" does not lead from %s to %s in machine \"%s\"",
+                                        text_to_cstring(event), quoted_state(from), quoted_state(to),
+                                        binding.machine->name),
+            psprintf("%s is in state %s.%s", describe_row(binding, row), quoted_state(from),
+                     unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
+            hint_of_moves(binding, from)};
+}
+
 void reject_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                        const text* event) {
-    const bool unknown = state_of(binding, to) == core::no_state;
-    ereport(ERROR, (errcode(rejected(sqlstate::no_such_transition, binding.machine->name)),
-                    event == nullptr
-                        ? errmsg("no transition from %s to %s in machine \"%s\"", quoted_state(from), quoted_state(to),
-                                 binding.machine->name)
-                        : errmsg("event \"%s\" does not lead from %s to %s in machine \"%s\"", text_to_cstring(event),
-                                 quoted_state(from), quoted_state(to), binding.machine->name),
-                    errdetail("%s is in state %s.%s", describe_row(binding, row), quoted_state(from),
-                              unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
-                    errhint("%s", hint_of_moves(binding, from))));
+    raise(rejected_transition(binding, row, from, to, event));
 }
 
 void reject_initial_state(const Binding& binding, TupleTableSlot* row, const text* to, const text* event) {
@@ -109,7 +114,7 @@ void reject_initial_state(const Binding& binding, TupleTableSlot* row, const tex
                                               text_to_cstring(event), quoted_state(to), binding.machine->name),
                     errdetail("%s is new.%s", describe_row(binding, row),
                               unknown ? psprintf(" The machine has no state %s.", quoted_state(to)) : ""),
-                    errhint("A row begins in: %s.", open_transitions(*binding.machine, core::no_state))));
+                    errhint("Initial states: %s.", open_transitions(*binding.machine, core::no_state))));
 }
 
 void raise(const Rejection& rejection) {
@@ -119,8 +124,8 @@ void raise(const Rejection& rejection) {
 
 Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                             const char* guard) {
-    return {rejected(sqlstate::guard_refused, binding.machine->name),
-            psprintf("guard %s refuses the transition from %s to %s in machine \"%s\"", guard, quoted_state(from),
+    return {rejected(sqlstate::guard_rejected, binding.machine->name),
+            psprintf("guard %s rejects the transition from %s to %s in machine \"%s\"", guard, quoted_state(from),
                      quoted_state(to), binding.machine->name),
             psprintf("%s: %s(old, new) is not true.", describe_row(binding, row), guard),
             from == nullptr ? "SELECT * FROM pawl.transitions(machine) shows the guards of first states."
@@ -130,20 +135,20 @@ Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const t
 void reject_delete(const Binding& binding, TupleTableSlot* row, const text* from) {
     ereport(ERROR,
             (errcode(rejected(sqlstate::no_such_transition, binding.machine->name)),
-             errmsg("row in state %s may not be deleted", quoted_state(from)),
-             errdetail("%s. Its lifecycle \"%s\" was attached with on_delete => '%s'.", describe_row(binding, row),
+             errmsg("row in state %s cannot be deleted", quoted_state(from)),
+             errdetail("%s. Machine \"%s\" is enforced with on_delete => '%s'.", describe_row(binding, row),
                        binding.machine->name, binding.on_delete == OnDelete::deny ? "deny" : "terminal"),
-             errhint("%s", binding.on_delete == OnDelete::deny ? "Rows of this table stay."
-                                                               : "Rows may be deleted in a terminal state.")));
+             errhint("%s", binding.on_delete == OnDelete::deny ? "Rows of this table cannot be deleted."
+                                                               : "Only rows in a terminal state can be deleted.")));
 }
 
 void reject_key_change(const Binding& binding, TupleTableSlot* row) {
     ereport(
         ERROR,
-        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("the key of a row with history cannot change"),
-         errdetail("%s: its log is kept under this key.", describe_row(binding, row)),
+        (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("the key of a row with a log cannot change"),
+         errdetail("%s: the row's log entries have this key.", describe_row(binding, row)),
          errhint(
-             "Delete the row and insert it under the new key, or attach with key => the columns that never change.")));
+             "Delete the row and insert it with the new key, or enforce with key => the columns that never change.")));
 }
 
 Rejection rejected_event(const Binding& binding, TupleTableSlot* row, core::StateId from, const text* event) {

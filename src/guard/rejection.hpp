@@ -20,6 +20,8 @@ struct Rejection {
 
 Rejection rejected_by_guard(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
                             const char* guard);
+Rejection rejected_transition(const Binding& binding, TupleTableSlot* row, const text* from, const text* to,
+                              const text* event);  // event null: none was named
 Rejection rejected_event(const Binding& binding, TupleTableSlot* row, core::StateId from, const text* event);
 
 const char* describe_row(const Binding& binding, TupleTableSlot* row);  // Row (id)=(42) of public.orders

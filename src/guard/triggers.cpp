@@ -52,14 +52,13 @@ bool is_final(const Member& member, const Row& before, const Row& after) {
 
 // Rows deferred to an AFTER UPDATE trigger need one. pawl's event triggers create it, but they may have been disabled.
 [[noreturn]] void report_no_record_trigger(Relation relation) {
-    ereport(
-        ERROR,
-        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-         errmsg("a trigger of \"%s\" may rewrite rows after pawl has judged them", RelationGetRelationName(relation)),
-         errdetail(
-             "A BEFORE UPDATE trigger sorts after that of pawl, or effects are to be run, and the table has no trigger "
-             "\"!pawl_record_update\" to judge rows once more."),
-         errhint("SELECT * FROM pawl.health();")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("a trigger of \"%s\" can change rows after they were validated", RelationGetRelationName(relation)),
+             errdetail("A BEFORE UPDATE trigger sorts after the validating trigger, or effects must run, and the table "
+                       "has no trigger "
+                       "\"!pawl_record_update\" to validate rows again."),
+             errhint("SELECT * FROM pawl.health();")));
 }
 
 void defer() {
@@ -217,7 +216,7 @@ PAWL_FUNCTION(pawl_invalidate) {
     });
     if (!ours)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "pawl.invalidate() is not made for table \"" +
+                          "pawl.invalidate() cannot be used on table \"" +
                               std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
                           "It is fired by pawl.machine, pawl.binding and pawl.audit_binding only.",
                           "Drop the trigger.");
@@ -241,8 +240,8 @@ PAWL_FUNCTION(pawl_protect_log) {
     throw pg::Failure(
         sqlstate::log_is_immutable,
         "the log \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
-        std::string(operation) + " was refused: what happened stays on the record.",
-        "Move a row by an UPDATE of its state, or by an INSERT into the log of its key and to_state or event.");
+        std::string(operation) + " of log entries is not allowed.",
+        "To change a state, update the row's state column, or insert its key and to_state or event into the log.");
 }
 
 PAWL_FUNCTION(pawl_uuid_v7) {

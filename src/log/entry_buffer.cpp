@@ -133,6 +133,19 @@ NewestEntry find_newest(LogRun& run, LogWriter* writer, const StateChange& chang
     return run.remembers && recall_newest(change, hash, &newest) ? newest : find_newest(writer, change);
 }
 
+// Writes a state change after its newest entry, and those that the same write made of the row.
+void write_change(LogRun& run, LogWriter* writer, const StateChange& change, uint32 hash, const NewestEntry& newest) {
+    add_to_log(writer, change, newest);
+    if (change.binding->events) append_event(run.outbox, change, &last_entry(writer));
+    if (change.then != nullptr) {
+        if (!keeps_all_rows(writer)) flush_log(writer);
+        const NewestEntry mine = keeps_all_rows(writer) ? newest_after(writer) : find_newest(writer, *change.then);
+        write_change(run, writer, *change.then, hash, mine);
+    } else if (run.remembers) {
+        remember_newest(change, hash, last_entry(writer));
+    }
+}
+
 // Writes the state changes that need not wait (`force`: all) and returns the others, in order.
 StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
     StateChange* waiting = nullptr;
@@ -148,9 +161,7 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
             const NewestEntry newest = find_newest(run, writer, *change, hash);
             wait = !force && comes_too_early(*change, newest, waiting, hash);
             if (!wait) {
-                add_to_log(writer, *change, newest);
-                if (run.remembers) remember_newest(*change, hash, last_entry(writer));
-                if (change->binding->events) append_event(run.outbox, *change, &last_entry(writer));
+                write_change(run, writer, *change, hash, newest);
                 ++run.written;
             }
         }
@@ -165,11 +176,12 @@ StateChange* write_changes(LogRun& run, StateChange* changes, bool force) {
 [[noreturn]] void reject_second_row(const Binding& binding, const Datum* key, const text* state) {
     const char* table =
         quote_qualified_identifier(get_namespace_name(get_rel_namespace(binding.root)), get_rel_name(binding.root));
-    ereport(ERROR,
-            (errcode(ERRCODE_UNIQUE_VIOLATION),
-             errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
-             errdetail("Its log ends in state %s. One log cannot tell the lives of two rows.", quoted_state(state)),
-             errhint("SELECT * FROM pawl.verify(%s); says if that row is gone.", quote_literal_cstr(table))));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNIQUE_VIOLATION),
+         errmsg("%s has a row with key %s already", table, describe_key(binding, key)),
+         errdetail("Its log ends in state %s. One log cannot hold entries of two rows.", quoted_state(state)),
+         errhint("SELECT * FROM pawl.verify(%s); reports whether that row still exists.", quote_literal_cstr(table))));
 }
 
 // Rejects a row that is inserted while the log says that its key exists. That is possible where no index makes the key
@@ -224,9 +236,9 @@ void write_log(Oid table, StateChange* changes, OutboxWriter** outbox, StateChan
     Relation log = try_relation_open(table, RowExclusiveLock);
     if (log == nullptr)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                        errmsg("the log table of \"%s\" is gone", get_rel_name(changes->binding->root)),
-                        errdetail("Somebody dropped it while the lifecycle with its history stayed attached."),
-                        errhint("SELECT pawl.release(%s); and attach it again with pawl.enforce.",
+                        errmsg("the log table of \"%s\" does not exist", get_rel_name(changes->binding->root)),
+                        errdetail("It was dropped while its binding existed."),
+                        errhint("SELECT pawl.release(%s); then enforce the machine again with pawl.enforce.",
                                 quote_literal_cstr(get_rel_name(changes->binding->root)))));
     LogWork work = {log, changes, outbox, all};
     // A subscription often belongs to a superuser, but the log's triggers and expressions are code of the log's owner.
@@ -248,7 +260,8 @@ void write_events(StateChange* changes, OutboxWriter** outbox, StateChange** res
         next = change->next;
         change->next = nullptr;
         if (all || (!cannot_be_written(*change) && !queues_behind(*rest, hash_of_key(*change)))) {
-            append_event(outbox, *change, nullptr);
+            for (const StateChange* each = change; each != nullptr; each = each->then)
+                append_event(outbox, *each, nullptr);
         } else {
             *end = change;
             end = &change->next;
@@ -329,14 +342,18 @@ bool writes_entries(const Binding& binding) {
            !(SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA && binding.log_is_replicated);
 }
 
-void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
-                   const AttributionOverride* overrides) {
+void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n,
+                    const AttributionOverride* overrides) {
     if (buffer.n >= buffer.full) write_pending_entries(false);
     if (buffer.context == nullptr)
         buffer.context = AllocSetContextCreate(TopMemoryContext, "pawl entry buffer", ALLOCSET_DEFAULT_SIZES);
     const Attribution* attribution = current_attribution(buffer.context);
     MemoryContext caller = MemoryContextSwitchTo(buffer.context);
-    append(make_change(binding, row, outcome, *attribution, overrides));
+    StateChange* first = nullptr;
+    StateChange** link = &first;
+    for (int i = 0; i < n; ++i, link = &(*link)->then)
+        *link = make_change(binding, row, outcomes[i], *attribution, overrides);
+    append(first);
     MemoryContextSwitchTo(caller);
 }
 

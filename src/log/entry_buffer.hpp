@@ -9,10 +9,10 @@ namespace pawl {
 // log that is itself replicated.
 bool writes_entries(const Binding& binding);
 
-// Adds a state change to the entry buffer; reads the key from the slot. `overrides`: attribution by a function's
-// arguments; may be null.
-void buffer_change(const Binding& binding, TupleTableSlot* row, const Outcome& outcome,
-                   const AttributionOverride* overrides);
+// Adds the state changes that one write makes of a row, n of them in their order, to the entry buffer; reads the key
+// from the slot. `overrides`: attribution by a function's arguments; may be null.
+void buffer_changes(const Binding& binding, TupleTableSlot* row, const Outcome* outcomes, int n,
+                    const AttributionOverride* overrides);
 
 // Writes pending entries. `all`: including those that wait for a predecessor; before the transaction ends.
 void write_pending_entries(bool all);

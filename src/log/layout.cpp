@@ -19,7 +19,7 @@ AttrNumber column_of(Relation log, const char* name) {
     if (attribute == InvalidAttrNumber)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
                         errmsg("log table \"%s\" has no column \"%s\"", RelationGetRelationName(log), name),
-                        errdetail("Its columns are those that pawl.enforce made; rename it back."),
+                        errdetail("The log must have the columns that pawl.enable_log created."),
                         errhint("SELECT * FROM pawl.health();")));
     return attribute;
 }

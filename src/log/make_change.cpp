@@ -14,8 +14,8 @@ Datum copied_key(const KeyColumn& key, TupleTableSlot* row) {
     Datum value = slot_getattr(row, key.attribute, &null);
     if (null)
         ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION),
-                        errmsg("null in key column \"%s\" of a row with history", NameStr(key.name)),
-                        errdetail("The log tells rows apart by their key.")));
+                        errmsg("null in key column \"%s\" of a row with a log", NameStr(key.name)),
+                        errdetail("The log identifies rows by their key.")));
     if (key.by_value) return value;
     // Detoasted, because the TOAST row may be gone when the entry is written.
     if (key.length == -1) return PointerGetDatum(PG_DETOAST_DATUM_COPY(value));

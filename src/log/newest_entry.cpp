@@ -189,7 +189,7 @@ void begin_search(NewestEntrySearch* search, Relation log, const LogLayout& layo
     if (!OidIsValid(index))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("log table \"%s\" has no primary key", RelationGetRelationName(log)),
-                        errdetail("pawl.enable_log made one on the subject's key and sort_key."),
+                        errdetail("pawl.enable_log created one on the row's key and sort_key."),
                         errhint("SELECT * FROM pawl.health();")));
     search->log = log;
     search->root = layout.table;

@@ -34,7 +34,7 @@ void find_key_columns(LogTree* tree, Relation log) {
     if (!OidIsValid(primary_key))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("log table \"%s\" has no primary key", RelationGetRelationName(log)),
-                        errdetail("pawl.enable_log made one on the subject's key and sort_key."),
+                        errdetail("pawl.enable_log created one on the row's key and sort_key."),
                         errhint("SELECT * FROM pawl.health();")));
     Relation index = index_open(primary_key, AccessShareLock);
     tree->key_columns = static_cast<AttrNumber*>(palloc(sizeof(AttrNumber) * tree->nkeys));

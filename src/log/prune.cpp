@@ -56,7 +56,7 @@ void require_right(Oid relation) {
         return;
     ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                     errmsg("must be owner of table %s, or a member of pawl_admin", get_rel_name(relation)),
-                    errdetail("What is removed from the record is gone.")));
+                    errdetail("Removed entries cannot be restored.")));
 }
 
 Datum result(int column, bool* null) {

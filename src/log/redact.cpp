@@ -97,7 +97,7 @@ void require_rights(const Redaction& redaction) {
         ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                         errmsg("must be a member of pawl_admin and owner of table %s, its log and its audit",
                                get_rel_name(redaction.relation)),
-                        errdetail("What is redacted is gone.")));
+                        errdetail("Redacted values cannot be restored.")));
 }
 
 // Replaces the caller's key by the stored form that the outbox and pawl.redaction use, which is the same in every

@@ -62,8 +62,8 @@ PAWL_FUNCTION(pawl_protect_record) {
                             : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "DELETE"
                                                                          : "TRUNCATE";
     throw pg::Failure(sqlstate::log_is_immutable,
-                      "the record \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
-                      std::string(operation) + " was refused: only pawl writes it.");
+                      "table \"" + std::string(RelationGetRelationName(trigger->tg_relation)) + "\" is immutable",
+                      std::string(operation) + " by a client is not allowed.");
 }
 
 }  // namespace pawl

@@ -36,6 +36,7 @@ struct LogWriter {
     Datum* values;        // of the entry that is formed
     bool* nulls;
     LogEntry entry;
+    bytea* hash;  // of the entry formed last, in the memory of the caller of begin_log; null: none
     TupleDesc
         descriptor;  // of the slots; a private copy, because counting references to a shared one is slow for many slots
     TupleTableSlot** slots;
@@ -280,6 +281,17 @@ NewestEntry find_newest(LogWriter* writer, const StateChange& change) {
     return find_newest(&writer->newest_entries, change);
 }
 
+namespace {
+
+// The memory of a batch may be reset before the next entry of the row is formed.
+void keep_hash(LogWriter* writer, const bytea* hash) {
+    if (writer->hash == nullptr)
+        writer->hash = static_cast<bytea*>(MemoryContextAlloc(GetMemoryChunkContext(writer), VARSIZE(hash)));
+    memcpy(writer->hash, hash, VARSIZE(hash));
+}
+
+}  // namespace
+
 HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const NewestEntry& newest) {
     const LogColumns& columns = writer->columns;
     TupleDesc descriptor = RelationGetDescr(writer->log);
@@ -320,14 +332,20 @@ HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const New
     values[columns.metadata - 1] = JsonbPGetDatum(change.metadata);
     set(columns.machine_version, Int32GetDatum(change.binding->machine->version));
     set(columns.created_at, TimestampTzGetDatum(at));
-    if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(true));
+    // The next entry of the row is written in the same batch, and could not clear the flag of a row that is not there.
+    const bool most_recent = change.then == nullptr || !writer->many;
+    if (columns.most_recent != 0) set(columns.most_recent, BoolGetDatum(most_recent));
     bytea* salt = nullptr;
     if (columns.salt != 0) {
         salt = make_salt();
         set(columns.salt, PointerGetDatum(salt));
         nulls[columns.salts - 1] = true;
     }
-    if (columns.hash != 0) set(columns.hash, PointerGetDatum(log_hash(change, sort_key, at, newest.hash, salt)));
+    if (columns.hash != 0) {
+        bytea* hash = log_hash(change, sort_key, at, newest.hash, salt);
+        set(columns.hash, PointerGetDatum(hash));
+        if (change.then != nullptr) keep_hash(writer, hash);
+    }
     return heap_form_tuple(descriptor, values, nulls);
 }
 
@@ -341,6 +359,15 @@ bool keeps_all_rows(const LogWriter* writer) {
 
 const LogEntry& last_entry(const LogWriter* writer) {
     return writer->entry;
+}
+
+NewestEntry newest_after(LogWriter* writer) {
+    NewestEntry newest = {};
+    newest.found = true;
+    newest.sort_key = writer->entry.sort_key;
+    newest.at = writer->entry.at;
+    newest.hash = writer->hash;
+    return newest;
 }
 
 void retire_newest(LogWriter* writer, const NewestEntry& newest) {

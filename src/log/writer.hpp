@@ -25,6 +25,7 @@ NewestEntry find_newest(LogWriter* writer, const StateChange& change);
 HeapTuple form_log_tuple(LogWriter* writer, const StateChange& change, const NewestEntry& newest);
 bool keeps_all_rows(const LogWriter* writer);         // no user trigger can skip or change an entry
 const LogEntry& last_entry(const LogWriter* writer);  // the entry formed last
+NewestEntry newest_after(LogWriter* writer);          // the same as a newest entry, if it keeps all rows
 void retire_newest(LogWriter* writer, const NewestEntry& newest);
 
 // Adds a state change after its newest entry. Before a second state change of a subject, call flush_log, so that

@@ -3,8 +3,8 @@
 #include "observe/audit.hpp"
 
 #include "catalog/catalog.hpp"
-#include "log/layout.hpp"
 #include "log/entry_buffer.hpp"
+#include "log/layout.hpp"
 #include "log/write_access.hpp"
 #include "pg/bridge.hpp"
 #include "pg/spi.hpp"
@@ -157,10 +157,10 @@ Audit* find_audit(Relation log) {
     with_rights_of(BOOTSTRAP_SUPERUSERID, load, &job);
     if (job.unbound) return nullptr;
     if (job.audit == nullptr)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("nothing is known of an audit of \"%s\"", RelationGetRelationName(log)),
-                        errdetail("It has the trigger that pawl.audit makes, and no row in pawl.audit_binding."),
-                        errhint("SELECT * FROM pawl.health();")));
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("log \"%s\" has an audit trigger, but no audit", RelationGetRelationName(log)),
+                 errdetail("pawl.audit_binding has no row for this log."), errhint("SELECT * FROM pawl.health();")));
     job.audit->next = audits;
     audits = job.audit;
     return job.audit;
@@ -188,9 +188,10 @@ JsonbValue value_at(Jsonb* metadata, std::initializer_list<const char*> path) {
     const char* shown =
         value.type == jbvNumeric ? DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)))
         : value.type == jbvString ? psprintf("the text \"%s\"", pnstrdup(value.val.string.val, value.val.string.len))
-                                  : "no number";
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("execution_time_ms of a result must be a number from 0 on"), errdetail("It is %s.", shown)));
+                                  : "not a number";
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+             errmsg("execution_time_ms of a result must be a non-negative number"), errdetail("It is %s.", shown)));
 }
 
 // Searches where pawl._result_value does: in the metadata, and in the result that it wraps.
@@ -213,8 +214,8 @@ void check_success(Jsonb* metadata, bool success, std::string_view state) {
         const JsonbValue value = value_at(metadata, path);
         if (value.type == jbvBool && value.val.boolean != success)
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                            errmsg("a result in state \"%.*s\" is a %s, and its metadata says the opposite",
-                                   static_cast<int>(state.size()), state.data(), success ? "success" : "failure"),
+                            errmsg("metadata contradicts state \"%.*s\", which is a %s", static_cast<int>(state.size()),
+                                   state.data(), success ? "success" : "failure"),
                             errdetail("\"success\" is %s.", success ? "false" : "true")));
     }
 }

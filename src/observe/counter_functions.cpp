@@ -18,7 +18,7 @@ Datum roles_of(std::uint8_t roles) {
     static constexpr struct {
         std::uint8_t role;
         const char* name;
-    } names[] = {{role_claims, "claim"},      {role_gives_up, "completion"}, {role_expires, "lapse"},
+    } names[] = {{role_claims, "claim"},      {role_gives_up, "completion"}, {role_expires, "expiry"},
                  {role_operates, "operator"}, {role_retries, "retry"},       {role_times, "timer"}};
     Datum values[lengthof(names)];
     int n = 0;
@@ -42,7 +42,7 @@ void return_reading(const CounterReading& reading, void* argument) {
         nulls[column] = !known || name.empty();
         if (!nulls[column]) values[column] = text_of(name);
     };
-    values[0] = CStringGetTextDatum(rejection ? "refusal" : "move");
+    values[0] = CStringGetTextDatum(rejection ? "rejection" : "transition");
     set_name(1, reading.key.machine, true);
     nulls[2] = rejection || reading.other;
     values[2] = Int32GetDatum(reading.key.version);
@@ -87,15 +87,15 @@ PAWL_FUNCTION(pawl_counted_since) {
 
 PAWL_FUNCTION(pawl_reset_counters) {
     if (!counters_are_kept())
-        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is counted here",
-                          "pawl was not loaded with the server.",
+        throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "counters are not available",
+                          "shared_preload_libraries does not contain pawl.",
                           "ALTER SYSTEM SET shared_preload_libraries = 'pawl'; then restart the server");
     reset_counters();
     PG_RETURN_VOID();
 }
 
 // For rejections that SQL raises: only codes of class PW are counted.
-PAWL_FUNCTION(pawl_count_refusal) {
+PAWL_FUNCTION(pawl_count_rejection) {
     static constexpr const char* codes[] = {
 #define PAWL_SQLSTATE(code, name, meaning) code,
 #include "core/sqlstate.def"

@@ -200,8 +200,8 @@ constexpr CounterKey reset_key = {Counted::reset, 0, 0, {}, {}, {}, {}};
 
 void request_counters() {
     DefineCustomIntVariable("pawl.counter_slots",
-                            "How many counters of arrows and refusals there is room for, in all databases together.",
-                            "Each takes about 900 bytes of shared memory. What has no room is counted as lost.",
+                            "Number of counters of state changes and rejections, in all databases together.",
+                            "Each takes about 900 bytes of shared memory. What exceeds this number is counted as lost.",
                             &wanted_slots, 4096, 16, 1 << 20, PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
     next_request = shmem_request_hook;
     shmem_request_hook = request;

@@ -76,7 +76,7 @@ Reading* readings_of(FunctionCallInfo fcinfo, MemoryContext context, uint64* n) 
 void read_into(const Reading& reading, ReturnSetInfo* result) {
     DestReceiver* receiver = CreateDestReceiver(DestTuplestore);
     SetTuplestoreDestReceiverParams(receiver, result->setResult, result->econtext->ecxt_per_query_memory, false,
-                                    result->setDesc, "a statement of pawl returned other columns than expected");
+                                    result->setDesc, "an internal statement returned unexpected columns");
     SPIExecuteOptions options = {};
     options.params = reading.parameters;
     options.read_only = true;

@@ -71,7 +71,7 @@ bool run(Implementation implementation, FunctionCallInfo fcinfo, Datum& result, 
     } catch (const core::Error& error) {
         keep_definition_error(image, error);
     } catch (const std::bad_alloc&) {
-        keep(image, ERRCODE_OUT_OF_MEMORY, "out of memory", "A C++ allocation of pawl failed.", "");
+        keep(image, ERRCODE_OUT_OF_MEMORY, "out of memory", "A C++ allocation failed.", "");
     } catch (const std::length_error&) {
         keep(image, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "value too large", "", "");
     } catch (const std::exception& error) {

@@ -3,6 +3,7 @@
 
 #include "session/context.hpp"
 
+#include "core/array_literal.hpp"
 #include "core/trace.hpp"
 #include "pg/arguments.hpp"
 #include "pg/input.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 char* processor_value = nullptr;
 char* event_value = nullptr;
+char* events_value = nullptr;
 char* correlation_value = nullptr;
 char* metadata_value = nullptr;
 char* token_value = nullptr;
@@ -24,12 +26,44 @@ char* delay_value = nullptr;
 char* traceparent_value = nullptr;
 char* tracestate_value = nullptr;
 
+// The list that pawl.events names, in the transaction's memory: a guard may change the setting while a list is used.
+EventList* listed = nullptr;
+
 // The attribution handed out last, and what it was made from.
 Attribution* attribution = nullptr;
 Oid attribution_role = InvalidOid;
 
 void setting_changed(const char*, void*) {
     attribution = nullptr;
+}
+
+void events_changed(const char*, void*) {
+    listed = nullptr;
+}
+
+bool check_events(char** value, void**, GucSource) {
+    if (*value == nullptr || **value == '\0') return true;
+    std::string_view items[max_listed_events];
+    const int n = core::split_array_literal(pstrdup(*value), items, max_listed_events);
+    if (n == core::malformed_array) {
+        GUC_check_errmsg("pawl.events is not an array of events");
+        GUC_check_errhint("SET pawl.events = '{first,second}';");
+        return false;
+    }
+    if (n <= max_listed_events) return true;
+    GUC_check_errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED);
+    GUC_check_errmsg("pawl.events lists more than %d events", max_listed_events);
+    return false;
+}
+
+EventList* parse_events(const char* value) {
+    std::string_view items[max_listed_events];
+    MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+    auto* list = static_cast<EventList*>(palloc0(sizeof(EventList)));
+    list->n = core::split_array_literal(pstrdup(value), items, max_listed_events);
+    for (int i = 0; i < list->n; ++i) list->events[i] = pg::make_text(items[i]);
+    MemoryContextSwitchTo(caller);
+    return list;
 }
 
 Jsonb* parse_json(const char* value) {
@@ -52,14 +86,14 @@ bool check_token(char** value, void**, GucSource) {
     errno = 0;
     strtoll(*value, &end, 10);
     if (errno == 0 && *end == '\0') return true;
-    GUC_check_errmsg("pawl.token is not a whole number");
+    GUC_check_errmsg("pawl.token is not an integer");
     return false;
 }
 
 bool check_traceparent(char** value, void**, GucSource) {
     if (*value == nullptr || **value == '\0' || core::is_traceparent(*value)) return true;
     GUC_check_errdetail(
-        "A W3C traceparent is 00-<32 hexadecimal digits>-<16>-<2>, in small letters, neither id all zeros.");
+        "A W3C traceparent is 00-<32 hexadecimal digits>-<16>-<2>, in lower case, and neither id is all zeros.");
     return false;
 }
 
@@ -109,6 +143,13 @@ void define_text_setting(const char* name, const char* what, const char* more, c
 
 text* event_setting() {
     return text_or_null(event_value);
+}
+
+const EventList* events_setting() {
+    if (events_value == nullptr || *events_value == '\0') return nullptr;
+    if (DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))) > 1) return nullptr;
+    if (listed == nullptr) listed = parse_events(events_value);
+    return listed->n > 0 ? listed : nullptr;
 }
 
 text* processor_setting() {
@@ -168,36 +209,45 @@ void forget_attribution() noexcept {
     attribution = nullptr;
 }
 
+void forget_events() noexcept {
+    listed = nullptr;
+}
+
 void define_settings() {
-    define_text_setting("pawl.processor", "Who does the work: recorded with every transition.",
-                        "Any text, for example a worker's name. Empty: nobody named.", &processor_value, nullptr);
+    define_text_setting("pawl.processor", "Processor that does the work; recorded with every state change.",
+                        "Any text, for example the name of a worker. Empty: no processor.", &processor_value, nullptr);
     define_text_setting(
-        "pawl.event", "The event that the next moves are meant as.",
-        "Must be an event of the row's machine that leads where the row goes; events that the machine does not "
+        "pawl.event", "Event of the next state changes.",
+        "Must be an event of the row's machine that leads to the new state; events that the machine does not "
         "know are ignored. Empty: any.",
         &event_value, nullptr);
+    DefineCustomStringVariable(
+        "pawl.events", "The events that one UPDATE takes each row through, in their order.",
+        "An array of at most 16 events, such as {report,complete}; the last one leads to the state that the UPDATE "
+        "sets. Machines that know none of them ignore it. Takes precedence over pawl.event. Empty: none.",
+        &events_value, "", PGC_USERSET, 0, check_events, events_changed, nullptr);
     define_text_setting("pawl.correlation_id",
-                        "An id that ties transitions to a request; recorded with every transition.", "Any text.",
-                        &correlation_value, nullptr);
-    define_text_setting("pawl.metadata", "A JSON value recorded with every transition.", "Empty: none.",
+                        "Identifier that ties state changes to a request; recorded with every state change.",
+                        "Any text.", &correlation_value, nullptr);
+    define_text_setting("pawl.metadata", "JSON value that is recorded with every state change.", "Empty: none.",
                         &metadata_value, check_metadata);
-    define_text_setting("pawl.token", "The fencing token of the work that the next moves belong to.",
-                        "A whole number: a row with another token is not moved (PW005). Empty: none is shown.",
+    define_text_setting("pawl.token", "Fencing token of the work that the next state changes belong to.",
+                        "An integer; a write to a row with another token is rejected (PW005). Empty: no token.",
                         &token_value, check_token);
     define_text_setting(
-        "pawl.delay", "How long to wait before the next retry.",
-        "An interval, for example what a server asked for by Retry-After: used instead of the computed backoff, under "
+        "pawl.delay", "Delay before the next retry.",
+        "An interval, for example from a Retry-After header; used instead of the computed backoff, under "
         "the same cap. Empty: the backoff of the binding.",
         &delay_value, check_delay);
     define_text_setting("pawl.traceparent",
-                        "The W3C trace context that moves belong to: recorded in the metadata of every transition.",
+                        "W3C trace context of the state changes; recorded in the metadata of every state change.",
                         "00-<trace id>-<parent id>-<flags>. Empty: none.", &traceparent_value, check_traceparent);
-    define_text_setting("pawl.tracestate", "The W3C tracestate that goes with pawl.traceparent.",
+    define_text_setting("pawl.tracestate", "W3C tracestate that belongs to pawl.traceparent.",
                         "A list of key=value. Empty: none.", &tracestate_value, check_tracestate);
     DefineCustomBoolVariable(
-        "pawl.restoring", "Lets a dump be loaded into tables that extensions have enforced already.",
-        "While it is on nothing is judged and nothing is recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
-        "pawl.verify tells afterwards whether what came in is sound.",
+        "pawl.restoring", "Allows loading a dump into tables that extensions have enforced already.",
+        "While it is on, no change is validated or recorded: PGOPTIONS='-c pawl.restoring=on' pg_restore ... "
+        "Check the loaded rows with pawl.verify afterwards.",
         &restoring, false, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("pawl");
 }

@@ -32,6 +32,18 @@ struct AttributionOverride {
 // The event the client named with the setting pawl.event, or null.
 text* event_setting();
 
+// The events that one UPDATE takes a row through, in their order.
+inline constexpr int max_listed_events = 16;
+struct EventList {
+    int n;  // at least 1
+    const text* events[max_listed_events];
+};
+
+// The events that the client listed with the setting pawl.events; null: none, or this is not the client's own
+// statement but one of a trigger or an effect below it. Valid until the transaction ends.
+const EventList* events_setting();
+void forget_events() noexcept;  // end of transaction
+
 // The acting processor by the setting pawl.processor, or null; the fencing token by pawl.token; the delay before a
 // retry by pawl.delay.
 text* processor_setting();

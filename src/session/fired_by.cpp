@@ -87,7 +87,7 @@ PAWL_FUNCTION(pawl_fired_by) {
     });
     if (!found.table)
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "this trigger function is not made for table \"" +
+                          "this trigger function cannot be used on table \"" +
                               std::string(found.name == nullptr ? "" : found.name) + "\"",
                           "It is fired by " + std::string(found.tables) + " only.", "Drop the trigger.");
     const std::string_view moments = pg::view(pg::text_argument(fcinfo, 0));

@@ -30,8 +30,7 @@ Target open_claimed(FunctionCallInfo fcinfo, int column_argument) {
                           "SELECT * FROM pawl.claim(null::jobs, ...);");
     const Target target = open_work(relation, pg::name_argument(fcinfo, column_argument));
     if (target.binding->root != relation)
-        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE,
-                          "rows are claimed from the table that the lifecycle is attached to", {},
+        throw pg::Failure(ERRCODE_WRONG_OBJECT_TYPE, "rows must be claimed from the enforced table itself", {},
                           "SELECT * FROM pawl.claim(null::" + std::string(target.table) + ", ...);");
     return target;
 }
@@ -45,7 +44,7 @@ std::string quoted_list(const Names& names) {
 // The event given, or the only event that claims rows.
 text* claim_event(FunctionCallInfo fcinfo, int argument, const Target& target) {
     const Names& claims = target.binding->managed->claim_events;
-    if (claims.n == 0) no_such_work(target, "no claims", "pawl.set_claiming", "claim");
+    if (claims.n == 0) no_such_work(target, "no claim events", "pawl.set_claiming", "claim");
     if (!PG_ARGISNULL(argument)) {
         text* event = pg::text_argument(fcinfo, argument);
         if (claims.contain(view(event))) return event;
@@ -65,8 +64,8 @@ text* queue_argument(FunctionCallInfo fcinfo, int argument, const Target& target
     const bool has_queues = target.binding->managed->queue.kept();
     if (PG_ARGISNULL(argument) == !has_queues) return has_queues ? pg::text_argument(fcinfo, argument) : nullptr;
     if (has_queues)
-        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "queue must be named",
-                          "The work of " + std::string(target.table) + " lies in queues.",
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "queue must be specified",
+                          "Rows of " + std::string(target.table) + " are in queues.",
                           "queue => ...; SELECT * FROM pawl.queue_depth; lists them.");
     no_such_work(target, "no queues", "pawl.enable_queue", "queue");
 }
@@ -332,7 +331,7 @@ PAWL_FUNCTION(pawl_claim_keys) {
         read_keys(*request.target.binding, get_fn_expr_argtype(fcinfo->flinfo, 1), PG_GETARG_DATUM(1), &request.batch);
     if (request.batch > most_rows)
         throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "more than " + std::to_string(most_rows) + " keys", {},
-                          "name fewer rows at a time");
+                          "pass fewer keys in each call");
     if (request.batch == 0) {
         pg::call([&] {
             pg::materialize(fcinfo);

@@ -8,7 +8,7 @@ namespace pawl {
 
 void no_such_work(const Target& target, const char* what, const char* function, const char* argument) {
     const std::string table = target.table;
-    throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the lifecycle of table " + table + " has " + what, {},
+    throw pg::Failure(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "table " + table + " has " + what, {},
                       "SELECT " + std::string(function) + "(..., " + argument + " => ...);");
 }
 
@@ -91,8 +91,8 @@ Target open_work(Oid relation, const char* column) {
 text* processor_argument(FunctionCallInfo fcinfo, int n) {
     text* processor = PG_ARGISNULL(n) ? pg::call([] { return processor_setting(); }) : pg::text_argument(fcinfo, n);
     if (processor == nullptr || VARSIZE_ANY_EXHDR(processor) == 0)
-        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "processor must be named",
-                          "Work is owned by whoever takes it.",
+        throw pg::Failure(ERRCODE_NULL_VALUE_NOT_ALLOWED, "no processor given",
+                          "A processor owns the rows that it claims.",
                           "processor => 'name of the worker', or SET pawl.processor = 'name of the worker';");
     return processor;
 }
@@ -104,8 +104,7 @@ const Interval* lease_argument(FunctionCallInfo fcinfo, int n) {
     const bool positive = pg::call([&] {
         return DatumGetBool(DirectFunctionCall2(interval_gt, IntervalPGetDatum(lease), IntervalPGetDatum(&none)));
     });
-    if (!positive)
-        throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "lease must be longer than nothing", {}, "lease => '60 s'");
+    if (!positive) throw pg::Failure(ERRCODE_INVALID_PARAMETER_VALUE, "lease must be positive", {}, "lease => '60 s'");
     return lease;
 }
 

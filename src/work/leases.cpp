@@ -66,7 +66,7 @@ text* expiry_event(FunctionCallInfo fcinfo, int n, const Target& target) {
                                                         "\" has no event \"" + std::string(view(event)) + "\"");
     }
     text* event = target.binding->managed->expiry_event;
-    if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
+    if (event == nullptr) no_such_work(target, "no event for expired leases", "pawl.set_claiming", "on_expiry");
     return event;
 }
 
@@ -222,7 +222,7 @@ DutyResult reap(Oid relation, const char* column, int most) {
     const Target target = open_work(relation, column);
     require_leases(target);
     const text* event = target.binding->managed->expiry_event;
-    if (event == nullptr) no_such_work(target, "no event for lost leases", "pawl.set_claiming", "on_expiry");
+    if (event == nullptr) no_such_work(target, "no event for expired leases", "pawl.set_claiming", "on_expiry");
     Intent intent = work_intent(target, pg::call([] { return processor_setting(); }));
     IntentScope scope(intent);
     return pg::call([&] {

@@ -46,10 +46,10 @@ const char* key_of(const Binding& binding, const FoundRow& row) {
 
 void tell(const Target& target, const FoundRow& row, const ErrorData* error) {
     ereport(WARNING,
-            (errmsg("row %s of %s stays as it is: %s", shortened(key_of(*target.binding, row)), target.table,
+            (errmsg("row %s of %s was skipped: %s", shortened(key_of(*target.binding, row)), target.table,
                     shortened(error->message)),
              errdetail("Its state change raised an error with SQLSTATE %s.", unpack_sql_state(error->sqlerrcode)),
-             errhint("Find out what raises it with pawl.fire(...) for this row.")));
+             errhint("To see the whole error, call pawl.fire(...) for this row.")));
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ void tell_of_more(const Target& target, const Raising& raising) {
     const int more = raising.n - Raising::most_told;
     if (more > 0)
         ereport(WARNING,
-                (errmsg("%d more rows of %s stay as they are: their state changes raised errors", more, target.table)));
+                (errmsg("%d more rows of %s were skipped: their state changes raised errors", more, target.table)));
 }
 
 }  // namespace pawl

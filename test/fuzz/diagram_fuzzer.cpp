@@ -22,10 +22,10 @@ void check_look_ups(const pawl::core::Machine& machine) {
         bool found = false;
         for (const auto each : machine.between(transition.from, transition.to))
             found = found || each == static_cast<std::int32_t>(i);
-        require(found, "between() lists every arrow");
+        require(found, "between() lists every transition");
         require(transition.event.empty() || machine.knows_event(transition.event), "knows_event() knows every event");
         require(machine.find(machine.states()[static_cast<std::size_t>(transition.to)].name) == transition.to,
-                "arrows lead to atomic states");
+                "transitions lead to atomic states");
     }
 }
 

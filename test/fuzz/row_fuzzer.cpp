@@ -52,9 +52,10 @@ void check_places(std::string_view input, const Split& result) {
     for (const Found& record : result.records) {
         for (; line < record.line; ++line) at = std::max(at, input.find('\n', at) + 1);
         const std::size_t found = input.find(record.text, at);
-        require(found != std::string_view::npos, "a record is a part of the file, behind the one before");
+        require(found != std::string_view::npos,
+                "the text of each record is a part of the file, after the one before");
         require(input.substr(at, found - at).find('\n') == std::string_view::npos,
-                "a record begins in the line that it names");
+                "each record begins in the line that it names");
         line += std::count(record.text.begin(), record.text.end(), '\n');
         at = found + record.text.size();
     }
@@ -90,10 +91,10 @@ void check_array(std::string_view input, const Split& result) {
     const auto known = nlohmann::json::parse(input, nullptr, false);
     if (!known.is_array()) return;
     require(result.broken.empty(), "a JSON array is read to its end");
-    require(result.records.size() == known.size(), "each element is a record");
+    require(result.records.size() == known.size(), "every element is one of the records");
     for (std::size_t i = 0; i < known.size(); ++i)
         if (result.records[i].problem.empty())
-            require(nlohmann::json::parse(result.records[i].text) == known[i], "a record is its element");
+            require(nlohmann::json::parse(result.records[i].text) == known[i], "each text is the one of its element");
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(whole == split(input, settings, 1 + data[1] % 16), "pieces make no difference");
     for (const Found& record : whole.records) {
         require(!record.text.empty() && record.text.size() <= settings.longest + 4,
-                "no record is longer than it may be");
+                "records are not longer than the limit");
         require(pawl::is_utf8(pawl::printable(record.text)), "every record can be shown");
     }
     if (settings.format != pawl::RecordFormat::json) check_places(input, whole);

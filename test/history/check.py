@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Decides offline whether a history keeps the three promises:  check.py SEED HISTORY FINAL
 
-Input: what the sessions asked and were told (sessions.py), and the rows and logs at the end (run.py settle). Nothing here asks a
-server or knows how pawl works: a log entry is judged by the request that its tag names, and by the machine that machines.py made.
+Input: what the sessions asked and were told (sessions.py), and the rows and logs at the end (run.py finish_all). Nothing here asks a
+server or knows how pawl works: a log entry is checked against the request that its tag names, and by the machine that machines.py made.
 Prints one line a violation and ends with status 1 when there is one.
 """
 import json

@@ -1,6 +1,6 @@
 """Random machines for the history checker: their diagrams for the server, their transitions for the checker.
 
-A machine is made here from a seed, and the checker judges by what was made here. It never asks the server what a machine allows.
+A machine is made here from a seed, and the checker validates by what was made here. It never asks the server what a machine allows.
 """
 import random
 

@@ -3,10 +3,10 @@
 
     run.py setup    --dsn DSN --seed N --log stored|derived
     run.py sessions --dsn DSN --seed N --history FILE --until FILE [--crashes SHARE] [--pause SECONDS]
-    run.py settle   --dsn DSN --seed N --history FILE --final FILE
+    run.py finish_all   --dsn DSN --seed N --history FILE --final FILE
 
 `sessions` goes on until the file named by --until exists. Meanwhile it ends backends at random: SHARE of the kills by SIGKILL, which
-makes the server start again, the others by pg_terminate_backend. It prints the number of kills. `settle` ends what was prepared,
+makes the server start again, the others by pg_terminate_backend. It prints the number of kills. `finish_all` ends what was prepared,
 completes all jobs and writes rows and logs as they are in the end. check.py decides whether all of this fits together.
 """
 import argparse
@@ -126,18 +126,18 @@ def sessions(arguments):
     print(f"{killer.kills} kills, {killer.crashes} of them crashes")
 
 
-def settle(arguments):
+def finish_all(arguments):
     history, connect = History(arguments.history), connector(arguments.dsn)
     connection = connect()
     Janitor(history, arguments.seed).visit(connection, 0)
     plan = SimpleNamespace(items=ITEMS, machine=random_machine(arguments.seed), round=arguments.seed)
-    last = Session("settle", arguments.seed, plan, history, connect, threading.Event())
+    last = Session("finish_all", arguments.seed, plan, history, connect, threading.Event())
     last.connection = connection
     deadline = time.monotonic() + 30
     with connection.cursor() as cursor:
         while time.monotonic() < deadline:
             last.number += 1
-            last.transaction = f"settle.{last.number}"
+            last.transaction = f"finish_all.{last.number}"
             try:
                 last.ask("begin", "begin")
                 last.reap()
@@ -168,7 +168,7 @@ def settle(arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=("setup", "sessions", "settle"))
+    parser.add_argument("command", choices=("setup", "sessions", "finish_all"))
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", default="stored")
@@ -178,7 +178,7 @@ def main():
     parser.add_argument("--crashes", type=float, default=0.1)
     parser.add_argument("--pause", type=float, default=0.1)
     arguments = parser.parse_args()
-    {"setup": setup, "sessions": sessions, "settle": settle}[arguments.command](arguments)
+    {"setup": setup, "sessions": sessions, "finish_all": finish_all}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,11 @@ insert into expected values
 insert into expected select r, t.* from unnest('{pawl_worker,pawl_operator}'::text[]) r, (values
     ('input', 'operation row_number data raw problem line_number', '', ''),
     ('validations', 'operation row_number state row_id errors raw created_at', '', ''),
-    ('records', 'operation row_number step_index created_at', 'tries state error_type error_message started_at completed_at', ''),
-    ('work', 'operation row_number step_index kind queue priority takeovers last_row run_timeout deadline_at due', 'state takeovers deadline_at worker lease_until fence due', ''),
-    ('notices', '', 'state message ended_at tries worker lease_until fence due', ''),
+    ('records', 'operation row_number step_index', 'tries state error_type error_message started_at completed_at', ''),
+    ('work', '', 'state deadline_at worker lease_until fence due', ''),
+    ('notices', '', 'state message tries worker lease_until fence due', ''),
     ('sql_runs', 'operation step_index kind first_row last_row size lease_until', 'last_row size lost_at again_at', ''),
-    ('signal_keys', 'operation key', 'early_result early_message early_attempt', ''),
-    ('signals', 'operation key result message payload attempt answer', '', '')) t;
-insert into expected values ('pawl_operator', 'events', 'operation type detail', '', '');
+    ('signals', 'operation key result message payload attempt', '', '')) t;
 create temporary view found as
 select r.role, c.relname::text as tab,
        coalesce((select string_agg(a.attname, ' ' order by a.attnum) from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and has_column_privilege(r.role, c.oid, a.attnum, 'INSERT')), '') as inserts,
@@ -68,16 +66,16 @@ select throws_ok(format('insert into pawl_bulk.input (operation, row_number, dat
 select throws_ok(format('delete from pawl_bulk.input where operation = %L', :'o'), '42501', null, 'and loses none');
 
 -- validations
-select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')', :'o'), 'PW003', null, 'validation records are written in Validating');
+select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 1, ''Completed'')', :'o'), '42501', null, 'validation records are written by the duty');
 select pawl_bulk.advance() is not null as ok;
-select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 9, ''Completed'')', :'o'), 'PW003', null, 'of rows that are there');
+select throws_ok(format('insert into pawl_bulk.validations (operation, row_number, state) values (%L, 9, ''Completed'')', :'o'), '42501', null, 'also while rows are validated');
 select pawl_bulk.advance() is not null as ok from generate_series(1, 2);
 select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 3, 0)', :'o'), 'PW003', null, 'a row that is not valid has no record');
 select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 1, 1)', :'o'), 'PW003', null, 'no step is passed over');
 select throws_ok(format('insert into pawl_bulk.records (operation, row_number, step_index, tries) values (%L, 1, 0, 3)', :'o'), '42501', null, 'a record begins at its beginning');
 select throws_ok(format('select pawl_bulk._opened(%L, 2)', :'o'), '55000', null, 'rows without records are not passed over by functions either');
-select throws_ok(format('insert into pawl_bulk.work (operation, row_number, step_index, queue) values (%L, 1, 0, ''hands'')', :'o'), 'PW003', null, 'there is no work without a record');
-select throws_ok(format('insert into pawl_bulk.work (operation, row_number, step_index, kind, queue, last_row) values (%L, 1, -1, ''rows'', ''sql:'', 2)', :'o'), 'PW003', null, 'and no block where no SQL function begins');
+select throws_ok(format('insert into pawl_bulk.work (operation, row_number, step_index, queue) values (%L, 1, 0, ''hands'')', :'o'), '42501', null, 'workers insert no work');
+select throws_ok(format('insert into pawl_bulk.work (operation, row_number, step_index, kind, queue, last_row) values (%L, 1, -1, ''rows'', ''sql:'', 2)', :'o'), '42501', null, 'and no block');
 select lives_ok(format('insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 2, 0)', :'o'), 'a record can be made by hand');
 reset role;
 delete from pawl_bulk.work where false;
@@ -118,7 +116,7 @@ select throws_ok(format('insert into pawl_bulk.events (operation, type) values (
 set role columns_operator;
 select throws_ok(format('update pawl_bulk.operations set status = ''Retrying'' where operation = %L', :'o'), 'PW003', null, 'nothing is retried that no step allows');
 reset role;
-select throws_ok(format('update pawl_bulk.records set state = ''Pending'' where operation = %L and state = ''Failed''', :'o'), 'PW003', null, 'by nobody');
+select throws_ok(format('update pawl_bulk.records set state = ''Pending'' where operation = %L and state = ''Failed''', :'o'), 'PW003', null, 'nor by any other role');
 
 -- runs of SQL functions
 set role columns_worker;

@@ -56,7 +56,7 @@ select is(outcome(:'odd'), 'CompletedWithErrors 2 2 2: asserted, 3: invalid inpu
 call run();
 select is(outcome(:'memory'), 'CompletedWithErrors 1 1 2: never enough', 'a row that never has enough memory fails alone');
 select is(outcome(:'meta'), 'Failed 0 0', 'metadata that always raise 40001 fail the operation');
-select is_empty('select * from pawl_bulk.troubles', 'and nobody is in trouble any more');
+select is_empty('select * from pawl_bulk.troubles', 'and no operation is in trouble any more');
 
 -- a validator that runs into statement_timeout: its row fails, what is beside it does not
 select submitted('plain', 'fine', 'slow', 'fine') as slow \gset
@@ -126,10 +126,10 @@ select submitted('worked', 'a', 'b', 'c') as o \gset
 call run(4);
 create temporary table taken as select * from pawl_bulk.claim('w', 'hands');
 select is((select string_agg(concat_ws(' ', r.row_number, r.ok, r.problem), ', ' order by r.row_number) from pawl_bulk.report((select jsonb_agg(jsonb_build_object('operation', operation, 'row_number', row_number,
-    'step_index', 0, 'token', token, 'result', 'ok')) from taken), 'w') r), '1 t, 2 f P0001: unlucky, 3 t', 'a row that cannot be settled is refused alone');
+    'step_index', 0, 'token', token, 'result', 'ok')) from taken), 'w') r), '1 t, 2 f P0001: unlucky, 3 t', 'a row whose report fails is rejected alone');
 select is((select string_agg(coalesce(row_number::text, '?') || ' ' || ok || ' ' || left(problem, 5), ', ' order by row_number, problem collate "C") from pawl_bulk.report(jsonb_build_array('{"operation": "none", "row_number": 7, "result": "ok"}'::jsonb, 3,
     jsonb_build_object('operation', :'o', 'row_number', '2', 'step_index', 0, 'token', 'soon', 'result', 'ok'), jsonb_build_object('operation', :'o', 'row_number', 9, 'step_index', 0, 'token', 3, 'result', 'ok')), 'w')),
-    '2 false 22023, 7 false 22023, 9 false PW005, ? false 22023', 'elements of a report that are none are judged alone');
+    '2 false 22023, 7 false 22023, 9 false PW005, ? false 22023', 'invalid elements of a report are rejected alone');
 drop trigger unlucky on pawl_bulk.records;
 create function late() returns trigger language plpgsql as $$ begin if new.row_number = 2 and new.state = 'TimedOut' then raise exception 'it cannot be timed out'; end if; return new; end $$;
 create trigger late before update on pawl_bulk.records for each row execute function late();

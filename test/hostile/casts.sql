@@ -173,7 +173,7 @@ create index on evil.p1 ((evil.escape(id))) where evil.escape(1);
 reset role;
 select is(pg_temp.attempt($$select * from pawl.verify('evil.p')$$), 'ok', 'nor can it become another role');
 select unalike(current_setting('search_path'), '%evil%', 'or leave a setting behind');
-select is(current_user::text, :'superuser', 'the caller is who it was');
+select is(current_user::text, :'superuser', 'the current user is the caller');
 
 -- the caller's right comes first
 create role pawl_test_nothing in role pawl_reader;

@@ -50,7 +50,7 @@ select is((select done from pawl.fire_due('pawl_dag.steps')), 17::bigint, 'so ar
 select dblink_exec('s', 'commit') \g /dev/null
 select is((select done from pawl.fire_due('pawl_dag.steps')), 3::bigint, 'and found then');
 
--- the log says the fence and the transaction
+-- the log has the fencing token and the transaction
 begin;
 select pg_current_xact_id() as xid \gset
 set local pawl.metadata = '{"fence": 77, "transaction_id": 1, "mine": true}';
@@ -63,7 +63,7 @@ select is_rows($$select distinct l.event, l.metadata from pawl_dag.step_transiti
 select is_empty($$select * from pawl_dag.step_transitions_log where metadata ->> 'fence' is null or metadata ->> 'transaction_id' is null$$, 'in every entry of a step');
 select is_empty($$select * from pawl_dag.task_transitions_log where metadata ->> 'fence' is null or metadata ->> 'transaction_id' is null$$, 'and of a task');
 
--- who may say in which order rows are locked
+-- which sessions may set the order in which rows are locked
 create table lines (a uuid, b int, state text not null default 'pending', owner text, primary key (a, b));
 create table other (a int primary key);
 create table keyless (a uuid);

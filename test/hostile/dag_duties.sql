@@ -29,7 +29,7 @@ select is((select count(*) from pawl_dag.tasks where state = 'complete'), 5::big
 update pawl_dag.troubles set again_at = clock_timestamp();
 select from pawl_dag.orchestrate();
 select is_empty('select * from pawl_dag.troubles', 'and is no trouble any more');
--- what asks for a repetition is nobody's fault
+-- an error that asks for a retry counts against no step
 create function busy() returns trigger language plpgsql as $$ begin raise exception 'later' using errcode = '40001'; end $$;
 create trigger busy before update on pawl_dag.tasks for each row execute function busy();
 select pawl_dag.start_task('diamond') as task \gset

@@ -9,11 +9,11 @@ create procedure connect(name text) language plpgsql as $$ begin
     perform dblink_connect(name, format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'), current_setting('port'), current_database(), current_user));
     perform dblink_exec(name, 'set client_min_messages = warning; set deadlock_timeout = ''20 ms''');
 end $$;
-call connect('holder');
+call connect('blocker');
 call connect('one');
 call connect('two');
 create table session (name text, pid int);
-insert into session select n, p from unnest(array['holder', 'one', 'two']) n, lateral dblink(n, 'select pg_backend_pid()') d(p int);
+insert into session select n, p from unnest(array['blocker', 'one', 'two']) n, lateral dblink(n, 'select pg_backend_pid()') d(p int);
 
 -- Two tasks, each with a step whose backoff is over, one whose lease has expired, one that its worker has, one that it has reported as failed for good, one
 -- that can be claimed, and some that wait for others. The steps lie on the pages in another order than that of their keys.
@@ -60,7 +60,7 @@ insert into deed values
     ('resolve_step', $$select pawl_dag.resolve_step(task_uuid, step_uuid, 'x') from mine where name = 'lost' order by task_uuid$$),
     ('fire_many', $$select from pawl.fire_many('pawl_dag.steps', (select array_agg(row(task_uuid, step_uuid)) from mine where name in ('due', 'held')), 'Cancel')$$),
     ('work_sql', 'select pawl_dag.run_sql_steps(5)'), ('cancel_by_hand', $$update pawl_dag.tasks set state = 'cancelled' where task_uuid = (select uuid from task where n = 1)$$);
-insert into deed select 'log_door', $$insert into pawl_dag.step_transitions (task_uuid, step_uuid, event) select task_uuid, step_uuid, 'ResolveManually' from mine where name = 'held' order by 1, 2$$;
+insert into deed select 'log_insert', $$insert into pawl_dag.step_transitions (task_uuid, step_uuid, event) select task_uuid, step_uuid, 'ResolveManually' from mine where name = 'held' order by 1, 2$$;
 
 create function waits(connection text) returns boolean language sql as $$ select cardinality(pg_blocking_pids(pid)) > 0 from session where name = connection $$;
 -- Until it has answered, or waits for another session.
@@ -83,16 +83,16 @@ end $$;
 create function pair(held text, first text, second text) returns text language plpgsql as $$
 declare problems text[]; c text;
 begin
-    perform dblink_exec('holder', 'call prepare()');
-    foreach c in array array['holder', 'one', 'two'] loop perform dblink_exec(c, 'begin'); end loop;
-    perform from dblink('holder', case held when 'task' then 'select 1 from pawl_dag.tasks where task_uuid in (select uuid from task) for no key update'
+    perform dblink_exec('blocker', 'call prepare()');
+    foreach c in array array['blocker', 'one', 'two'] loop perform dblink_exec(c, 'begin'); end loop;
+    perform from dblink('blocker', case held when 'task' then 'select 1 from pawl_dag.tasks where task_uuid in (select uuid from task) for no key update'
                                             else format('select 1 from pawl_dag.steps where task_uuid in (select uuid from task) and name = %L for no key update', held) end) d(r int);
     perform dblink_send_query('one', (select command from deed where name = first));
     perform stands('one');
     perform dblink_send_query('two', (select command from deed where name = second));
     perform stands('two');
-    perform dblink_exec('holder', 'commit');
-    -- who has its answer lets the other go on
+    perform dblink_exec('blocker', 'commit');
+    -- a session that has its answer lets the other go on
     while dblink_is_busy('one') = 1 and dblink_is_busy('two') = 1 loop perform pg_sleep(0.0005); end loop;
     if dblink_is_busy('one') = 0 then
         problems := array[answer('one')];
@@ -109,9 +109,9 @@ begin
 end $$;
 create table found as select h.name as held, a.name as first, b.name as second, null::text as problem from deed a, deed b, unnest(array['task']) h(name) limit 0;
 insert into found select 'task', a.name, b.name, pair('task', a.name, b.name) from deed a, deed b;
-insert into found select 'held', a.name, b.name, pair('held', a.name, b.name) from deed a, deed b where a.name in ('cancel_tasks', 'abandon', 'report', 'fire_many', 'cancel_by_hand', 'log_door');
+insert into found select 'held', a.name, b.name, pair('held', a.name, b.name) from deed a, deed b where a.name in ('cancel_tasks', 'abandon', 'report', 'fire_many', 'cancel_by_hand', 'log_insert');
 select is_empty('select held, first, second, problem from found where problem is not null', 'no pair of them ends in a deadlock');
 select is((select count(*) from found), (select count(*) * (count(*) + 6) from deed), 'every pair has met');
 select is_empty('select wrong()', 'everything is as it must be');
-select dblink_disconnect(c) from unnest(array['holder', 'one', 'two']) c \g /dev/null
+select dblink_disconnect(c) from unnest(array['blocker', 'one', 'two']) c \g /dev/null
 select * from finish();

@@ -1,4 +1,4 @@
--- A report judges each of its elements alone: whatever is wrong with one, the others count, and ok is said of results that are recorded only.
+-- A report validates each of its elements alone: whatever is wrong with one, the others count, and ok is returned for recorded results only.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -26,16 +26,16 @@ insert into wrong_element select what, held() || added, '22023' from (values
     ('retry_after on no day', '{"error": {"retry_after": "2026-02-31"}}'), ('retry_after that is true', '{"error": {"retry_after": true}}'),
     ('retry_after that only PostgreSQL reads', '{"error": {"retry_after": "tomorrow"}}'),
     ('permanent that is no boolean', '{"error": {"permanent": "perhaps"}}'), ('permanent that is a number', '{"error": {"permanent": 1}}'),
-    ('a fence that is no number', '{"fence": "x", "result": 1}'), ('a fence that is too large', '{"fence": 99999999999999999999999, "result": 1}'),
-    ('a fence that is negative', '{"fence": -1, "result": 1}'), ('a fence that is a fraction', '{"fence": 1.5, "result": 1}'), ('a fence that is null', '{"fence": null, "result": 1}'),
-    ('a fence that is an object', '{"fence": {}, "result": 1}'), ('a task that is no uuid', '{"task_uuid": "x", "result": 1}'), ('a task that is null', '{"task_uuid": null, "result": 1}'),
+    ('a token that is no number', '{"fence": "x", "result": 1}'), ('a token that is too large', '{"fence": 99999999999999999999999, "result": 1}'),
+    ('a token that is negative', '{"fence": -1, "result": 1}'), ('a token that is a fraction', '{"fence": 1.5, "result": 1}'), ('a token that is null', '{"fence": null, "result": 1}'),
+    ('a token that is an object', '{"fence": {}, "result": 1}'), ('a task that is no uuid', '{"task_uuid": "x", "result": 1}'), ('a task that is null', '{"task_uuid": null, "result": 1}'),
     ('a task that is a number', '{"task_uuid": 7, "result": 1}'), ('a step that is no uuid', '{"step_uuid": "{0000", "result": 1}'), ('a step that is a list', '{"step_uuid": [], "result": 1}'),
     ('neither result nor error', '{}'), ('a misspelt result', '{"reslut": 1}'), ('a null error', '{"error": null}'), ('both', '{"result": 1, "error": {"message": "x"}}')) v(what, added);
 insert into wrong_element select 'without ' || k, (held() || '{"result": 1}') - k, '22023' from unnest('{task_uuid,step_uuid,fence}'::text[]) k;
 insert into wrong_element select format('an element that is %s', e), e, '22023' from (values ('null'::jsonb), ('1'), ('true'), ('"x"'), ('[]'), ('[[1]]')) v(e);
 insert into wrong_element select 'an element that is empty', '{}', '22023';
 insert into wrong_element select 'an unknown step', held() || '{"step_uuid": "00000000-0000-7000-8000-000000000000", "result": 1}', 'P0002';
-insert into wrong_element select 'a fence of others', held() || '{"fence": 7, "result": 1}', 'PW005';
+insert into wrong_element select 'a token of another claim', held() || '{"fence": 7, "result": 1}', 'PW005';
 select is(said(jsonb_build_array(element)), problem, what || ', alone') from wrong_element;
 select jsonb_agg(x.e order by x.n) as mixed, string_agg(x.problem, ', ' order by x.n) as expected from (
     select row_number() over () * 2 as n, element as e, problem from wrong_element
@@ -71,7 +71,7 @@ select held() as h \gset
 select pawl_dag.start_task('one') as task \gset
 select step_of(:'task', 's') as step \gset
 select jsonb_build_object('task_uuid', :'task', 'step_uuid', :'step', 'fence', 0) as zero \gset
-select is(said(:'zero'::jsonb || '{"result": 1}'), 'PW005', 'a step that was never claimed, with fence 0');
+select is(said(:'zero'::jsonb || '{"result": 1}'), 'PW005', 'a step that was never claimed, with token 0');
 select is(said(:'zero'::jsonb || '{"result": null}'), 'PW005', 'nor the result that it does not have');
 select is(said(:'h'::jsonb || '{"result": 1}', :'other'), 'PW004', 'a second processor, while the first has the step');
 select is(said(:'h'::jsonb || '{"result": 1}'), 'ok enqueued_for_orchestration', 'the first');

@@ -1,4 +1,4 @@
--- The audit takes what a result says of itself, by whichever door it comes, and rejects what contradicts it.
+-- The audit accepts what a result says of itself, by whichever statement it enters, and rejects what contradicts it.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();

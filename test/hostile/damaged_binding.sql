@@ -10,14 +10,14 @@ select pawl.define('job', 'stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> ready : lapse
+    running --> ready : expire
     class running owned') \g /dev/null
 create table app.a (id int primary key, state text not null default 'ready', owner text, lease timestamptz, due timestamptz);
 create table app.b (like app.a including all);
 create table app.c (id uuid primary key, state text not null default 'ready');
 select pawl.enforce(t, 'state', 'job'), pawl.enable_log(t, 'state', most_recent => 'stored'),
     pawl.enable_queue(t, 'state', owner => 'owner', lease => 'lease'), pawl.enable_timers(t, 'state', due => 'due'),
-    pawl.set_claiming(t, 'state', claim => '{start}', on_expiry => 'lapse') from unnest('{app.a,app.b}'::regclass[]) t \g /dev/null
+    pawl.set_claiming(t, 'state', claim => '{start}', on_expiry => 'expire') from unnest('{app.a,app.b}'::regclass[]) t \g /dev/null
 select pawl.enforce('app.c', 'state', 'job'), pawl.enable_log('app.c', 'state', most_recent => 'stored') \g /dev/null
 insert into app.a (id) select generate_series(1, 9);
 insert into app.b (id) select generate_series(1, 9);
@@ -44,7 +44,7 @@ select is(under($$update pawl.binding set history = 'app.c_transitions' where re
 select is(under($$update pawl.binding set history = 'app.a_transitions' where relation = 'app.c'::regclass$$, $$update app.c set state = 'running'$$),
           'XX001 | log table "a_transitions" is damaged | Its key column "subject_id" is of type integer, and "id" of the table of type uuid.', 'and a pointer taken for an integer');
 select is(under($$update pawl.machine_transition set to_state = 'nowhere' where to_state = 'running'$$, $$update app.c set state = 'running'$$),
-          'XX001 | version 1 of machine "job" is damaged | Transition 2 names "nowhere", which is no state that a row can be in.', 'a transition to no state');
+          'XX001 | version 1 of machine "job" is damaged | Transition 2 names "nowhere", which is not a state that a row can be in.', 'a transition to no state');
 select is(under($$update pawl.machine_state set kind = 'composite' where state = 'done'$$, $$update app.c set state = 'running'$$) like 'XX001 | version 1 of machine "job" is damaged | %', true, 'to a composite');
 select is(under($$update pawl.binding set key_columns = '{ctid}' where relation = 'app.a'::regclass$$, $$update app.a set state = 'running', owner = 'x'$$) like 'XX001 | column "ctid" of enforced table "a" is a system column%', true, 'a system column as key');
 select is(under($$update pawl.binding set owner_column = 'id' where relation = 'app.a'::regclass$$, $$update app.a set state = 'running', owner = 'x'$$) like 'XX001 | the binding of column "state" of table "a" is damaged | Column "id" cannot be kept: its type is integer.', true, 'a managed column of another type');
@@ -94,7 +94,7 @@ begin
     return concat_ws(' | ', code, message, nullif(explanation, ''));
 end $$;
 select is(stores('{}'), 'ok', 'a binding of its own table that fits');
-select results_eq($$select enforced_by, extension, enforced_at > now() - interval '1 h' from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_damage_maker', null::name, true)$$, 'who stored it is on record');
+select results_eq($$select enforced_by, extension, enforced_at > now() - interval '1 h' from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_damage_maker', null::name, true)$$, 'enforced_by is the role that stored it');
 select is(stores('{"enforced_by": "postgres", "extension": "pawl_dag"}'), 'ok', 'another name and an extension may be said');
 select results_eq($$select enforced_by, extension from pawl.binding where relation = 'app.a'::regclass$$, $$values ('pawl_damage_maker', null::name)$$, 'and are not believed');
 select is(stores('{"relation": "app.theirs"}'), '42501 | must be owner of table app.theirs', 'of no other role''s table');

@@ -53,7 +53,7 @@ select throws_ok($$select * from pawl.fire_many('lettered', (select array_agg(id
                  'an error of an output function ends the call and is no row of the result');
 select results_eq($$select key, ok from pawl.fire_many('job', array[1], 'test')$$, $$values ('1', true)$$, 'afterwards all is well');
 
--- Texts that are no values are answers of the readers, not errors that somebody caught.
+-- Texts that are no values are rejected by the parser, not by an error that was caught.
 select throws_ok(format('set pawl.metadata = %L', text), code, 'pawl.metadata is not valid JSON', format('%s is no metadata', left(text, 30)))
   from (values ('{"a": }', '22P02'), ('"\u0000"', '22P05'), ('1e999999', '22003'), ('1e99999999999', '22003'), (repeat('9', 20000), '22003'), ('"\ud800"', '22P02')) bad(text, code);
 select lives_ok(format('set pawl.metadata = %L; update job set mood = mood where id = 1', text), format('%s is metadata', left(text, 30)))

@@ -61,12 +61,12 @@ insert into attempt select what, format(command, :'operation') from (values
     ('operations.opened_through', 'update pawl_bulk.operations set opened_through = 7 where operation = %L'),
     ('records.tries', 'update pawl_bulk.records set tries = 9 where operation = %L'),
     ('records.state', 'update pawl_bulk.records set state = ''Cancelled'' where operation = %L'),
-    ('a record out of turn', 'insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 2, 1)'),
+    ('an entry out of turn', 'insert into pawl_bulk.records (operation, row_number, step_index) values (%L, 2, 1)'),
     ('work.deadline_at', 'update pawl_bulk.work set deadline_at = now() where operation = %L and deadline_at is not null'),
-    ('work without a record', 'insert into pawl_bulk.work (operation, row_number, step_index, queue) values (%L, 9, 0, ''hands'')'),
+    ('work without a row', 'insert into pawl_bulk.work (operation, row_number, step_index, queue) values (%L, 9, 0, ''queue'')'),
     ('a run of another session', 'insert into pawl_bulk.sql_runs (operation, step_index, kind, first_row, last_row, size, lease_until) values (%L, 0, ''rows'', 1, 2, 2, ''infinity'')')) w(what, command);
 
--- Flows: the record of intentions.
+-- Flows: the recorded intentions.
 select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "b"}]}') \g /dev/null
 select pawl_saga.start('f') as flow \gset
 insert into attempt select what, format(command, :'flow') from (values
@@ -75,21 +75,21 @@ insert into attempt select what, format(command, :'flow') from (values
     ('a task is skipped', 'update pawl_saga.tasks set state = ''IGNORE'' where name = ''b'' and flow_uuid = %L'),
     ('an early outcome', 'update pawl_saga.tasks set result = ''1'' where name = ''b'' and flow_uuid = %L'),
     ('a flow with tasks undone', 'update pawl_saga.flows set state = ''SUCCESS'' where flow_uuid = %L'),
-    ('the record of intentions', 'delete from pawl_saga.intentions where flow_uuid = %L')) w(what, command);
+    ('the recorded intentions', 'delete from pawl_saga.intentions where flow_uuid = %L')) w(what, command);
 select is(as_role('marks_worker', command, true), as_role('marks_worker', command, false), 'worker, ' || what || ': by a trigger of its own as by hand') from attempt;
 select is(as_role('marks_operator', command, true), as_role('marks_operator', command, false), 'operator, ' || what || ': by a trigger of its own as by hand') from attempt;
 select is_empty($$select what from attempt where what <> 'what workers may' and as_role('marks_worker', command, true) = 'ok'$$, 'none of it is a worker''s');
 select is((select as_role('marks_worker', command, true) from attempt where what = 'what workers may'), 'ok', 'what it may do by hand its trigger may do');
 
--- The record of intentions is immutable for its owner too, by hand and by a trigger, and goes with its flow.
+-- Recorded intentions are immutable for the owner of the table too, by hand and by a trigger, and goes with its flow.
 select pawl_saga.revert(:'flow', 'because') \g /dev/null
-select cmp_ok((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), '>', 0::bigint, 'intentions are on record');
-select is(as_role(current_user, format('delete from pawl_saga.intentions where flow_uuid = %L', :'flow'), by_trigger), 'PW006', 'the record of intentions is kept')
+select cmp_ok((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), '>', 0::bigint, 'intentions are recorded');
+select is(as_role(current_user, format('delete from pawl_saga.intentions where flow_uuid = %L', :'flow'), by_trigger), 'PW006', 'the recorded intentions are kept')
   from unnest('{false,true}'::boolean[]) by_trigger;
 delete from pawl_saga.flows where flow_uuid = :'flow';
 select is((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), 0::bigint, 'it goes with its flow');
 
--- What follows from the moves of a worker is written all the same.
+-- What follows from the state changes of a worker is written all the same.
 set role marks_worker;
 select from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', :'task', 'step_uuid', step_of(:'task', 'a'), 'fence', 1, 'result', 1)), 'c0000000-0000-7000-8000-00000000000c');
 select work();
@@ -99,7 +99,7 @@ reset role;
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'a worker brings a task to its end');
 select is_empty('select wrong()', 'everything is as it must be');
 -- Settings that a session makes say what its own state changes are meant as. Whatever they are, flows are finished and undone to the end. They are
--- set by a superuser here, who may set them all, and a worker works under them.
+-- set by a superuser here; the flows then run as a worker.
 create function wrong_flows() returns setof text language sql as $$
     select name || ' ' || state from pawl_saga.flows where state <> all ('{SUCCESS,REVERTED}')
     union all select 'verify ' || v.problem from pawl.verify() v $$;

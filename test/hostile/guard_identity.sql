@@ -1,4 +1,4 @@
--- Guards and effects are functions that are settled when the machine is attached: another one of the same name does not take their place.
+-- Guards and effects are functions that are resolved when the machine is bound: another one of the same name does not take their place.
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
@@ -40,14 +40,14 @@ alter table app.t rename to tt;
 select throws_ok($$update app.tt set state = 'b' where id = 1$$, 'PW003', null, 'nor when the table has another name');
 alter table app.tt rename to t;
 
--- the next version keeps what is settled
+-- the next version keeps what is resolved
 select pawl.define('guarded', $$stateDiagram-v2
     [*] --> a
     a --> b : go [app.gok] / app.note
     b --> a : back
     b --> c : on$$) \g /dev/null
 select is(pawl.upgrade('app.t'), 2, 'upgraded');
-select throws_ok($$update app.t set state = 'b' where id = 1$$, 'PW003', null, 'an upgrade keeps the guard that is settled');
+select throws_ok($$update app.t set state = 'b' where id = 1$$, 'PW003', null, 'an upgrade keeps the guard that is resolved');
 
 -- its owner may replace it
 create or replace function app.gok(old anyelement, new anyelement) returns boolean language plpgsql as $$ begin return not new.flag; end $$;
@@ -65,7 +65,7 @@ select results_eq($$select check_name, detail from pawl.health() where status = 
 create function app.gok(old anyelement, new anyelement) returns boolean language plpgsql as $$ begin return new.flag; end $$;
 select throws_ok($$update app.t set state = 'b' where id = 1$$, 'PW003', null, 'made again it is the guard again');
 
--- what an earlier version attached is looked up, and settled by the next upgrade
+-- what an earlier version bound is looked up by name, and resolved by the next upgrade
 reset role;
 set session_replication_role = replica;
 update pawl.binding set calls = null;

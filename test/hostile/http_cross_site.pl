@@ -1,4 +1,4 @@
-# Requests that another site makes a browser send: with a client's certificate, which browsers show whoever asks, nothing acts that a form or a
+# Requests that another site makes a browser send: with a client's certificate, which a browser sends for every site, nothing acts that a form or a
 # script of another origin can send; nor is anything answered under a host that is none of ours.
 use strict;
 use warnings;
@@ -90,7 +90,7 @@ begin('--api-hosts', 'pawl.example,127.0.0.1');
 is(status_of('/v1/tasks', '-H', "Host: $_"), 200, "host $_ is served") for 'pawl.example', 'PAWL.example', "pawl.example:$port", '127.0.0.1';
 is(status_of('/v1/tasks', '-H', "Host: $_"), 421, "host $_ is not") for 'evil.example', 'pawl.example.evil.example', 'evil.example:443';
 is(status_of('/console/', '-H', 'Host: evil.example', '--compressed'), 421, 'nor is the console there');
-is(status_of('/healthz', '-H', 'Host: 10.0.0.1'), 200, 'whoever watches asks by address');
+is(status_of('/healthz', '-H', 'Host: 10.0.0.1'), 200, 'health checks may use an address as the host');
 is(status_of('/v1/tasks', '-H', 'Origin: https://pawl.example', @json), 201, 'a proxy may have another host than the browser');
 is(end_program($run, 'TERM'), 0, 'the daemon ends again');
 no_crash($node);

@@ -1,4 +1,4 @@
-# Guessing of tokens, floods of connections, and arguments that are none: who guesses is slowed and locks out nobody, threads end after a flood,
+# Guessing of tokens, floods of connections, and invalid arguments: a client that guesses is slowed and locks out no other client, threads end after a flood,
 # no argument gives 500.
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $node = api_cluster('logins', qw(pawl_dag pawl_bulk pawl_saga));
 my %token = map { $_ => make_token($node, 'pawl_operator', $_, '{read,operate}') } qw(anna bert carl dora emil);
 my $api = begin_api($node, '--sql-workers', '0', '--api-proxies', '127.0.0.0/8,10.1.0.0/16');
 
-sub session { my ($token, @hops) = @_; return ask('GET', '/v1/session', token => $token, headers => @hops ? { 'X-Forwarded-For' => join ', ', @hops } : {})->{status} }
+sub session { my ($token, @proxies) = @_; return ask('GET', '/v1/session', token => $token, headers => @proxies ? { 'X-Forwarded-For' => join ', ', @proxies } : {})->{status} }
 
 subtest 'guessing' => sub {
 	is(session("pawl_$_" . 'x' x 30), 401, 'a wrong token') for 1 .. 10;

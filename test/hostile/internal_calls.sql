@@ -1,4 +1,4 @@
--- Internal functions that any role may execute take what anybody hands them: nulls, empty values, extremes, objects that there are not.
+-- Internal functions that any role may execute bear any arguments: nulls, empty values, extremes, objects that do not exist.
 -- An error or a result each time; never a crash, and nothing is written.
 \set QUIET 1
 set client_min_messages to error;

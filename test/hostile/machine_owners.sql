@@ -9,11 +9,11 @@ create role pawl_test_member in role pawl_test_guild;
 create schema app;
 grant usage, create on schema app to public;
 
-create function says(who text, statement text) returns text language plpgsql as $$
+create function says(role text, statement text) returns text language plpgsql as $$
 declare code text; message text; detail text; hint text;
 begin
     begin
-        execute format('set local role %I', who);
+        execute format('set local role %I', role);
         execute statement;
         reset role;
         return 'ok';
@@ -61,10 +61,10 @@ select lives_ok($$select pawl.set_machine_owner('m', 'pawl_test_guild')$$, 'a su
 select results_eq($$select version, owner from pawl.machine where machine = 'm' order by 1$$, $$values (1, 'pawl_test_guild'), (2, 'pawl_test_guild')$$, 'all versions are its');
 select is(says('pawl_test_member', $$select pawl.define('m', public.diagram(E'\n    b --> c : on'))$$), 'ok', 'a member of that role defines version 3');
 select is((select owner from pawl.machine where machine = 'm' and version = 3), 'pawl_test_guild', 'which is the role''s too');
-select is(says('pawl_test_smith', $$select pawl.define('m', public.diagram(''))$$) like '42501|%', true, 'who owned it before does not any more');
+select is(says('pawl_test_smith', $$select pawl.define('m', public.diagram(''))$$) like '42501|%', true, 'the former owner may not any more');
 select throws_ok($$update pawl.machine set source = 'x' where machine = 'm'$$, 'PW006', null, 'nothing else of a version changes, also for a superuser');
 
--- a table of another role goes on being judged by its version; enforcing a machine of another role is allowed, upgrading is the table owner's choice
+-- a table of another role is still validated by its version; enforcing a machine of another role is allowed, upgrading is the table owner's choice
 create table app.t (id int primary key, state text not null);
 alter table app.t owner to pawl_test_thief;
 select is(says('pawl_test_thief', $$select pawl.enforce('app.t', 'state', 'm', version => 1)$$), 'ok', 'a machine is there for all to use');
@@ -78,15 +78,15 @@ select pawl.define('lost', diagram('')) \g /dev/null
 update pawl.machine set owner = 'pawl_test_gone' where machine = 'lost';
 select is(says('pawl_test_member', $$select pawl.define('lost', public.diagram(E'\n    b --> a : back'))$$) like format('42501|must be owner of machine "lost"|It belongs to role "%s".|%%', current_user), true,
           'a machine whose owner is gone is the extension owner''s');
-select lives_ok($$select pawl.define('lost', diagram(E'\n    b --> a : back'))$$, 'who defines the next version');
+select lives_ok($$select pawl.define('lost', diagram(E'\n    b --> a : back'))$$, 'the new owner defines the next version');
 select is((select owner from pawl.machine where machine = 'lost' and version = 2), current_user::text, 'and owns it');
 
--- define in the hands of a SECURITY DEFINER function is that function's owner
+-- define, called by a SECURITY DEFINER function, acts as the owner of that function
 create function app.lend() returns int language sql security definer set search_path = pg_catalog as $$ select pawl.define('lent', public.diagram('')) $$;
 alter function app.lend() owner to pawl_test_guild;
 grant execute on function app.lend() to public;
 select is(says('pawl_test_thief', 'select app.lend()'), 'ok', 'a function defines for its owner');
 select is((select owner from pawl.machine where machine = 'lent'), 'pawl_test_guild', 'whose the machine is');
 select is((select count(*) from pawl.machine where owner is null), 0::bigint, 'every version has an owner');
-select is((select count(*) from pg_auth_members m join pg_roles r on r.oid = m.roleid where r.rolname = 'pawl_restore'), 0::bigint, 'pawl_restore has no members unless somebody is made one');
+select is((select count(*) from pg_auth_members m join pg_roles r on r.oid = m.roleid where r.rolname = 'pawl_restore'), 0::bigint, 'pawl_restore has no members unless a role is made one');
 select * from finish();

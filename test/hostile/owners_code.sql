@@ -94,7 +94,7 @@ set role code_villain;
 drop trigger at_commit on villain.pruned_transitions;
 drop trigger queues on villain.pruned_transitions;
 create trigger queues after update on villain.pruned_transitions for each row execute function villain.queues('redaction');
-set pawl.processor = 'somebody';
+set pawl.processor = 'other';
 insert into villain.pruned values (3, 'a');
 reset pawl.processor;
 reset role;

@@ -79,7 +79,7 @@ unlike(join('', map { (said({}, $_, '--help'))[1] } qw(pawl pawld)), qr/password
 # A daemon that cannot log in: its log, its page of health and its metrics.
 my $node = new_cluster('passwords');
 my $run = do {
-	local $ENV{PAWLD_DATABASE} = "postgresql://nobody:$secret\@127.0.0.1:1/shop";
+	local $ENV{PAWLD_DATABASE} = "postgresql://stranger:$secret\@127.0.0.1:1/shop";
 	begin_program($node, 'pawld', '--http', '127.0.0.1:0', '--log-level', 'debug', '--longest-poll-ms', '50');
 };
 wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /no connection/ && $run->{err} =~ /listening port=\d+/ }, 'the daemon to complain');

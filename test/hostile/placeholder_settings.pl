@@ -1,5 +1,5 @@
 # A setting that is set before the library is loaded is a placeholder that any role can write. It decides about nothing: not in a fresh
-# session, not by the options of a connection, not by ALTER ROLE. Whoever may set pawl.restoring can restore.
+# session, not by the options of a connection, not by ALTER ROLE. A role that may set pawl.restoring can restore.
 use strict;
 use warnings;
 use FindBin;
@@ -65,22 +65,22 @@ is(one($node, "select steps_total = (select count(*) from pawl_dag.steps s where
 $node->safe_psql('postgres', q(select pawl_dag.orchestrate() from generate_series(1, 3)));
 my ($a, $b) = split /\n/, one($node, "select step_uuid from pawl_dag.steps where task_uuid = '$task' order by name limit 2");
 like(session('worker', "set pawl.restoring = on; insert into pawl_dag.edges (task_uuid, parent_uuid, child_uuid) select '$task', a.step_uuid, b.step_uuid from pawl_dag.steps a, pawl_dag.steps b where a.task_uuid = '$task' and b.task_uuid = '$task' and a.name = 'a' and b.name = 'b'"),
-	qr/is too far to wait for another/, 'an edge to a step that is under way is rejected');
+	qr/is too far to wait for another/, 'a dependency of a step that is under way is rejected');
 
 # The token of an HTTP request is what pawl_api.begin_request has found, whatever the setting of its name says.
 $node->safe_psql('postgres', q{
 create extension pawl_api;
 create role boss login in role pawl_admin;
-create role door login in role pawl_authenticator;
+create role api_login login in role pawl_authenticator;
 create role tenant in role pawl_operator;
 grant tenant to pawl_authenticator});
 my ($mine, $other) = map { one($node, "select pawl_api.create_token('tenant', '$_', '{read,operate}')") } qw(mine other);
 my $forged = q(select set_config('pawl_api.token', (select token::text from pawl_api.tokens where person = 'other'), false));
 like(session('boss', "$forged; select pawl_api.once('k', 'start_task', '{}', '{\"name\": \"two\"}')"), qr/idempotency keys belong to requests/, 'a session that is no request has no token');
 my $token = one($node, "select token from pawl_api.tokens where person = 'other'");
-my $said = session('door', "begin; select pawl_api.begin_request('bearer', sha256('$mine'), 'operate'); select set_config('pawl_api.token', '$token', true); " .
+my $said = session('api_login', "begin; select pawl_api.begin_request('bearer', sha256('$mine'), 'operate'); select set_config('pawl_api.token', '$token', true); " .
 	q(select pawl_api.once('k', 'start_task', '{}', '{"name": "two"}'); commit));
 is(one($node, q(select string_agg(t.person, ' ') from pawl_api.answers a join pawl_api.tokens t using (token))), 'mine', 'a request has the token that it began with') or diag($said);
-like(session('door', "begin; select pawl_api.begin_request('bearer', sha256('$mine'), 'operate'); commit; select pawl_api._first_answer('k', 'start_task', '')"),
+like(session('api_login', "begin; select pawl_api.begin_request('bearer', sha256('$mine'), 'operate'); commit; select pawl_api._first_answer('k', 'start_task', '')"),
 	qr/permission denied|idempotency keys belong to requests/, 'and only until its transaction ends');
 done_testing();

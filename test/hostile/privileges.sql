@@ -96,7 +96,7 @@ select is_empty($$select relation, role, privilege from right_on where privilege
                 'TRUNCATE, TRIGGER and REFERENCES are the owner''s');
 select is_empty($$select relation, role, privilege from right_on where role in ('public', 'pawl_reader') and privilege <> 'SELECT'
                     and not (role = 'public' and privilege = 'INSERT' and relation in ('pawl.paused', 'pawl.log_upkeep'))$$,
-                'readers read; anyone may only ask for a pause, or say how long a log is kept, which triggers judge');
+                'readers read; anyone may only ask for a pause, or say how long a log is kept, which triggers check');
 -- UPDATE or DELETE of a whole table is also the right to LOCK it.
 select is_empty($$select relation, role, privilege from right_on where role = 'pawl_worker' and privilege in ('UPDATE', 'DELETE') order by 1, 2, 3$$, 'workers update columns, not tables');
 create role privileges_worker in role pawl_worker;
@@ -131,7 +131,7 @@ alter table of_owner_1 owner to privileges_heir;
 alter table of_owner_transitions owner to privileges_heir;
 set role privileges_heir;
 select lives_ok('create table of_owner_2 partition of of_owner for values from (10) to (20)', 'a role without any rights adds one, too');
-select lives_ok($$insert into of_owner values (1, 'a'), (11, 'a')$$, 'both take rows');
+select lives_ok($$insert into of_owner values (1, 'a'), (11, 'a')$$, 'both claim rows');
 select throws_ok($$update of_owner_2 set state = 'c'$$, 'PW001', null, 'and are enforced');
 select lives_ok($$update of_owner set state = 'b'$$, 'as they should be');
 reset role;

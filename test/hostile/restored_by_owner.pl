@@ -83,13 +83,13 @@ sub enforced_again
 	my ($name, $database) = @_;
 	is(one($node, $kept, $database), $original, "$name: all is what it was");
 	sound($node, $name, $database);
-	refused($node, "set role boss; update app.orders set state = 'sent' where id = 25", 'PW001', "$name: judged", $database);
-	refused($node, 'set role boss; delete from app.orders where id = 25', 'PW001', "$name: on_delete", $database);
-	refused($node, 'set role boss; delete from app.orders_transitions', 'PW006', "$name: the log is immutable", $database);
+	rejected($node, "set role boss; update app.orders set state = 'sent' where id = 25", 'PW001', "$name: validated", $database);
+	rejected($node, 'set role boss; delete from app.orders where id = 25', 'PW001', "$name: on_delete", $database);
+	rejected($node, 'set role boss; delete from app.orders_transitions', 'PW006', "$name: the log is immutable", $database);
 	accepted($node, "set role boss; update app.orders set state = 'paid' where id = 25; update app.parts set state = 'sent' where no = 1", "$name: the logs go on", $database);
-	refused($node, "set role clerk; select pawl.define('order', 'stateDiagram-v2\n[*] --> x\nx --> y')", '42501', "$name: the machine is still boss's", $database);
-	accepted($node, "set role boss; alter table app.orders rename column note to remark; select pawl.upgrade('app.parts')", "$name: its owner goes on", $database);
-	is(one($node, 'select parent_columns from pawl.audit_binding', $database), '{remark}', "$name: renames are followed");
+	rejected($node, "set role clerk; select pawl.define('order', 'stateDiagram-v2\n[*] --> x\nx --> y')", '42501', "$name: the machine is still boss's", $database);
+	accepted($node, "set role boss; alter table app.orders rename column note to comment_text; select pawl.upgrade('app.parts')", "$name: its owner goes on", $database);
+	is(one($node, 'select parent_columns from pawl.audit_binding', $database), '{comment_text}', "$name: renames are followed");
 	sound($node, "$name, after use", $database);
 	return;
 }
@@ -101,15 +101,15 @@ enforced_again('-j2', 'two_jobs');
 
 # A role that is gone leaves machines of the extension's owner.
 $node->safe_psql('postgres', 'drop owned by gone; drop role gone');
-refused($node, "set role boss; select pawl.define('orphan', 'stateDiagram-v2\n[*] --> a\na --> c')", '42501', 'a machine whose owner is gone is no other admin\'s', 'one_job');
+rejected($node, "set role boss; select pawl.define('orphan', 'stateDiagram-v2\n[*] --> a\na --> c')", '42501', 'a machine whose owner is gone is no other admin\'s', 'one_job');
 accepted($node, "select pawl.set_machine_owner('orphan', 'boss')", 'but given away by a superuser', 'one_job');
 accepted($node, "set role boss; select pawl.define('orphan', 'stateDiagram-v2\n[*] --> a\na --> c')", 'it has an owner again', 'one_job');
 
 # Without pawl_restore nothing is loaded into the catalog, and its tables reject writes.
 $node->safe_psql('postgres', 'revoke pawl_restore from boss');
-like(restored('closed', 'boss', "$dir/dump"), qr/permission denied for table (?:binding|machine)/, 'who is no member of pawl_restore does not load the catalog');
+like(restored('closed', 'boss', "$dir/dump"), qr/permission denied for table (?:binding|machine)/, 'a role that is no member of pawl_restore cannot load the catalog');
 is(one($node, 'select count(*) from pawl.binding', 'closed'), '0', 'of which nothing is there');
-refused($node, "set role boss; update app.orders set state = 'void'", '42704', 'tables whose bindings are missing reject writes', 'closed');
+rejected($node, "set role boss; update app.orders set state = 'void'", '42704', 'tables whose bindings are missing reject writes', 'closed');
 
 # A member of pawl_restore loads bindings of its own tables only.
 $node->safe_psql('postgres', 'grant pawl_restore to clerk');

@@ -1,4 +1,4 @@
--- What a worker may write of a saga by hand: every column of every table, and every move that needs a condition. What it may do it does with
+-- What a worker may write of a saga by hand: every column of every table, and every state change that needs a condition. What it may do it does with
 -- the same checks and follow-ups as the functions; the rest is rejected.
 \set QUIET 1
 set client_min_messages = warning;
@@ -33,7 +33,7 @@ select is((select string_agg(distinct p.proname, ', ' order by p.proname) from p
 create role saga_columns_worker in role pawl_worker;
 create role saga_operator in role pawl_operator;
 create function done(arguments jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;
-create table asked (who text, answer text);
+create table asked (role text, answer text);
 grant insert on asked to saga_columns_worker;
 create function no(results jsonb) returns boolean language plpgsql as $$ begin insert into public.asked values (current_user, 'no'); return false; end $$;
 create function again(history jsonb) returns text language plpgsql as $$ begin insert into public.asked values (current_user, 'retry');
@@ -70,7 +70,7 @@ select is(pg_temp.try($$update pawl_saga.tasks set blockers = 0$$), '42501', 'bl
 select is(pg_temp.try($$update pawl_saga.tasks set due_at = null$$), '42501', 'nor is the time');
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'RUNNING', worker = 'w' where name = 'b'$$), 'PW003', 'a task does not begin before its turn');
 select is(pg_temp.try($$insert into pawl_saga.tasks (flow_uuid, node, name, execute, due_at) select flow_uuid, 99, 'x', 'x', null from pawl_saga.flows$$), '42501', 'no task is put into a flow');
-select is(pg_temp.try($$insert into pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state) select flow_uuid, 1, 'EXECUTE', 'REVERT', 'PENDING', 'PENDING' from pawl_saga.flows$$), '42501', 'nor a line into the record');
+select is(pg_temp.try($$insert into pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state) select flow_uuid, 1, 'EXECUTE', 'REVERT', 'PENDING', 'PENDING' from pawl_saga.flows$$), '42501', 'nor an entry into the intentions');
 select is(pg_temp.try(format('update pawl_saga.flows set state = %L', s)), 'PW003', 'a flow with tasks undone is not ' || s || ' by hand') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select ok(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)) in ('PW003', '42501'), 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
@@ -124,7 +124,7 @@ select pawl_saga.start('d') as d \gset
 select is(pg_temp.work('execute c'), 'execute a, execute c, revert c, revert a, execute a, execute c, revert c, revert a', 'deciders and controllers are asked');
 select is((select state from pawl_saga.flows where flow_uuid = :'d'), 'REVERTED', 'to the end');
 reset role;
-select is((select array_agg(distinct who || ' ' || answer order by who || ' ' || answer) from asked), '{saga_columns_worker no,saga_columns_worker retry}', 'with the rights of who reported, not of who owns the extension');
+select is((select array_agg(distinct role || ' ' || answer order by role || ' ' || answer) from asked), '{saga_columns_worker no,saga_columns_worker retry}', 'with the rights of role reported, not of role owns the extension');
 set role saga_columns_worker;
 select pawl_saga.start('secret') as s \gset
 select pg_temp.work() \g /dev/null
@@ -141,7 +141,7 @@ select is((select state from pawl_saga.flows where flow_uuid = :'w'), 'SUCCESS',
 select pawl_saga.post('j', 'w') as j \gset
 select is(pg_temp.try(format('update pawl_saga.jobs set %s where job_uuid = %L', c, :'j')), '42501', 'a job without an owner is not changed: ' || c)
   from unnest(array['flow_uuid = pawl.uuid_v7()', 'session_lock = 1', 'due_at = ''infinity''', 'trashed_at = now()', 'trashed_for = ''x''']) c;
-select lives_ok(format('select pawl_saga.claim_job(%L, ''me''), pawl_saga.tie_job(%1$L, ''me'')', :'j'), 'takes jobs and ties them');
+select lives_ok(format('select pawl_saga.claim_job(%L, ''me''), pawl_saga.tie_job(%1$L, ''me'')', :'j'), 'claims jobs and ties them');
 select lives_ok(format('select pawl_saga.abandon_job(%L, ''me'')', :'j'), 'abandons them');
 select is((select done from pawl_saga.conduct()), 1::bigint, 'conducts');
 select pawl_saga.post('k') as k \gset

@@ -10,7 +10,7 @@ grant usage on schema hers to public;
 create table ran (which text, as_role name, is_superuser boolean);
 grant insert, select on ran to public;
 
--- A superuser's session that moves a flow runs the owner's decider as its owner.
+-- A superuser's session that changes a flow runs the owner's decider as its owner.
 set role saga_decider_owner;
 create function hers.note(history jsonb) returns boolean language plpgsql as $$ begin
     insert into public.ran select 'decider', current_user, rolsuper from pg_roles where rolname = current_user;

@@ -53,7 +53,7 @@ select voted('{"task": "a", "queue": "q"}', 'bad report', 'public.poison'), pawl
 select pawl_saga.start('bad report'), pawl_saga.start('good report') \g /dev/null
 select jsonb_agg(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence, 'result', 1)) as results from pawl_saga.claim('w', 'q', 10) c \gset
 select results_eq(format('select ok, left(problem, 12), state from pawl_saga.report(%L, ''w'') order by ok', :'results'),
-    $$values (false, '40001 always', 'RUNNING'), (true, null, 'SUCCESS')$$, 'each flow of a report is settled alone');
+    $$values (false, '40001 always', 'RUNNING'), (true, null, 'SUCCESS')$$, 'each flow of a report is handled alone');
 select is(state('good report'), 'SUCCESS', 'the other has ended');
 delete from pawl_saga.flows;
 
@@ -69,7 +69,7 @@ set session_replication_role = replica;
 update pawl_saga.tasks set lease_until = null, worker = null where flow_uuid = :'o' and name = 'a';
 set session_replication_role = origin;
 select pawl_saga.start('other') \g /dev/null
-select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim settles what it can, and hands out the rest');
+select is((select string_agg(name, ', ') from pawl_saga.claim('w2', 'o', 10)), 'z, other', 'a claim handles what it can, and returns the rest');
 select is((select duty || ' ' || sqlstate from pawl_saga.set_aside), 'claim 40P01', 'the flow is set aside');
 delete from pawl_saga.flows;
 

@@ -61,9 +61,9 @@ insert into deed values
     ('signal', $$select pawl_saga.signal(uuid, 'go') from flow order by uuid$$), ('suspend', 'select pawl_saga.suspend(uuid) from flow order by uuid'),
     ('resume', 'select pawl_saga.resume(uuid) from flow order by uuid'), ('revert', $$select pawl_saga.revert(uuid, 'x') from flow order by uuid$$),
     ('fire_many', $$select from pawl.fire_many('pawl_saga.tasks', (select array_agg(row(flow_uuid, node)) from mine where name = 'late'), 'time_out')$$),
-    ('log_door', $$insert into pawl_saga.task_transitions (flow_uuid, node, event) select flow_uuid, node, 'time_out' from mine where name = 'late' order by 1, 2$$),
+    ('log_insert', $$insert into pawl_saga.task_transitions (flow_uuid, node, event) select flow_uuid, node, 'time_out' from mine where name = 'late' order by 1, 2$$),
     ('suspend_by_hand', $$update pawl_saga.flows set state = 'SUSPENDING' where flow_uuid = (select uuid from flow where n = 1) and state = 'RUNNING'$$);
-select dblink_exec('holder', 'call prepare()') \g /dev/null
+select dblink_exec('blocker', 'call prepare()') \g /dev/null
 select is(string_agg(name || ' ' || state || coalesce(' ' || worker, ''), ', ' order by name),
     'after PENDING, fails REVERTED, held RUNNING c, late RUNNING c, lost RUNNING d, open PENDING, ran SUCCESS, run PENDING, told PENDING, wait PENDING',
     'the tasks are as they are meant to be') from mine group by flow_uuid;
@@ -73,5 +73,5 @@ insert into found select 'held', a.name, b.name, pair('held', a.name, b.name) fr
 select is_empty('select held, first, second, problem from found where problem is not null', 'no pair of them ends in a deadlock');
 select is((select count(*) from found), (select count(*) * (count(*) + 5) from deed), 'every pair has met');
 select is_empty('select * from pawl_saga.verify()', 'everything is as it must be');
-select dblink_disconnect(c) from unnest(array['holder', 'one', 'two']) c \g /dev/null
+select dblink_disconnect(c) from unnest(array['blocker', 'one', 'two']) c \g /dev/null
 select * from finish();

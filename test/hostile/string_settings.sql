@@ -27,5 +27,5 @@ create table parted (id uuid primary key default pawl.uuid_v7(), state text not 
 select lives_ok($$select pawl.enforce('parted', 'state', 'ordered'),
     pawl.enable_log('parted', 'state', log_partition => 'hash (id) partitions 4')$$, 'so is a partition of a log');
 select is_empty($$select check_name, detail from pawl.health() where status = 'error'$$, 'nothing is amiss');
-select is_empty($$select * from pawl.verify()$$, 'nor in the record');
+select is_empty($$select * from pawl.verify()$$, 'nor in the log');
 select * from finish();

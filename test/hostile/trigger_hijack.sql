@@ -64,7 +64,7 @@ select is_empty($$select role, function from attacker, trigger_function where de
 select is_empty($$select role, function from attacker, trigger_function where not definer and not may_hang(role, function)$$,
                 'all others can, which partitions and dumps need');
 
--- A table of the same columns as one of pawl's, all of a type whose casts and output note who runs them.
+-- A table of the same columns as one of pawl's, all of a type whose casts and output note the role that runs them.
 create table ran_as (role text, what text);
 grant insert on ran_as to public;
 create function copy_of(model regclass, attacker text) returns text language plpgsql as $f$
@@ -136,19 +136,19 @@ select f.function, f.language, f.name, r.role, every_moment(f.function, c.hostil
        unnest(array['hijack_worker', current_user]) r(role);
 select is((select count(distinct function) from fired), (select count(*) from trigger_function), 'all were fired');
 select set_eq($$select distinct right(answer, 5) from fired where language = 'plpgsql'$$, array['39P01'], 'those in PL/pgSQL say that they are not made for the table');
--- PW006: nothing is written to a log or a record. 42704: the table has no binding. 55000: it has no audit.
+-- PW006: nothing is written to a log or an audit. 42704: the table has no binding. 55000: it has no audit.
 select set_eq($$select name::text, string_agg(distinct ltrim(right(answer, 5)), ' ' order by ltrim(right(answer, 5))) from fired where language = 'c' group by name$$,
     $$values ('_step_entered', '39P01'), ('audit_results', '39P01 55000'), ('validate_insert', '39P01 42704'), ('invalidate', '39P01'), ('validate', '39P01 42704'),
              ('log_insert', '39P01 PW006'), ('protect_log', '39P01 PW006'), ('protect_record', '39P01 PW006'), ('record', '39P01 42704'), ('record_truncate', '39P01 42704')$$,
     'those in C, too, or reject what was asked');
 select is_empty($$select distinct role, what from ran_as$$, 'no code of the table''s owner was run, as itself or another');
-select is_empty($$select rolname from pg_roles where rolname ^@ 'hijack' and rolsuper$$, 'nobody has become a superuser');
+select is_empty($$select rolname from pg_roles where rolname ^@ 'hijack' and rolsuper$$, 'no role has become a superuser');
 -- Outside of a trigger the check says so.
 select throws_ok($$select pawl.fired_by(null, null, null, null, null, variadic null)$$, '39P01', null, 'the check itself takes no null');
 select throws_ok($$select pawl.fired_by('BEFORE INSERT ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.machine')$$,
                  '39P01', 'this trigger function must be fired BEFORE INSERT ROW', 'nor another moment');
 select throws_ok($$select pawl.fired_by('BEFORE INSERT ROW', 'pawl.binding'::regclass, 'BEFORE', 'INSERT', 'ROW', 'pawl.machine')$$,
-                 '39P01', 'this trigger function is not made for table "binding"', 'nor another table');
+                 '39P01', 'this trigger function cannot be used on table "binding"', 'nor another table');
 select ok(pawl.fired_by('AFTER DELETE STATEMENT, BEFORE INSERT OR UPDATE ROW', 'pawl.machine'::regclass, 'BEFORE', 'UPDATE', 'ROW', 'pawl.binding', 'pawl.machine'),
           'one of several moments and tables is right');
 select * from finish();

@@ -1,4 +1,4 @@
--- Tokens and requests of the HTTP API, called as pawld calls them: who is let in, as which role, and that a key is answered once.
+-- Tokens and requests of the HTTP API, called as pawld calls them: which requests are accepted and as which role they run; a key is answered once.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();

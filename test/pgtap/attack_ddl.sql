@@ -1,5 +1,5 @@
 -- DDL that reaches an enforced table by another name than its own: in a CREATE SCHEMA, under the name of another kind of relation,
--- through a parent or a composite type, and by casts of somebody's own.
+-- through a parent or a composite type, and by the attacker's own casts.
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
@@ -13,9 +13,9 @@ select pawl.define('m', $$stateDiagram-v2
 create table tree (id int primary key, state text not null default 'a');
 select pawl.enforce('tree', 'state', 'm'), pawl.enable_log('tree', 'state') \g /dev/null
 create schema elsewhere create table child () inherits (public.tree);
-select throws_ok($$insert into elsewhere.child values (1, 'nowhere')$$, 'PW002', null, 'a child that a CREATE SCHEMA made is judged');
+select throws_ok($$insert into elsewhere.child values (1, 'nowhere')$$, 'PW002', null, 'rows of a child that a CREATE SCHEMA made are validated');
 insert into elsewhere.child values (1, 'a');
-select throws_ok($$update elsewhere.child set state = 'nowhere'$$, 'PW001', null, 'so are its moves');
+select throws_ok($$update elsewhere.child set state = 'nowhere'$$, 'PW001', null, 'so are its state changes');
 select is((select count(*) from pawl.history('tree', 1)), 1::bigint, 'and recorded');
 create table parts (id int primary key, state text not null default 'a') partition by range (id);
 select pawl.enforce('parts', 'state', 'm', on_delete => 'deny'), pawl.enable_log('parts', 'state') \g /dev/null
@@ -57,7 +57,7 @@ alter table parent rename column id to number;
 select lives_ok($$update heir set status = 'a'$$, 'and so is a key');
 select is((select state from pawl.history('heir', 1) h(n, f, state) order by n desc limit 1), 'a', 'in the log as well');
 
--- a cast of somebody's own needs no USING
+-- a user-defined cast needs no USING
 create type first as enum ('a', 'b');
 create type second as enum ('a', 'b', 'elsewhere');
 create function astray(first) returns second language sql immutable as $$select 'elsewhere'::second$$;
@@ -88,7 +88,7 @@ select is((select hint from pawl.health() where check_name = 'functions' and sta
           'create function public.sure(old public.guarded, new public.guarded) ...', 'health says how to make a guard that is gone');
 select pawl.release('guarded') \g /dev/null
 
--- others' tables with our triggers keep nobody from his own
+-- triggers of pawl on tables of other owners do not keep an owner from its own table
 create role pawl_test_mallory;
 grant create on schema public to pawl_test_mallory;
 set role pawl_test_mallory;

@@ -1,4 +1,4 @@
--- What the owner of a log may do to it by DDL that is not meant to change what is on the record.
+-- What the owner of a log may do to it by DDL that is not meant to change the state changes it records.
 \set ECHO none
 \set QUIET 1
 set client_min_messages to warning;
@@ -13,13 +13,13 @@ select pawl.audit('t', '{"b": true}') \g /dev/null
 insert into t values (1, 'a');
 update t set state = 'b';
 
-select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null, 'states on the record cannot be computed anew');
-select throws_ok($$alter table t_transitions alter metadata type jsonb using '{"forged": true}'$$, '55000', null, 'nor remarks');
-select throws_ok($$alter table t_transitions alter actor type text using 'nobody'$$, '55000', null, 'nor who acted');
+select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null, 'logged states cannot be computed anew');
+select throws_ok($$alter table t_transitions alter metadata type jsonb using '{"forged": true}'$$, '55000', null, 'nor metadata');
+select throws_ok($$alter table t_transitions alter actor type text using 'another'$$, '55000', null, 'nor the actor');
 select throws_ok($$alter table t_transitions alter subject_id type int using 7$$, '55000', null, 'nor of which row');
 select throws_ok($$alter table t_result_audit alter success type boolean using false$$, '55000', null, 'nor an audit');
-alter table t_transitions add column remark text default 'x';
-select lives_ok($$alter table t_transitions alter remark type varchar using remark || 'y'$$, 'a column of the owner''s own is his');
+alter table t_transitions add column note text default 'x';
+select lives_ok($$alter table t_transitions alter note type varchar using note || 'y'$$, 'the owner may alter a column of its own');
 
 select throws_ok($$alter table t_transitions set unlogged$$, '55000', null, 'a log does not die in a crash that the rows survive');
 select throws_ok($$alter table t_result_audit set unlogged$$, '55000', null, 'nor does an audit');
@@ -44,9 +44,9 @@ do $$ begin
     insert into late values (1, 'a', 2);
     raise 'a second row was taken';
 exception when unique_violation then
-    perform set_config('attack.refused', 'on', false);
+    perform set_config('attack.rejected', 'on', false);
 end $$;
-select is(current_setting('attack.refused', true), 'on', 'a second row of a key is refused before it breaks the chain');
+select is(current_setting('attack.rejected', true), 'on', 'a second row of a key is rejected before it breaks the chain');
 begin;
 delete from late;
 insert into late values (1, 'a', 2);

@@ -17,7 +17,7 @@ exception when others then
     if m ~ '^[A-Z]' then marks := marks || ' (upper case)'; end if;
     return sqlstate || marks || ' ' || replace(m, 'public.', '');
 end $$;
--- The traces that an attachment leaves.
+-- What a binding leaves behind on a table.
 create function traces(of oid) returns text language sql as $$
     select concat_ws(', ', (select 'binding' from pawl.binding b where b.relation = of limit 1),
                      (select 'trigger' from pg_trigger t where t.tgrelid = of and t.tgname ~ 'pawl' limit 1),
@@ -87,13 +87,13 @@ create function attach(what text, how text default '') returns text language sql
 select is(attach(what), said, 'enforce of ' || what) from (values
     ('v', '42809 v is not a table'), ('mv', '42809 mv is not a table'), ('seq', '42809 seq is not a table'), ('good_pkey', '42809 good_pkey is not a table'), ('comp', '42809 comp is not a table'),
     ('remote', '42809 remote is not a table'), ('tmp', '0A000 tmp is a temporary table'), ('pg_class', '42501 pg_class is a system catalog'), ('pg_largeobject', '42501 pg_largeobject is a system catalog'),
-    ('information_schema.sql_features', '42501 information_schema.sql_features is a system catalog'), ('pawl.binding', '0A000 pawl.binding belongs to pawl itself'),
+    ('information_schema.sql_features', '42501 information_schema.sql_features is a system catalog'), ('pawl.binding', '0A000 pawl.binding belongs to the extension'),
     ('part_1', '0A000 part_1 is a partition of table part'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
     ('good', 'ok')) c(what, said);
 select is(says(format('select pawl.fire(%s::regclass, 1, ''go'')', quote_literal(what))), said, 'fire at ' || what) from (values
     ('v', '42809 "v" is not a table'), ('mv', '42809 "mv" is not a table'), ('seq', '42809 "seq" is not a table'), ('good_pkey', '42809 "good_pkey" is not a table'), ('remote', '42809 "remote" is not a table'),
-    ('tmp', null), ('pg_class', '42704 no lifecycle is attached to table pg_catalog.pg_class'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
-    ('t', '42704 no lifecycle is attached to table t')) c(what, said) where said is not null;
+    ('tmp', null), ('pg_class', '42704 no machine is enforced on table pg_catalog.pg_class'), ('999999', '42P01 relation with OID 999999 does not exist'), ('0', '42P01 relation with OID 0 does not exist'),
+    ('t', '42704 no machine is enforced on table t')) c(what, said) where said is not null;
 select unalike(says(format('select pawl.%s', format(call, quote_literal(what) || '::regclass'))), '%(%', format(call, what)) from unnest(array['available(%s, 1)', 'fire_many(%s, array[1], ''go'')', 'history(%s, 1)', 'state_at(%s, 1, now())', 'verify(%s)', 'release(%s)', 'upgrade(%s)']) call,
     unnest(array['v', 'mv', 'seq', 'good_pkey', 'remote', 'tmp', 'pg_class', 't', '999999', '0']) what;
 select isnt(says(format('select pawl.%s', format(call, quote_literal(what) || '::regclass'))), 'ok', format(call, what)) from unnest(array['available(%s, 1)', 'fire_many(%s, array[1], ''go'')', 'history(%s, 1)', 'state_at(%s, 1, now())', 'verify(%s)', 'release(%s)', 'upgrade(%s)']) call,
@@ -110,21 +110,21 @@ select is(says('select pawl.enforce(''' || rest || ')'), said, 'enforce(''' || r
     ('t'', ''state'', ''m'', 2', 'PW008 machine "m" has no version 2'), ('t'', ''state'', ''m'', 0', 'PW008 machine "m" has no version 0'), ('t'', ''state'', ''m'', -1', 'PW008 machine "m" has no version -1'),
     ('t'', ''state'', ''m''), pawl.enable_log(''t'', most_recent => ''x''', '22023 unknown value "x" for most_recent'), ('t'', ''state'', ''m'', on_delete => ''x''', '22023 unknown value "x" for on_delete'),
     ('t'', ''state'', ''m'', key => ''{nowhere}''', '42703 key column "nowhere" of table t does not exist'), ('t'', ''state'', ''m'', key => ''{state}''', '22023 the state column "state" cannot be part of the key'),
-    ('t'', ''state'', ''m'', key => ''{id,id}''', '42701 a key column is named twice'), ('t'', ''state'', ''m'', key => ''{NULL}''', '22023 key must be a list of column names'),
+    ('t'', ''state'', ''m'', key => ''{id,id}''', '42701 a key column is specified twice'), ('t'', ''state'', ''m'', key => ''{NULL}''', '22023 key must be a list of column names'),
     ('t'', ''state'', ''m''), pawl.enable_log(''t'', log_name => ''' || repeat('x', 60) || '''', '42622 log_name must have 1 to 59 bytes'),
     ('t'', ''state'', ''m''), pawl.enable_log(''t'', log_name => ''good''', null),
     ('nokey'', ''state'', ''m''), pawl.enable_log(''nokey''', '55000 table nokey has no key for its log'), ('onlystate'', ''state'', ''m''), pawl.enable_log(''onlystate''', '55000 table onlystate has no key for its log'),
     ('strange'', ''state'', ''m''', 'PW008 table strange has rows that are in no state of machine "m"'), ('strange'', ''state'', ''m''), pawl.enable_log(''strange''', 'PW008 table strange has rows that are in no state of machine "m"')) c(rest, said) where said is not null;
-select is(traces(r), '', r::regclass || ' has nothing of an attachment') from unnest(array['t', 'nokey', 'onlystate', 'strange', 'typed', 'v', 'mv', 'remote', 'tmp', 'part', 'part_1']::regclass[]) r;
+select is(traces(r), '', r::regclass || ' has no trace of a binding') from unnest(array['t', 'nokey', 'onlystate', 'strange', 'typed', 'v', 'mv', 'remote', 'tmp', 'part', 'part_1']::regclass[]) r;
 
 -- Names.
 select is(says('select pawl.' || call), said, call) from (values
     ('diagram(''nothing'')', 'PW008 unknown machine "nothing"'), ('diagram(''m'', 9)', 'PW008 machine "m" has no version 9'), ('diagram(''m'', 1, ''svg'')', '22023 unknown diagram format "svg"'),
     ('states(''nothing'')', 'PW008 unknown machine "nothing"'), ('transitions(''m'', 9)', 'PW008 machine "m" has no version 9'),
-    ('fire(''good'', 1, ''nothing'')', 'PW008 machine "m" has no event "nothing"'), ('fire(''good'', 1, '''')', 'PW008 machine "m" has no event ""'), ('fire(''good'', 1, ''go'', state_column => ''id'')', '42704 no lifecycle is attached to column "id"'),
-    ('history(''good'', 1, ''id'')', '42704 no lifecycle is enforced on column "id" of table good'), ('release(''t'')', '42704 no lifecycle is enforced on table t'),
-    ('upgrade(''good'', remap => ''{"a": "bb"}'')', '55000 table good is at the newest version of machine "m" already'), ('_guard_functions(''good'', ''nothing'', 1)', 'PW008 machine "nothing" has no version 1'),
-    ('define('''', ''x'')', '42602 the name of a machine has 1 to 63 bytes'), ('define(repeat(''x'', 64), ''x'')', '42602 the name of a machine has 1 to 63 bytes'), ('define(''x'', ''x'', ''perhaps'')', '22023 unbound must be ''refuse'' or ''note'', not ''perhaps''')) c(call, said);
+    ('fire(''good'', 1, ''nothing'')', 'PW008 machine "m" has no event "nothing"'), ('fire(''good'', 1, '''')', 'PW008 machine "m" has no event ""'), ('fire(''good'', 1, ''go'', state_column => ''id'')', '42704 no machine is enforced on column "id"'),
+    ('history(''good'', 1, ''id'')', '42704 no machine is enforced on column "id" of table good'), ('release(''t'')', '42704 no machine is enforced on table t'),
+    ('upgrade(''good'', remap => ''{"a": "bb"}'')', '55000 table good is already at the newest version of machine "m"'), ('_guard_functions(''good'', ''nothing'', 1)', 'PW008 machine "nothing" has no version 1'),
+    ('define('''', ''x'')', '42602 the name of a machine must have 1 to 63 bytes'), ('define(repeat(''x'', 64), ''x'')', '42602 the name of a machine must have 1 to 63 bytes'), ('define(''x'', ''x'', ''perhaps'')', '22023 unbound must be "reject" or "note", not "perhaps"')) c(call, said);
 select lives_ok(format('select pawl.define(%L, %L)', name, 'stateDiagram-v2
     [*] --> a'), 'a machine called ' || name) from unnest(array['"quoted"', 'with spaces and ''quotes''', 'ünï 日本', repeat('x', 63), '.', 'a; drop table good']) name;
 select lives_ok(format('select pawl.enforce(''t'', %1$L, ''m''), pawl.enable_log(''t'', %1$L)', c), 'a column called ' || c) from unnest(array['Wird"s', 'ÄÖ 日本 €']) c;
@@ -144,5 +144,5 @@ select is(left(says(format('select pawl.%s', format(call, diagram))), 5), code, 
     ('control characters', convert_from(decode('0102031b7f08', 'hex'), 'UTF8'), 'PW007'), ('letters beyond Latin', '日本 🐘', 'PW007'), ('10 MB', repeat('x', 10 * 1024 * 1024), '54000'),
     ('SQL', 'select 1; drop table good', 'PW007')) d(what, diagram, code) where call ~ 'define' or code = '54000';
 select is((select count(*) from pawl.machine where machine = 'd'), 0::bigint, 'nothing of it is stored');
-select lives_ok(format('select pawl.define(''large'', %L)', (select E'stateDiagram-v2\n[*] --> s1\n' || string_agg(format('s%s --> s%s : e%s', g % 1000 + 1, (g * 7) % 1000 + 1, g), E'\n') from generate_series(1, 10000) g)), '1,000 states and 10,000 arrows');
+select lives_ok(format('select pawl.define(''large'', %L)', (select E'stateDiagram-v2\n[*] --> s1\n' || string_agg(format('s%s --> s%s : e%s', g % 1000 + 1, (g * 7) % 1000 + 1, g), E'\n') from generate_series(1, 10000) g)), '1,000 states and 10,000 transitions');
 select * from finish();

@@ -30,9 +30,9 @@ select is(outcome($$alter table parts attach partition parts_d for values in ('d
 truncate parts_d;
 alter table parts_d alter column lease set not null;
 select is(outcome($$alter table parts attach partition parts_d for values in ('d')$$),
-    '22023 column "lease" of table public.parts_d must allow null | Null says that there is no lease. | select pawl.release(''public.parts'', ''state'')', 'and so does a table whose lease is never null');
+    '22023 column "lease" of table public.parts_d must allow null | A null value means that the row has no lease. | select pawl.release(''public.parts'', ''state'')', 'and so does a table whose lease is never null');
 select is(outcome($$alter table parts_a alter column owner set not null$$),
-    '22023 column "owner" of table public.parts_a must allow null | Null says that there is no owner. | select pawl.release(''public.parts'', ''state'')', 'nor may a partition become one');
+    '22023 column "owner" of table public.parts_a must allow null | A null value means that the row has no owner. | select pawl.release(''public.parts'', ''state'')', 'nor may a partition become one');
 alter table parts detach partition parts_c;
 select pawl.release('parts');
 select is_empty($$select work_indexes(m) from pawl._members('parts'::regclass) m$$, 'release drops them from all');
@@ -50,9 +50,9 @@ select is((select string_agg(split_part(w, ':', 1), ' ' order by m, w) from pawl
     'each child has three');
 select is_empty($$select complaints('base')$$, 'health is content');
 select is(outcome($$create table base_four (check (id > 0), owner text not null) inherits (base)$$),
-    '22023 column "owner" of table public.base_four must allow null | Null says that there is no owner. | select pawl.release(''public.base'', ''state'')', 'a child that cannot hold null stays out');
+    '22023 column "owner" of table public.base_four must allow null | A null value means that the row has no owner. | select pawl.release(''public.base'', ''state'')', 'a child that cannot hold null stays out');
 alter table base_three no inherit base;
-select is_empty($$select work_indexes('base_three')$$, 'who leaves loses them');
+select is_empty($$select work_indexes('base_three')$$, 'a child that leaves loses them');
 drop index base_two_pawl_due;
 select results_eq($$select complaints('base')$$, $$values ('error work_indexes | due on public.base_two is missing | create index concurrently base_two_pawl_due ON public.base_two (due, id) WHERE due IS NOT NULL; comment on index public.base_two_pawl_due is ''kept by pawl for timers: rows that have a due time''')$$,
     'health says what is missing');
@@ -88,15 +88,15 @@ alter table other.duties rename column until to lease;
 select is(managed('other.duties'), 'phase Worker lease fence at tries tries_left lane {rank,created_at} {3,4,5,6,7,8,9,0,10,11}', 'a rename right after a restore is followed too');
 
 -- What is needed cannot go, nor become something else.
-select is(outcome(format('alter table other.duties drop column %I', name)), format('2BP01 column "%s" of table other.duties cannot be dropped: a lifecycle depends on it | It is %s of the lifecycle on column "phase". | select pawl.release(''other.duties'', ''phase'')', name, role), name || ' stays')
+select is(outcome(format('alter table other.duties drop column %I', name)), format('2BP01 column "%s" of table other.duties cannot be dropped: a binding depends on it | It is %s of the binding on column "phase". | select pawl.release(''other.duties'', ''phase'')', name, role), name || ' stays')
   from (values ('Worker', 'owner'), ('lease', 'lease'), ('fence', 'token'), ('at', 'due'), ('tries', 'attempts'), ('tries_left', 'max_attempts'), ('lane', 'queue'),
                ('rank', 'part of the claim order'), ('created_at', 'part of the claim order'), ('number', 'part of the key'), ('phase', 'the state')) v(name, role);
 select is(outcome(format('alter table other.duties %s', command)), answer, command) from (values
-    ('alter column "Worker" type uuid using null', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | keep what pawl.definition(''other.duties'', ''phase'') returns, select pawl.release(''other.duties'', ''phase''), alter it, and run that'),
+    ('alter column "Worker" type uuid using null', '2BP01 column "Worker" of table other.duties is a managed column: its values cannot be rewritten | ALTER COLUMN ... TYPE ... USING would write rows without validation. | keep what pawl.definition(''other.duties'', ''phase'') returns, select pawl.release(''other.duties'', ''phase''), alter it, and run that'),
     ('alter column lease type timestamp', '42804 column "lease" of table other.duties is of type timestamp without time zone | select pawl.release(''other.duties'', ''phase'')'),
-    ('alter column "Worker" set not null', '22023 column "Worker" of table other.duties must allow null | Null says that there is no owner. | select pawl.release(''other.duties'', ''phase'')'),
+    ('alter column "Worker" set not null', '22023 column "Worker" of table other.duties must allow null | A null value means that the row has no owner. | select pawl.release(''other.duties'', ''phase'')'),
     ('alter column fence type numeric', '42804 column "fence" of table other.duties is of type numeric | select pawl.release(''other.duties'', ''phase'')'),
-    ('alter column "Worker" type varchar using ''me''', '2BP01 column "Worker" of table other.duties is kept by a lifecycle: its values cannot be computed anew | ALTER COLUMN ... TYPE ... USING writes rows that nobody judges. | keep what pawl.definition(''other.duties'', ''phase'') returns, select pawl.release(''other.duties'', ''phase''), alter it, and run that'),
+    ('alter column "Worker" type varchar using ''me''', '2BP01 column "Worker" of table other.duties is a managed column: its values cannot be rewritten | ALTER COLUMN ... TYPE ... USING would write rows without validation. | keep what pawl.definition(''other.duties'', ''phase'') returns, select pawl.release(''other.duties'', ''phase''), alter it, and run that'),
     ('alter column "Worker" type varchar(50)', 'ok'),
     ('alter column tries type smallint', 'ok'),
     ('alter column rank type bigint', 'ok')) v(command, answer);
@@ -108,7 +108,7 @@ update pg_index set indisvalid = false where indexrelid = 'other.jobs_pawl_due':
 update pawl.binding set claim_descending = '{f,f}';
 select results_eq($$select complaints('other.duties')$$, $$values ('error work_indexes | claim on other.duties is another one, due on other.duties is invalid, owned on other.duties is missing | '
     'drop index other.duties_pawl_claim; create index concurrently duties_pawl_claim ON other.duties (lane, rank, created_at, number) WHERE phase IN (''ready'', ''waiting'') AND at IS NULL; '
-    'comment on index other.duties_pawl_claim is ''kept by pawl for claims: rows in ready, waiting, in the order they are taken''; '
+    'comment on index other.duties_pawl_claim is ''kept by pawl for claims: rows in ready, waiting, in claim order''; '
     'drop index other.jobs_pawl_due; create index concurrently jobs_pawl_due ON other.duties (at, number) WHERE at IS NOT NULL; comment on index other.jobs_pawl_due is ''kept by pawl for timers: rows that have a due time''; '
     'create index concurrently duties_pawl_owned ON other.duties ("Worker", lease) WHERE "Worker" IS NOT NULL; comment on index other.duties_pawl_owned is ''kept by pawl for leases: rows that have an owner''')$$,
     'health sees all three');
@@ -122,7 +122,7 @@ alter table other.duties drop column lane;
 select results_eq($$select complaints('other.duties')$$, $$values ('error managed_columns | column "lane" of table other.duties does not exist | alter table other.duties add column lane text')$$, 'health sees a column that is gone');
 alter table other.duties add column lane text;
 alter table other.duties alter column lease set not null;
-select results_eq($$select complaints('other.duties')$$, $$values ('error managed_columns | column "lease" of table other.duties must allow null: Null says that there is no lease. | alter table other.duties alter column lease drop not null')$$, 'and one that is not null');
+select results_eq($$select complaints('other.duties')$$, $$values ('error managed_columns | column "lease" of table other.duties must allow null: A null value means that the row has no lease. | alter table other.duties alter column lease drop not null')$$, 'and one that is not null');
 alter table other.duties alter column lease drop not null;
 alter event trigger pawl_gone enable;
 alter event trigger pawl_follow enable;
@@ -134,7 +134,7 @@ select pawl.define('slow', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> checking : check
-    running --> ready : lapse
+    running --> ready : expire
     checking --> done : finish
     ready --> gone : give_up after 1 day
     done --> [*]
@@ -143,19 +143,19 @@ select pawl.define('slow', $$stateDiagram-v2
 select make_jobs('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow'),
     pawl.enable_queue('slow_jobs', 'state', owner => 'owner', lease => 'lease'),
-    pawl.set_claiming('slow_jobs', 'state', on_expiry => 'lapse');
+    pawl.set_claiming('slow_jobs', 'state', on_expiry => 'expire');
 select results_eq($$select complaints('slow_jobs')$$, $$values
-    ('warning on_expiry | an expired lease does not lead out of "checking" | define a machine with checking --> ... : lapse'),
-    ('info timers | transitions leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'states that nothing leads out of');
+    ('warning on_expiry | no transition for expired leases leaves "checking" | define a machine with checking --> ... : expire'),
+    ('info timers | timed transitions leave "ready", but there is no due column | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'states that nothing leads out of');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow'),
     pawl.enable_queue('slow_jobs', 'state', owner => 'owner', lease => 'lease'),
     pawl.enable_timers('slow_jobs', 'state', due => 'due');
-select results_eq($$select complaints('slow_jobs')$$, $$values ('warning on_expiry | an expired lease does not lead out of "running", "checking" | select pawl.set_claiming(''public.slow_jobs'', ''state'', on_expiry => ...)')$$, 'no lapse event at all');
+select results_eq($$select complaints('slow_jobs')$$, $$values ('warning on_expiry | no transition for expired leases leaves "running", "checking" | select pawl.set_claiming(''public.slow_jobs'', ''state'', on_expiry => ...)')$$, 'no event for expired leases at all');
 select pawl.release('slow_jobs');
 select pawl.enforce('slow_jobs', 'state', 'slow');
-select results_eq($$select complaints('slow_jobs')$$, $$values ('info queue | rows are owned in "running", "checking", and no column says by which processor | select pawl.enable_queue(''public.slow_jobs'', ''state'', owner => ...)'),
-    ('info timers | transitions leave "ready" after a time, and no column says when | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'a lifecycle without owners is not asked about leases');
+select results_eq($$select complaints('slow_jobs')$$, $$values ('info queue | states "running", "checking" are owned, but there is no owner column | select pawl.enable_queue(''public.slow_jobs'', ''state'', owner => ...)'),
+    ('info timers | timed transitions leave "ready", but there is no due column | alter table public.slow_jobs add column due timestamptz; select pawl.enable_timers(''public.slow_jobs'', ''state'', due => ''due'')')$$, 'a lifecycle without owners is not asked about leases');
 
 -- A newer version of the machine is checked the same way, and the claim index follows the claimable states.
 select make_jobs('tasks');
@@ -166,9 +166,9 @@ select is(pawl.upgrade('tasks'), 2, 'another state to claim from');
 select is((select w from work_indexes('tasks') w where w ~ 'claim'),
     'tasks_pawl_claim: (queue, priority DESC, created_at, id) WHERE ((state = ANY (ARRAY[''ready''::text, ''waiting''::text, ''parked''::text])) AND (due IS NULL))', 'is in the claim index');
 select is_empty($$select complaints('tasks')$$, 'health is content');
-select pawl.define('job', replace(pawl.diagram('job'), 'lapse', 'expire')) as version \gset
-select is(outcome($$select pawl.upgrade('tasks')$$), 'PW008 machine "job" has no event "lapse", named in on_expiry | Version 3 has "start", "finish", "park", "unpark", "fail", "expire", "cancel".', 'a version without the lapse event is refused');
-select pawl.define('job', replace(replace(pawl.diagram('job'), 'expire', 'lapse'), 'class running owned', '')) as version \gset
+select pawl.define('job', replace(pawl.diagram('job'), 'expire', 'time_out')) as version \gset
+select is(outcome($$select pawl.upgrade('tasks')$$), 'PW008 machine "job" has no event "expire", given in on_expiry | Version 3 has "start", "finish", "park", "unpark", "fail", "time_out", "cancel".', 'a version without the event of on_expiry is rejected');
+select pawl.define('job', replace(replace(pawl.diagram('job'), 'time_out', 'expire'), 'class running owned', '')) as version \gset
 select matches(outcome($$select pawl.upgrade('tasks')$$), '^22023 machine "job" has no state in which rows are owned', 'one without owned states too');
 select is((select version from pawl.binding where relation = 'tasks'::regclass), 2, 'the table stays at its version');
 select * from finish();

@@ -1,4 +1,4 @@
--- Bulk operations end to end: files in, SQL validators and handlers, workers, by every door.
+-- Bulk operations end to end: files in, SQL validators and handlers, workers, by every way of writing.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -26,10 +26,10 @@ end $$;
 select is(pawl_bulk.define('{"name": "devices", "row_id": "imei", "is_retryable": true, "track_row_data": true, "validators": ["public.checked"],
     "row": {"required": ["imei"], "properties": {"name": {"maxLength": 14}}}, "steps": [{"name": "activate", "handler": "sql:public.activate"}, {"name": "notify", "handler": "mailer", "max_retries": 1}]}'), 1, 'defined');
 select is(pawl_bulk.define(configuration), 1, 'the same again is the same version') from pawl_bulk.definitions;
-select throws_ok($$select pawl_bulk.define('{"name": "x", "stepz": []}')$$, '22023', null, 'what a definition does not know is refused');
+select throws_ok($$select pawl_bulk.define('{"name": "x", "stepz": []}')$$, '22023', null, 'an unknown key in a definition is rejected');
 select throws_ok($$select pawl_bulk.define('{"name": "x", "steps": [{"name": "a"}, {"name": "A"}]}')$$, '22023', null, 'names of steps differ, case apart');
-select throws_ok($$select pawl_bulk.define('{"name": "x", "steps": [{"name": "a", "kind": "signal"}]}')$$, '22023', null, 'who waits needs a timeout');
-select throws_ok($$select pawl_bulk.submit('nobody')$$, 'P0002', null, 'an operation has a definition');
+select throws_ok($$select pawl_bulk.define('{"name": "x", "steps": [{"name": "a", "kind": "signal"}]}')$$, '22023', null, 'a step that waits needs a timeout');
+select throws_ok($$select pawl_bulk.submit('missing')$$, 'P0002', null, 'an operation has a definition');
 
 -- a file, as it is
 begin;
@@ -63,9 +63,9 @@ select is((select string_agg(x, ' ') from (select row_id as x from pawl_bulk.row
 select step_name, row_number, token, idempotency_key, data ->> 'name' as name from pawl_bulk.claim('w1', 'mailer', 1) \gset
 select is(:'step_name' || ' ' || :'row_number' || ' ' || :'name', 'notify 1 Lo, "the" box', 'the lowest row comes first, with its data');
 select is(:'idempotency_key', :'operation' || '/1/1/0', 'and a key for the other side');
-select throws_ok(format($$update pawl_bulk.records set state = 'Completed' where operation = %L and row_number = 1 and step_index = 1$$, :'operation'), 'PW004', null, 'nobody else completes it');
+select throws_ok(format($$update pawl_bulk.records set state = 'Completed' where operation = %L and row_number = 1 and step_index = 1$$, :'operation'), 'PW004', null, 'only the owner can complete it');
 select is((select problem from pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', :'operation', 'row_number', 1, 'step_index', 1, 'token', 0, 'result', 'ok')), 'w1')),
-    'PW005: the row is lost, or is done already', 'nor he with an old token');
+    'PW005: the row is lost, or is done already', 'nor can the owner with a stale token');
 select ok((select ok from pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', :'operation', 'row_number', 1, 'step_index', 1, 'token', :token, 'result', 'fail', 'message', 'busy')), 'w1')), 'a try fails');
 select is((select state || ' ' || tries || ' ' || error_message from pawl_bulk.records where operation = :'operation' and row_number = 1 and step_index = 1), 'Running 1 busy', 'and is followed by another');
 select ok((select due > now() and worker is null from pawl_bulk.work where operation = :'operation' and row_number = 1), 'after a while');
@@ -84,7 +84,7 @@ select throws_ok(format($$delete from pawl_bulk.records where operation = %L$$, 
 select is((select submitted from pawl_bulk.retry(:'operation', error_types => '{StepFailure}', steps => '{activate}')), 2::bigint, 'retried by type and step');
 select is((select count(*) || ' ' || max(row_data ->> 'imei') from pawl_bulk.retry_history where operation = :'operation'), '2 6666', 'with their history');
 select is((select count(*) from pawl_bulk.work where operation = :'operation' and due is null), 0::bigint, 'nothing begins before the retry is picked up');
-select throws_ok($$update pawl_bulk.retry_history set tries = 9$$, 'PW006', null, 'which nobody changes');
+select throws_ok($$update pawl_bulk.retry_history set tries = 9$$, 'PW006', null, 'which no role changes');
 select throws_ok(format('select pawl_bulk.retry(%L)', :'operation'), 'PW003', 'retry refused: wrong_status', 'not twice');
 select run();
 select is(status_of(:'operation'), 'CompletedWithErrors 8/8/2/6', 'they fail again');

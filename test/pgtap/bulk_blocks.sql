@@ -41,7 +41,7 @@ select begun('blocks', '{a,b,invalid,d,e,f,bad,h}') as o \gset
 select is(work_of(:'o'), 'rows 1-4/-1, rows 5-8/-1', 'valid rows are laid out in blocks, as far as the batches of the duty reach');
 select is(records_of(:'o'), null, 'and have no records yet');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'which is as it should be');
-select is_empty($$select * from pawl_bulk.claim('w', null, 10)$$, 'who claims from all queues does not get what SQL functions do');
+select is_empty($$select * from pawl_bulk.claim('w', null, 10)$$, 'a claim from all queues leaves out rows whose handler is a SQL function');
 select throws_ok($$select * from pawl_bulk.claim('w', 'sql:', 10)$$, '22023', null, 'nor by its name');
 select pawl_bulk.pause(:'o') as ok;
 select is(work_of(:'o'), 'rows 1-4/-1 held, rows 5-8/-1 held', 'a pause holds blocks');
@@ -94,7 +94,7 @@ select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is 
 select begun('blocks', '{a,b,c,d}') as o \gset
 delete from pawl_bulk.work where operation = :'o';
 select is((select string_agg(problem || ' ' || detail, ', ' order by detail) from pawl_bulk.verify(:'o')), 'valid row without record or block row 1, valid row without record or block row 2, valid row without record or block row 3, valid row without record or block row 4',
-    'verify finds rows that nobody will come to');
+    'verify finds rows that no worker will reach');
 select throws_ok(format($$insert into pawl_bulk.work (operation, row_number, step_index, kind, queue) values (%L, 1, -1, 'rows', 'sql:')$$, :'o'), '23514', null, 'a block says where it ends');
 insert into pawl_bulk.work (operation, row_number, step_index, kind, queue, last_row) values (:'o', 1, -1, 'rows', 'sql:', 4);
 call run(10);

@@ -3,7 +3,7 @@
 set client_min_messages = warning;
 select no_plan();
 create extension pawl_bulk;
-create function refused(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function rejecting(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
 $$ select n, 'no network' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'bad' $$;
 create function checked(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text) language sql as
 $$ select n, 'x', 'x is forbidden' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'forbidden' $$;
@@ -18,7 +18,7 @@ begin
 end $$;
 
 -- one handler
-select pawl_bulk.define('{"name": "single", "handler": "sql:public.refused", "is_retryable": true, "track_row_data": true}') is not null as ok;
+select pawl_bulk.define('{"name": "single", "handler": "sql:public.rejecting", "is_retryable": true, "track_row_data": true}') is not null as ok;
 select submitted('single', '{a,bad}') as o \gset
 select is((select string_agg(concat_ws(' ', row_number, step_index, step_name, error_type, message), ', ') from pawl_bulk.errors where operation = :'o'), '2 0 process Processing no network', 'rows of a definition with one handler fail with Processing');
 select is((select submitted from pawl_bulk.retry(:'o', error_types => '{Processing}')), 1::bigint, 'and are retried by it');
@@ -60,7 +60,7 @@ select is((select string_agg(concat_ws(' ', row_number, state, error_type, error
     'and does what it says');
 select results_eq(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[{"key": "k3"}, {"key": "k1"}, {"key": "later"}]'),
     $$values ('k3', 'duplicate'), ('k1', 'late'), ('later', 'duplicate')$$, 'what came is not undone');
-select is((select string_agg(key || ' ' || answer, ', ' order by signal) from pawl_bulk.signals where operation = :'o' and payload is not null), 'k4 applied', 'all are on the record');
+select is((select string_agg(key || ' ' || answer, ', ' order by signal) from pawl_bulk.signals where operation = :'o' and payload is not null), 'k4 applied', 'all are recorded');
 select is((select count(*) from pawl_bulk.signals where operation = :'o'), 9::bigint, 'each once');
 select is_empty(format('select * from pawl_bulk.verify(%L)', :'o'), 'nothing is wrong');
 select is_empty(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[]'), 'no signals, no answers');
@@ -74,7 +74,7 @@ select throws_ok(format('select * from pawl_bulk.signal_many(%L, %L)', :'o', '[{
 reset role;
 
 -- schemas
-select pawl_bulk.define('{"name": "schema", "handler": "sql:public.refused", "validators": ["public.checked"], "metadata": {"required": ["customer"], "properties": {"year": {"type": "integer", "minimum": 2000}}},
+select pawl_bulk.define('{"name": "schema", "handler": "sql:public.rejecting", "validators": ["public.checked"], "metadata": {"required": ["customer"], "properties": {"year": {"type": "integer", "minimum": 2000}}},
     "row": {"required": ["x", "y"], "properties": {"x": {"minLength": 1, "maxLength": 9, "pattern": "^[a-z]+$"}, "n": {"type": "number", "minimum": 1, "maximum": 5}, "i": {"type": "integer"},
         "b": {"type": "boolean"}, "e": {"enum": ["a", 1]}, "s": {"type": "string"}, "m": {"maximum": 3}}}}') is not null as ok;
 create function said(r text) returns text language sql as
@@ -106,6 +106,6 @@ select results_eq($$select valid, row_errors from pawl_bulk.precheck('schema', '
 select results_eq($$select valid, row_errors from pawl_bulk.precheck('schema', '{"customer": "c"}', lines => '{"{\"x\": \"A\", \"y\": 2}","[1]"}', format => 'ndjson')$$,
     $$values (false, '[{"code": "pattern", "field": "x", "message": "\"x\" does not match ^[a-z]+$", "row_number": 1}, {"code": "malformed", "message": "the row is no JSON object", "row_number": 2}]'::jsonb)$$, 'none is not');
 select is((select valid from pawl_bulk.precheck('schema', '{"customer": "c"}')), false, 'nor are no rows');
-select throws_ok($$select pawl_bulk.precheck('nobody')$$, 'P0002', null, 'a definition that is not there');
+select throws_ok($$select pawl_bulk.precheck('missing')$$, 'P0002', null, 'a definition that is not there');
 select is((select count(*) from pawl_bulk.operations where definition = 'schema'), 0::bigint, 'no operation was made');
 select * from finish();

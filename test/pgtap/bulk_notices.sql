@@ -1,4 +1,4 @@
--- Notices: who is told of an operation, by which trigger, how often, and by which key a repeat is known.
+-- Notices: which targets are notified of an operation, by which trigger, how often, and by which key a repeat is known.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -13,9 +13,9 @@ begin
     insert into public.told values (notice ->> 'key', 'moody');
     if not (select good from public.mood) then raise exception 'not today'; end if;
 end $$;
-create function refused(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
+create function rejecting(operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, message text) language sql as
 $$ select n, 'no network' from unnest(row_numbers, rows) u(n, r) where r ->> 'x' = 'bad' $$;
-select pawl_bulk.define('{"name": "told", "handler": "sql:public.refused", "is_retryable": true, "track_row_data": true}') is not null as ok;
+select pawl_bulk.define('{"name": "told", "handler": "sql:public.rejecting", "is_retryable": true, "track_row_data": true}') is not null as ok;
 create function done_with(x text, notifications jsonb) returns uuid language plpgsql as $$
 declare o uuid;
 begin
@@ -26,7 +26,7 @@ begin
     return o;
 end $$;
 
--- what cannot be is refused at once
+-- what is invalid is rejected at once
 select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '["me"]')$$, '22023', 'a target of notifications must be a JSON object');
 select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql"}')$$, '22023', 'a target of notifications has channel and target');
 select throws_ok($$select pawl_bulk.submit('told', rows => '[]', notifications => '{"channel": "sql", "target": "public.told", "trigger": "failure"}')$$, '22023');
@@ -51,30 +51,30 @@ select pawl_bulk.abort((select operation from pawl_bulk.submit('told', rows => '
 select is((select payload ->> 'trigger' || ': ' || (payload ->> 'message') from pawl_bulk.notices where state = 'ready'), 'failure: the disk is full', 'failure is what is told by default');
 select done from pawl_bulk.run_sql_notices() \gset
 
--- an operation with notifications that no door would have let in moves all the same
+-- an operation whose notifications are invalid, and could be written by no function, still advances
 insert into pawl_bulk.operations (definition, version, notifications, last_step, track_row_data, sealed) values ('told', 1, '[7, {"channel": "sql"}, {"target": 7, "triggers": 8}]', 0, false, true);
 select is((select done from pawl_bulk.advance()) > 0, true, 'notifications that are none hold nothing up');
-select is((select count(*) from pawl_bulk.notices where state = 'ready'), 0::bigint, 'and tell nobody');
+select is((select count(*) from pawl_bulk.notices where state = 'ready'), 0::bigint, 'and create no notice');
 
 -- a target that fails is asked again, and nothing of what it did remains
 delete from told;
-select done_with('good', '[{"channel": "sql", "target": "public.moody", "triggers": ["completion"]}, {"channel": "sql", "target": "public.nobody", "triggers": ["completion"]}]') as o \gset
+select done_with('good', '[{"channel": "sql", "target": "public.moody", "triggers": ["completion"]}, {"channel": "sql", "target": "public.unknown", "triggers": ["completion"]}]') as o \gset
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select string_agg(concat_ws(' ', target, state, tries, message, due > now()), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'public.moody ready 1 not today t, public.nobody ready 1 no function public.nobody(jsonb) t', 'what fails is tried again after a while');
+select is((select string_agg(concat_ws(' ', target, state, tries, message, due > now()), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'public.moody ready 1 not today t, public.unknown ready 1 no function public.unknown(jsonb) t', 'what fails is tried again after a while');
 select is((select count(*) from told), 0::bigint, 'a delivery that failed wrote nothing');
 update mood set good = true;
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select done from pawl.fire_due('pawl_bulk.notices') \gset
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select string_agg(concat_ws(' ', target, state, tries, message), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'public.moody delivered 2, public.nobody ready 2 no function public.nobody(jsonb)', 'and delivered then');
+select is((select string_agg(concat_ws(' ', target, state, tries, message), ', ' order by target) from pawl_bulk.notices where operation = :'o'), 'public.moody delivered 2, public.unknown ready 2 no function public.unknown(jsonb)', 'and delivered then');
 do $$ begin for i in 3 .. 10 loop
     update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
     perform from pawl.fire_due('pawl_bulk.notices');
     perform from pawl_bulk.run_sql_notices();
 end loop; end $$;
-select is((select concat_ws(' ', state, tries, due is null, ended_at is not null) from pawl_bulk.notices where operation = :'o' and target = 'public.nobody'), 'failed 10 t t', 'given up after the last try');
+select is((select concat_ws(' ', state, tries, due is null, ended_at is not null) from pawl_bulk.notices where operation = :'o' and target = 'public.unknown'), 'failed 10 t t', 'given up after the last try');
 
--- who may write an operation does not have his own functions run with the rights of the duty
+-- the functions of a role that may write an operation do not run with the rights of the duty
 create role notice_submitter;
 create role notice_programmer;
 grant pawl_admin to notice_programmer;
@@ -82,7 +82,7 @@ create function planted(notice jsonb) returns void language sql as $$ insert int
 alter function planted(jsonb) owner to notice_submitter;
 select done_with('good', '[{"channel": "sql", "target": "public.planted", "triggers": ["completion"]}]') as o \gset
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select concat_ws(': ', state, message) from pawl_bulk.notices where operation = :'o'), 'ready: the owner of function public.planted(jsonb) is not a member of pawl_admin', 'whose owner is nobody is not called');
+select is((select concat_ws(': ', state, message) from pawl_bulk.notices where operation = :'o'), 'ready: the owner of function public.planted(jsonb) is not a member of pawl_admin', 'a function whose owner is no admin is not called');
 select is((select count(*) from told where trigger = current_user), 0::bigint, 'so it did nothing');
 alter function planted(jsonb) owner to notice_programmer;
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
@@ -121,14 +121,14 @@ select is((select state || ' ' || tries from pawl_bulk.notices where notice = :'
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select operation, notice as again, token as newer, payload ->> 'key' as key from pawl_bulk.claim_notices('w2', 'mail') \gset
 select is(:'again'::text, :'notice', 'the notice comes again, with the same key');
-select is((select problem from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w1')), 'PW005: the notice is lost, or is done already', 'the late one is refused');
+select is((select problem from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w1')), 'PW005: the notice is lost, or is done already', 'the late report is rejected');
 select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :newer, 'result', 'fail', 'message', 'the mailbox is full')), 'w2')), true, 'it may fail');
 select is((select concat_ws(' ', state, tries, message) from pawl_bulk.notices where notice = :'notice'), 'ready 2 the mailbox is full', 'and will be tried again');
 update pawl_bulk.notices set due = now() - interval '1 s' where due is not null;
 select token from pawl_bulk.claim_notices('w3', 'mail') \gset
 select is((select ok from pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', :'operation', 'notice', :'notice', 'token', :token, 'result', 'ok')), 'w3')), true, 'or be delivered');
 select is((select concat_ws(' ', state, tries, coalesce(message, 'fine')) from pawl_bulk.notices where notice = :'notice'), 'delivered 3 fine', 'which is the end');
--- a lease that ends between the look and the move of a report loses that notice alone
+-- a lease that ends while a report is handled loses that notice alone
 select done_with('good', '[{"channel": "post", "target": "slow", "triggers": ["completion"]}, {"channel": "post", "target": "quick", "triggers": ["completion"]}]') as o \gset
 create function ends_leases() returns trigger language plpgsql as $$
 begin
@@ -146,20 +146,20 @@ drop function ends_leases();
 select throws_ok($$select pawl_bulk.report_notices('{}', 'w')$$, '22023');
 select throws_ok($$select pawl_bulk.report_notices('[{"result": "ok"}]', 'w')$$, '22023');
 select throws_ok($$update pawl_bulk.notices set state = 'ready' where state = 'delivered'$$, 'PW001');
--- with the rights of a worker, who validates too; a reader only looks
+-- with the rights of a worker, which validates too; a reader only reads
 grant select on mood to pawl_worker;
 grant insert on told to pawl_worker;
 select operation as worked from pawl_bulk.submit('told', rows => (select jsonb_agg(jsonb_build_object('x', 'good')) from generate_series(1, 6000)), notifications => '{"channel": "sql", "target": "public.told", "triggers": ["completion"]}') \gset
 set role pawl_worker;
 select done from pawl_bulk.advance() \gset
-select is((select done from pawl_bulk.run_sql_rows(5000)), 5000::bigint, 'who runs SQL handlers helps to validate');
+select is((select done from pawl_bulk.run_sql_rows(5000)), 5000::bigint, 'a session that runs SQL handlers helps to validate');
 select is((select string_agg(first_row || ' to ' || last_row, ', ') from pawl_bulk.unvalidated), '5001 to 6000', 'block by block');
 do $$ begin while (select a.done + r.done from pawl_bulk.advance() a, pawl_bulk.run_sql_rows() r) > 0 loop null; end loop; end $$;
 select is((select status from pawl_bulk.operations where operation = :'worked'), 'Completed', 'a worker can do all of it');
 select is((select done from pawl_bulk.run_sql_notices()), 1::bigint, 'and tell of it');
 select throws_ok($$delete from pawl_bulk.unvalidated$$, '42501');
 select throws_ok($$insert into pawl_bulk.notices (operation, event, channel, target, asked_by, payload) select operation, operation, 'mail', 'me', 'me', '{}' from pawl_bulk.operations limit 1$$, '42501');
-select throws_ok($$update pawl_bulk.notices set target = 'public.moody'$$, '42501', null, 'a worker does not say whom to tell');
+select throws_ok($$update pawl_bulk.notices set target = 'public.moody'$$, '42501', null, 'a worker cannot change the target');
 set role pawl_reader;
 select throws_ok($$select pawl_bulk.run_sql_notices()$$, '42501');
 select throws_ok($$select pawl_bulk._take_unvalidated('00000000-0000-0000-0000-000000000000', 1)$$, '42501');
@@ -172,28 +172,28 @@ set role pawl_worker;
 select first_row, last_row from pawl_bulk._take_unvalidated(:'lost', 700) \gset
 select throws_ok(format('select pawl_bulk._end_unvalidated(%L, %s)', :'lost', :first_row), '55000', format('row %s of operation %s is not validated', :first_row, :'lost'));
 reset role;
-select is((select string_agg(first_row || ' to ' || last_row, ', ' order by first_row) from pawl_bulk.unvalidated where operation = :'lost'), format('%s to %s, %s to 5000, 5001 to 6000', :first_row, :last_row, :last_row + 1), 'who takes a block and does not validate it has divided it');
+select is((select string_agg(first_row || ' to ' || last_row, ', ' order by first_row) from pawl_bulk.unvalidated where operation = :'lost'), format('%s to %s, %s to 5000, 5001 to 6000', :first_row, :last_row, :last_row + 1), 'a worker that claims a block and does not validate it has divided it');
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'and nothing is wrong with that');
 delete from pawl_bulk.unvalidated where operation = :'lost' and first_row = :first_row;
 select is((select problem || ': ' || detail from pawl_bulk.verify(:'lost')), 'rows that nobody validates: 700 rows from row ' || :first_row || ' on', 'a lost block');
 select is(pawl_bulk.cancel(:'lost'), true);
 select is((select count(*) from pawl_bulk.verify(:'lost')), 0::bigint, 'what is cancelled validates nothing more, and nothing is wrong with that');
--- a function is called for those who may call it themselves, whoever they say they are
+-- a function is called only for a submitter that may call it, whatever name the submitter gives
 create role notices_worker in role pawl_worker;
 create function secret(notice jsonb) returns void language sql as $$ select public.told(notice) $$;
 revoke execute on function secret from public;
 set role notices_worker;
 select operation as asked from pawl_bulk.submit('told', rows => '[]', created_by => 'postgres', notifications => '{"channel": "sql", "target": "public.secret", "triggers": ["completion"]}') \gset
-select throws_ok(format('update pawl_bulk.operations set notified_by = ''postgres'' where operation = %L', :'asked'), '42501', null, 'who wrote them is not written by hand');
+select throws_ok(format('update pawl_bulk.operations set notified_by = ''postgres'' where operation = %L', :'asked'), '42501', null, 'the column that names the submitter cannot be written by hand');
 reset role;
 do $$ begin while (select done from pawl_bulk.advance()) > 0 loop null; end loop; end $$;
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select state || ' for ' || asked_by || ': ' || message from pawl_bulk.notices where operation = :'asked'), 'ready for notices_worker: role "notices_worker", who asked for it, may not execute function public.secret(jsonb)', 'what the submitter may not execute is not executed for him');
+select is((select state || ' for ' || asked_by || ': ' || message from pawl_bulk.notices where operation = :'asked'), 'ready for notices_worker: role "notices_worker", who asked for it, may not execute function public.secret(jsonb)', 'what the submitter may not execute is not executed on its behalf');
 grant execute on function secret to notices_worker;
 update pawl_bulk.notices set due = clock_timestamp() where operation = :'asked';
 select from pawl.fire_due('pawl_bulk.notices');
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select state from pawl_bulk.notices where operation = :'asked'), 'delivered', 'and what he may is');
+select is((select state from pawl_bulk.notices where operation = :'asked'), 'delivered', 'and what it may execute is');
 -- what has ended is kept for as long as was declared
 select count(*) as ended from pawl_bulk.notices where ended_at is not null \gset
 select is((select done from pawl_bulk.prune_notices()), 0::bigint, 'for thirty days');

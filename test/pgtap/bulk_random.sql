@@ -16,9 +16,9 @@ select pawl_bulk.define('{"name": "random", "is_retryable": true, "track_row_dat
     {"name": "signal", "kind": "signal", "handler": "none", "timeout": "1 hour"},
     {"name": "last", "handler": "sql:public.sometimes", "allow_operation_retry": false}]}') is not null as ok;
 create table did (n int generated always as identity, what text, wrong text);
--- One thing that somebody may do at any time; what is refused has done nothing.
+-- One action that may happen at any time; a rejected one has changed nothing.
 create function anything(o uuid) returns text language plpgsql as $$
-declare what text := (array['advance', 'advance', 'advance', 'run', 'run', 'run', 'claim', 'claim', 'report', 'report', 'report', 'signal', 'signals', 'signals', 'due', 'due', 'lapse', 'late',
+declare what text := (array['advance', 'advance', 'advance', 'run', 'run', 'run', 'claim', 'claim', 'report', 'report', 'report', 'signal', 'signals', 'signals', 'due', 'due', 'expire', 'late',
                             'pause', 'resume', 'resume', 'resume', 'retry', 'retry', 'retry rows', 'fold', 'by hand', 'undone'])[1 + floor(random() * 28)::int];
 begin
     case what
@@ -31,7 +31,7 @@ begin
         when 'signals' then perform from pawl_bulk.signal_many(o, (select jsonb_agg(jsonb_build_object('key', 's3-r' || n, 'result', case when random() < 0.7 then 'complete' else 'fail' end))
                                       from generate_series(1, 40) n where random() < 0.4));
         when 'due' then perform pg_sleep(0.002); perform from pawl.fire_due('pawl_bulk.work');
-        when 'lapse' then perform from pawl_bulk.claim('gone', null, 3, '1 ms'); perform pg_sleep(0.002); perform from pawl.reap('pawl_bulk.work');
+        when 'expire' then perform from pawl_bulk.claim('gone', null, 3, '1 ms'); perform pg_sleep(0.002); perform from pawl.reap('pawl_bulk.work');
         when 'late' then
             update pawl_bulk.work set deadline_at = clock_timestamp() where operation = o and deadline_at is not null and random() < 0.05;
             perform from pawl_bulk.time_out();
@@ -77,7 +77,7 @@ do $$ declare long constant boolean := current_setting('random.long'); begin
         call play(case when long then 200 else 125 end);
     end loop;
 end $$;
-select is((select string_agg(d.n || ' ' || d.what || ': ' || d.wrong, E'\n' order by d.n) from did d where wrong is not null), null, 'the counters are what a recount finds, and nothing is wrong, after each of many moves');
+select is((select string_agg(d.n || ' ' || d.what || ': ' || d.wrong, E'\n' order by d.n) from did d where wrong is not null), null, 'the counters are what a recount finds, and nothing is wrong, after each of many actions');
 select cmp_ok((select count(*) from did), '>', 200::bigint, 'there were many');
 select cmp_ok((select count(*) from pawl_bulk.events where type = 'RetrySubmitted'), '>', 0::bigint, 'retries among them');
 select is((select count(distinct to_state) from pawl_bulk.record_transitions), 6::bigint, 'and all states of rows, Cancelled apart');

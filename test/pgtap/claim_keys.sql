@@ -1,4 +1,4 @@
--- Work that others are told of by messages: pawl.claim_keys takes rows that are named, pawl.enable_events and pawl.read_claimable say which.
+-- Work that others learn of by messages: pawl.claim_keys claims the rows that are named, pawl.enable_events and pawl.read_claimable say which.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -19,8 +19,8 @@ select is(claimed($$pawl.claim_keys(null::jobs, array[3, 1, 3, 99], processor =>
     'rows that are named, each once, in the order of their keys; one that is not there is passed over');
 select is((select string_agg(format('%s %s %s %s', state, owner, token, attempts), ', ' order by id) from jobs where id in (1, 3)), 'running w 1 1, running w 1 1', 'as by pawl.claim');
 select is((select round(extract(epoch from max(lease) - clock_timestamp()) / 60) from jobs), 5::numeric, 'with the lease that was asked for');
-select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'other', queue => 'a')$$), '2', 'who is told of a row that is taken gets the others');
-select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'w', queue => 'a')$$), '-', 'nor does its owner take a row twice');
+select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'other', queue => 'a')$$), '2', 'a caller that names a claimed row gets the others');
+select is(claimed($$pawl.claim_keys(null::jobs, array[1, 2, 3], processor => 'w', queue => 'a')$$), '-', 'nor does the owner claim a row twice');
 select is((select string_agg(token::text, ' ' order by id) from jobs where id <= 3), '1 1 1', 'so the token is the one of the first');
 select is(claimed($$pawl.claim_keys(null::jobs, '{4,8}', processor => 'w', queue => 'a')$$), '4', 'a row of another queue is passed over');
 select is(claimed($$pawl.claim_keys(null::jobs, '{}', processor => 'w', queue => 'a')$$), '-', 'nothing named, nothing taken');
@@ -32,21 +32,21 @@ select is(claimed($$pawl.claim_keys(null::jobs, '{8}', processor => 'w', queue =
 select pawl.resume('jobs', 'a');
 select is(claimed($$pawl.claim_keys(null::jobs, '{6}', processor => 'w', queue => 'a')$$), '6', 'until it goes on');
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.claim_keys(null::jobs, '{7}', queue => 'a')$$, '22004 processor must be named'),
-    ($$select pawl.claim_keys(null::jobs, '{7}', processor => 'w')$$, '22004 queue must be named'),
+    ($$select pawl.claim_keys(null::jobs, '{7}', queue => 'a')$$, '22004 no processor given'),
+    ($$select pawl.claim_keys(null::jobs, '{7}', processor => 'w')$$, '22004 queue must be specified'),
     ($$select pawl.claim_keys(null::jobs, null, processor => 'w', queue => 'a')$$, '22004 keys must not be null'),
-    ($$select pawl.claim_keys(null::jobs, array[7, null], processor => 'w', queue => 'a')$$, '22004 a key of "jobs" cannot be null'),
+    ($$select pawl.claim_keys(null::jobs, array[7, null], processor => 'w', queue => 'a')$$, '22004 key of table "jobs" must not be null'),
     ($$select pawl.claim_keys(null::jobs, 7, processor => 'w', queue => 'a')$$, '42804 keys must be an array, not integer'),
     ($$select pawl.claim_keys(null::jobs, '{7}', 'finish', 'w', queue => 'a')$$, '22023 rows of public.jobs are not claimed by event "finish"'),
     ($$select pawl.claim_keys(null::jobs, (select array_agg(g) from generate_series(1, 10001) g), processor => 'w', queue => 'a')$$, '22023 more than 10000 keys'),
     ($$select pawl.claim_keys(1, '{7}', processor => 'w')$$, '42809 the first argument must be of a table''s row type')) v(call, answer);
-select is((select state from jobs where id = 7), 'ready', 'what was refused took nothing');
+select is((select state from jobs where id = 7), 'ready', 'a rejected call claimed nothing');
 
 -- A key of several columns, one of them a word that needs quotes
 create table parts (region text, id int, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, primary key (region, id));
 select pawl.enforce('parts', 'state', 'job'),
     pawl.enable_queue('parts', 'state', owner => 'owner', lease => 'lease', token => 'token'),
-    pawl.set_claiming('parts', 'state', claim => '{start}', on_expiry => 'lapse'),
+    pawl.set_claiming('parts', 'state', claim => '{start}', on_expiry => 'expire'),
     pawl.enable_events('parts', 'state');
 select pawl.create_consumer('parts', relations => '{parts}');
 insert into parts select r, g from unnest(array['north', 'a "b", c']) r, generate_series(1, 3) g;
@@ -56,9 +56,9 @@ select is(claimed($$pawl.claim_keys(null::parts, array[row('north', 2), row('a "
 select is(claimed($$pawl.claim_keys(null::parts, array[(array['a "b", c', '3'])::text, '{north,3}'], processor => 'w')$$), '3 3', 'and so are the texts of arrays');
 
 -- Events, switched on later -------------------------------------------------------------------------------------------------------------
-select matches(outcome($$select pawl.create_consumer('c', relations => '{jobs}')$$), '55000 the lifecycles of table public.jobs have no events.*enable_events', 'no events yet');
+select matches(outcome($$select pawl.create_consumer('c', relations => '{jobs}')$$), '55000 table public.jobs has no events.*enable_events', 'no events yet');
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.enable_events('pg_class')$$, '42704 no lifecycle is enforced on table pg_class')) v(call, answer);
+    ($$select pawl.enable_events('pg_class')$$, '42704 no machine is enforced on table pg_class')) v(call, answer);
 create table keyless (state text not null default 'ready');
 select pawl.enforce('keyless', 'state', 'job');
 select alike(outcome($$select pawl.enable_events('keyless')$$), '55000 table public.keyless has no key for its events%', 'events name rows');
@@ -89,9 +89,9 @@ select is((select string_agg(key[1], ' ') from pawl.read_claimable('c', 7)), '60
 select pawl.abandon('jobs', 'w');
 select is((select count(*) from pawl.read_claimable('c', 10000)), (select count(*) from jobs where state = 'ready' and token > 0), 'what was given back is told again');
 update jobs set state = 'gone' where id = 60;
-select is_empty($$select * from pawl.read_claimable('c')$$, 'who reads what nobody can claim reads to the end');
+select is_empty($$select * from pawl.read_claimable('c')$$, 'a reader of rows that cannot be claimed reads to the end');
 select is_empty($$select * from pawl.read_events('c')$$, 'which is the end of the events');
-select alike(outcome($$select * from pawl.read_claimable('nobody')$$), 'PW008 unknown consumer "nobody"%', 'a consumer that is not there');
+select alike(outcome($$select * from pawl.read_claimable('missing')$$), 'PW008 unknown consumer "missing"%', 'a consumer that is not there');
 select is_empty('select * from pawl.verify()', 'log and outbox agree');
 
 select pawl.enable_events('jobs', events => false);

@@ -1,4 +1,4 @@
--- pawl.claim, heartbeat, abandon and reap: what they take, in which order, by which index, and what they refuse.
+-- pawl.claim, heartbeat, abandon and reap: what they take, in which order, by which index, and what they reject.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -20,7 +20,7 @@ end $$;
 -- The order: mixed directions, nulls as an index has them, ties by the key ---------------------------------------------------------
 create table jobs (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
     attempts int not null default 0, max_attempts int, queue text, priority int, created_at timestamptz, twice int generated always as (id * 2) stored,
-    holder text generated always as (owner || '!') stored);
+    claimed_by text generated always as (owner || '!') stored);
 select enforce_jobs('jobs'), pawl.enable_log('jobs');
 insert into jobs (id, queue, priority, created_at) values (1, 'a', 1, '2020-01-02'), (2, 'a', 5, '2020-01-02'), (3, 'a', 5, '2020-01-01'), (4, 'a', null, '2020-01-03'),
     (5, 'a', 1, null), (6, 'a', 1, '2020-01-02'), (7, 'b', 9, '2020-01-01'), (8, 'a', 5, '2020-01-01'), (9, null, 9, '2020-01-01');
@@ -33,10 +33,10 @@ select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'c', batch
 select reset_jobs();
 create temp table returned as select c.* from pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 10, lease => '5 min') c;
 select results_eq($$select * from returned order by id$$, $$select * from jobs where queue = 'a' order by id$$, 'what is returned is what the table then holds, generated columns too');
-select is((select string_agg(distinct holder || token || attempts || round(extract(epoch from lease - clock_timestamp()) / 60), ' ') from jobs where queue = 'a'), 'w!115', 'owner, token, attempts, lease');
+select is((select string_agg(distinct claimed_by || token || attempts || round(extract(epoch from lease - clock_timestamp()) / 60), ' ') from jobs where queue = 'a'), 'w!115', 'owner, token, attempts, lease');
 select is((select count(distinct lease) from jobs where queue = 'a'), 1::bigint, 'one lease for all that were taken at once');
 select results_eq($$select distinct event, processor, from_state, to_state from jobs_transitions where event <> 'pawl.attach' and from_state is not null$$,
-    $$values ('start', 'w', 'ready', 'running')$$, 'and it is on the record');
+    $$values ('start', 'w', 'ready', 'running')$$, 'and it is in the log');
 
 -- From several states, and back -------------------------------------------------------------------------------------------------------
 select pawl.fire('jobs', 3, 'fail', processor => 'w', state_column => 'state');
@@ -54,25 +54,25 @@ select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a', batch
 select is((select done from pawl.fire_due('jobs')), 1::bigint, 'until their time has passed and is seen to');
 select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 1)$$), '8', 'then it is their turn');
 
--- What is refused -----------------------------------------------------------------------------------------------------------------------
+-- What is rejected ----------------------------------------------------------------------------------------------------------------------
 select is(split_part(outcome(call), ' |', 1), answer, call) from (values
-    ($$select pawl.claim(null::jobs, queue => 'a')$$, '22004 processor must be named'),
-    ($$select pawl.claim(null::jobs, processor => '', queue => 'a')$$, '22004 processor must be named'),
-    ($$select pawl.claim(null::jobs, processor => 'w')$$, '22004 queue must be named'),
+    ($$select pawl.claim(null::jobs, queue => 'a')$$, '22004 no processor given'),
+    ($$select pawl.claim(null::jobs, processor => '', queue => 'a')$$, '22004 no processor given'),
+    ($$select pawl.claim(null::jobs, processor => 'w')$$, '22004 queue must be specified'),
     ($$select pawl.claim(null::jobs, 'finish', 'w', queue => 'a')$$, '22023 rows of public.jobs are not claimed by event "finish"'),
     ($$select pawl.claim(null::jobs, 'sing', 'w', queue => 'a')$$, 'PW008 rows of public.jobs are not claimed by event "sing"'),
     ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 0)$$, '22023 batch must be from 1 to 10000'),
     ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 10001)$$, '22023 batch must be from 1 to 10000'),
     ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => null)$$, '22004 batch must not be null'),
-    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '0')$$, '22023 lease must be longer than nothing'),
-    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '-1 s')$$, '22023 lease must be longer than nothing'),
-    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', state_column => 'queue')$$, '42704 no lifecycle is attached to column "queue"'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '0')$$, '22023 lease must be positive'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', lease => '-1 s')$$, '22023 lease must be positive'),
+    ($$select pawl.claim(null::jobs, processor => 'w', queue => 'a', state_column => 'queue')$$, '42704 no machine is enforced on column "queue"'),
     ($$select pawl.claim(1, processor => 'w')$$, '42809 the first argument must be of a table''s row type'),
-    ($$select pawl.claim(null::pg_class, processor => 'w')$$, '42704 no lifecycle is attached to table pg_catalog.pg_class'),
-    ($$select pawl.heartbeat('jobs')$$, '22004 processor must be named'),
+    ($$select pawl.claim(null::pg_class, processor => 'w')$$, '42704 no machine is enforced on table pg_catalog.pg_class'),
+    ($$select pawl.heartbeat('jobs')$$, '22004 no processor given'),
     ($$select pawl.heartbeat(null, 'w')$$, '22004 relation must not be null'),
-    ($$select pawl.heartbeat('jobs', 'w', '0 s')$$, '22023 lease must be longer than nothing'),
-    ($$select pawl.abandon('jobs')$$, '22004 processor must be named'),
+    ($$select pawl.heartbeat('jobs', 'w', '0 s')$$, '22023 lease must be positive'),
+    ($$select pawl.abandon('jobs')$$, '22004 no processor given'),
     ($$select pawl.abandon('jobs', 'w', 'sing')$$, 'PW008 machine "job" has no event "sing"'),
     ($$select pawl.reap('jobs', 0)$$, '22023 batch must be from 1 to 10000'),
     ($$select pawl.fire_due('jobs', 20000)$$, '22023 batch must be from 1 to 10000')) v(call, answer);
@@ -89,20 +89,20 @@ select is(minutes('other'), '8:2', 'those of others are not touched');
 set pawl.token = 4711;
 select is(pawl.heartbeat('jobs', 'w', '20 min'), 3::bigint, 'whatever token the session shows for its own work');
 select is(minutes('w'), '3:20 4:20 7:20', 'they are extended');
-select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a')$$), '2', 'nor does that token keep a worker from taking the next row');
+select is(claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a')$$), '2', 'nor does that token keep a worker from claiming the next row');
 select is((select done from pawl.reap('jobs')), 0::bigint, 'nothing to reap');
 select is(pawl.abandon('jobs', 'w'), 4::bigint, 'nor from giving up what it has');
 reset pawl.token;
-select is(pawl.heartbeat('jobs', 'w'), 0::bigint, 'who has nothing extends nothing');
+select is(pawl.heartbeat('jobs', 'w'), 0::bigint, 'a processor without leases extends none');
 select is(pawl.abandon('jobs', 'w'), 0::bigint, 'nor gives it up');
-select is((select string_agg(format('%s %s %s', state, owner, token), ', ' order by id) from jobs where id in (3, 7)), 'ready  1, ready  1', 'what is given up is free, and nobody is fenced');
+select is((select string_agg(format('%s %s %s', state, owner, token), ', ' order by id) from jobs where id in (3, 7)), 'ready  1, ready  1', 'an abandoned row is free, and its token stays');
 select is(pawl.abandon('jobs', 'other', 'fail', '{"why": "shutdown"}'), 1::bigint, 'given up by another event');
-select results_eq($$select event, processor, metadata from jobs_transitions where subject_id = 8 order by sort_key desc limit 1$$, $$values ('fail', 'other', '{"why": "shutdown"}'::jsonb)$$, 'which the record shows');
+select results_eq($$select event, processor, metadata from jobs_transitions where subject_id = 8 order by sort_key desc limit 1$$, $$values ('fail', 'other', '{"why": "shutdown"}'::jsonb)$$, 'which the log shows');
 
 -- Reaping -------------------------------------------------------------------------------------------------------------------------------
 select reset_jobs();
 select claimed(format($$pawl.claim(null::jobs, processor => 'w%s', queue => 'a', batch => 2)$$, g)) from generate_series(1, 3) g;
-create function lapse(ids int[]) returns void language plpgsql as $$
+create function expire(ids int[]) returns void language plpgsql as $$
 begin
     set local session_replication_role = replica;
     update jobs set lease = clock_timestamp() - interval '1 s' where id = any (ids);
@@ -117,28 +117,28 @@ begin
                         else format(' %s, not %s', next_at, first_end) end;
 end $$;
 select is(reaped(), '0 later', 'nothing has run out: come back when the first one does');
-select lapse(array(select id from jobs where owner = 'w1' limit 1));
+select expire(array(select id from jobs where owner = 'w1' limit 1));
 select is(reaped(), '1 later', 'one has: come back for the next');
 select pawl.abandon('jobs', 'w2'), pawl.abandon('jobs', 'w3');
-select lapse(array(select id from jobs where owner = 'w1' union select null));
+select expire(array(select id from jobs where owner = 'w1' union select null));
 select is(reaped(), '1 none', 'the last one: there is none');
 select reset_jobs();
 select claimed(format($$pawl.claim(null::jobs, processor => 'w%s', queue => 'a', batch => 2)$$, g)) from generate_series(1, 3) g;
-select lapse(array(select min(id) from jobs where owner = 'w2'));
-select is(reaped(), '1 later', 'an owner who has lost one row may lose the next');
-select lapse(array(select id from jobs where owner is not null));
+select expire(array(select min(id) from jobs where owner = 'w2'));
+select is(reaped(), '1 later', 'an owner that has lost one row may lose the next');
+select expire(array(select id from jobs where owner is not null));
 select is(reaped(2), '2 at once', 'a batch of two; more is waiting');
 select is(reaped(2), '2 at once', 'the next two');
 select is(reaped(2), '1 none', 'the last');
 select is(reaped(2), '0 none', 'nothing is left');
-select is((select string_agg(distinct metadata ->> 'lost_owner', ' ') from jobs_transitions where event = 'lapse' and metadata ? 'lost_owner'), 'w1 w2 w3', 'the record names who lost the rows');
+select is((select string_agg(distinct metadata ->> 'lost_owner', ' ') from jobs_transitions where event = 'expire' and metadata ? 'lost_owner'), 'w1 w2 w3', 'the log names the owners that lost the rows');
 select reset_jobs();
 select claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a', batch => 2)$$);
-select lapse(array(select id from jobs));
+select expire(array(select id from jobs));
 set pawl.processor = 'reaper'; set pawl.token = 99;
 select is((select done from pawl.reap()), 2::bigint, 'of all lifecycles, whatever the session says of itself');
 reset pawl.processor; reset pawl.token;
-select is((select string_agg(distinct processor, ' ') from jobs_transitions where event = 'lapse' and processor = 'reaper'), 'reaper', 'who reaped is on the record');
+select is((select string_agg(distinct processor, ' ') from jobs_transitions where event = 'expire' and processor = 'reaper'), 'reaper', 'the log names the processor that reaped');
 
 -- Pausing: nothing is given out; work that is out goes on ---------------------------------------------------------------------------
 select reset_jobs();
@@ -175,13 +175,13 @@ create function willing(old picky, new picky) returns boolean language sql as $$
 select pawl.define('picky', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start [willing]
-    running --> ready : lapse [willing]
+    running --> ready : expire [willing]
     running --> done : finish
     done --> [*]
     class running owned$$);
 select pawl.enforce('picky', 'state', 'picky'),
     pawl.enable_queue('picky', 'state', owner => 'owner', lease => 'lease', token => 'token'),
-    pawl.set_claiming('picky', 'state', claim => '{start}', on_expiry => 'lapse');
+    pawl.set_claiming('picky', 'state', claim => '{start}', on_expiry => 'expire');
 insert into picky (id, wish) select g, g > 300 from generate_series(1, 320) g;
 select is(claimed($$pawl.claim(null::picky, processor => 'w')$$), '301', 'one row behind 300 that may not be taken');
 select is(claimed($$pawl.claim(null::picky, processor => 'w', batch => 5)$$), '302 303 304 305 306', 'and five');
@@ -190,7 +190,7 @@ select is(claimed($$pawl.claim(null::picky, processor => 'w', batch => 100)$$), 
 set session_replication_role = replica;
 update picky set lease = clock_timestamp() - interval '1 min' * (400 - id), wish = id > 310 where state = 'running';
 reset session_replication_role;
-select is((select done from pawl.reap('picky', 2)), 2::bigint, 'rows that may not lapse do not keep others from it');
+select is((select done from pawl.reap('picky', 2)), 2::bigint, 'rows that may not take the expiry event do not keep others from it');
 select is((select done from pawl.reap('picky', 100)), 8::bigint, 'all of them');
 select is((select done || ' ' || (next_at < now()) from pawl.reap('picky', 100)), '0 true', 'what is left is said to wait');
 
@@ -211,18 +211,18 @@ select is(claimed($$pawl.claim(null::desk, 'take', 'me', batch => 2)$$), '3 2', 
 select pawl.fire('desk', 3, 'park', processor => 'me');
 select is(claimed($$pawl.claim(null::desk, 'resume', 'you', batch => 5)$$), '3', 'resume takes only what it leads from');
 select is(outcome($$select pawl.claim(null::desk, 'take', 'a name that is long')$$), '22001 value too long for type character varying(5)', 'an owner must fit into the column');
-select is(claimed($$pawl.claim(null::desk, 'take', 'me')$$), '1', 'and nothing was taken by him');
-select is(split_part(outcome($$select pawl.heartbeat('desk', 'me')$$), ' |', 1), '55000 the lifecycle of table public.desk has no leases', 'without leases there are no heartbeats');
-select is(split_part(outcome($$select pawl.reap('desk')$$), ' |', 1), '55000 the lifecycle of table public.desk has no leases', 'nor reaping');
-select is(split_part(outcome($$select pawl.abandon('desk', 'me')$$), ' |', 1), '55000 the lifecycle of table public.desk has no event for lost leases', 'nor an event to give up by');
+select is(claimed($$pawl.claim(null::desk, 'take', 'me')$$), '1', 'and the failed call claimed nothing');
+select is(split_part(outcome($$select pawl.heartbeat('desk', 'me')$$), ' |', 1), '55000 table public.desk has no leases', 'without leases there are no heartbeats');
+select is(split_part(outcome($$select pawl.reap('desk')$$), ' |', 1), '55000 table public.desk has no leases', 'nor reaping');
+select is(split_part(outcome($$select pawl.abandon('desk', 'me')$$), ' |', 1), '55000 table public.desk has no event for expired leases', 'nor an event to give up by');
 select is(pawl.abandon('desk', 'me', 'park'), 2::bigint, 'but one may be named');
-select is(split_part(outcome($$select pawl.claim(null::desk, 'take', 'me', queue => 'x')$$), ' |', 1), '55000 the lifecycle of table public.desk has no queues', 'nor are there queues');
-select is(split_part(outcome($$select pawl.fire_due('desk')$$), ' |', 1), '55000 the lifecycle of table public.desk has no timers', 'nor timers');
+select is(split_part(outcome($$select pawl.claim(null::desk, 'take', 'me', queue => 'x')$$), ' |', 1), '55000 table public.desk has no queues', 'nor are there queues');
+select is(split_part(outcome($$select pawl.fire_due('desk')$$), ' |', 1), '55000 table public.desk has no timers', 'nor timers');
 
 -- With the rights on the table alone ----------------------------------------------------------------------------------------------------
 select reset_jobs();
-create role hand; grant select, update on jobs to hand;
-set role hand;
+create role plain_user; grant select, update on jobs to plain_user;
+set role plain_user;
 select is(claimed($$pawl.claim(null::jobs, processor => 'h', queue => 'a', batch => 2)$$), '4 3', 'claims need SELECT and UPDATE on the table and nothing else');
 select is(pawl.heartbeat('jobs', 'h'), 2::bigint, 'so do heartbeats');
 select is(pawl.abandon('jobs', 'h'), 2::bigint, 'giving up');
@@ -230,16 +230,16 @@ select is((select done from pawl.reap('jobs')), 0::bigint, 'reaping');
 select is((select done from pawl.fire_due('jobs')), 0::bigint, 'and timers');
 select is((select done from pawl.reap()), 0::bigint, 'tables that one may not write are left out');
 reset role;
-revoke update on jobs from hand;
-set role hand;
+revoke update on jobs from plain_user;
+set role plain_user;
 select is(split_part(outcome($$select pawl.claim(null::jobs, processor => 'h', queue => 'a')$$), ' |', 1), '42501 permission denied for table jobs', 'without UPDATE nothing is taken');
 reset role;
-grant update on jobs to hand;
+grant update on jobs to plain_user;
 
 -- Row security: rows that are hidden are not taken, and do not hold up others
 alter table jobs enable row level security;
-create policy odd on jobs to hand using (id % 2 = 1);
-set role hand;
+create policy odd on jobs to plain_user using (id % 2 = 1);
+set role plain_user;
 select is(claimed($$pawl.claim(null::jobs, processor => 'h', queue => 'a', batch => 10)$$), '3 1 5', 'only what its policy shows');
 select is(pawl.heartbeat('jobs', 'h'), 3::bigint, 'of which it has the leases');
 reset role;
@@ -253,16 +253,16 @@ alter table "My ""Jobs""" drop column gone;
 select pawl.define('picked', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
-    running --> ready : lapse
+    running --> ready : expire
     running --> done : finish
-    running --> late : expire after 1 day
+    running --> late : time_out after 1 day
     late --> [*]
     done --> [*]
     class running owned$$);
 select pawl.enforce('"My ""Jobs"""', 'State', 'picked'), pawl.enable_log('"My ""Jobs"""', 'State'),
     pawl.enable_queue('"My ""Jobs"""', 'State', owner => 'Owner''s', lease => 'Lease', token => 'Token', queue => 'lane'),
     pawl.enable_timers('"My ""Jobs"""', 'State', due => 'Due'),
-    pawl.set_claiming('"My ""Jobs"""', 'State', claim => '{start}', claim_order => '"Rank ""1""" desc', on_expiry => 'lapse');
+    pawl.set_claiming('"My ""Jobs"""', 'State', claim => '{start}', claim_order => '"Rank ""1""" desc', on_expiry => 'expire');
 insert into "My ""Jobs""" ("Tenant", k, "Rank ""1""", lane) select t, g, g % 3, t from unnest(array['b', 'a']) t, generate_series(1, 4) g;
 create temp table taken as select c.* from pawl.claim(null::"My ""Jobs""", processor => 'w', queue => 'a', batch => 3) c;
 select is((select string_agg("Tenant" || k || ' ' || "Owner's" || "Token", ', ') from taken), 'a2 w1, a1 w1, a4 w1', 'claimed');

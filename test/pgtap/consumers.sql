@@ -1,4 +1,4 @@
--- Consumers: made, dropped, refused; what each may see; retention, and how it is told.
+-- Consumers: created, dropped, rejected; what each may see; retention, and how it is reported.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -7,7 +7,7 @@ create role pawl_consumer_one in role pawl_worker;
 create role pawl_consumer_two in role pawl_worker;
 create role pawl_consumer_member in role pawl_worker, pawl_consumer_one;
 create role pawl_consumer_operator in role pawl_operator;
-create role pawl_consumer_nobody;
+create role pawl_consumer_stranger;
 select pawl.define('m', $$stateDiagram-v2
     [*] --> a
     a --> b : go
@@ -26,15 +26,15 @@ select pawl.enforce(t, 'state', 'm'), pawl.enable_log(t, 'state'), pawl.enable_e
 select pawl.enforce('silent', 'state', 'm') \g /dev/null
 insert into seen values (0);
 
--- what is refused
+-- what is rejected
 select throws_ok($$select pawl.create_consumer(null)$$, '22004', 'consumer must not be null', 'a consumer has a name');
 select throws_ok($$select pawl.create_consumer('x', null)$$, '22004', 'start must not be null', 'it starts somewhere');
 select throws_ok($$select pawl.create_consumer('')$$, '22023', 'consumer must not be empty', 'not an empty one');
 select throws_ok($$select pawl.create_consumer('x', 'end')$$, '22023', 'unknown value "end" for start', 'it starts now or at the beginning');
 select throws_ok($$select pawl.create_consumer('x', relations => '{}')$$, '22023', 'relations must be a list of tables', 'no tables');
 select throws_ok($$select pawl.create_consumer('x', relations => array[null]::regclass[])$$, '22023', 'relations must be a list of tables', 'a table that is null');
-select throws_ok($$select pawl.create_consumer('x', relations => array['silent']::regclass[])$$, '55000', 'the lifecycles of table public.silent have no events', 'a table without events');
-select throws_ok($$select pawl.create_consumer('x', relations => array['loose']::regclass[])$$, '42704', 'no lifecycle is enforced on table public.loose', 'a table without lifecycle');
+select throws_ok($$select pawl.create_consumer('x', relations => array['silent']::regclass[])$$, '55000', 'table public.silent has no events', 'a table without events');
+select throws_ok($$select pawl.create_consumer('x', relations => array['loose']::regclass[])$$, '42704', 'no machine is enforced on table public.loose', 'a table without lifecycle');
 select throws_ok($$select * from pawl.read_events('x')$$, 'PW008', 'unknown consumer "x"', 'an unknown consumer is an error');
 select throws_ok($$select * from pawl.read_events(null)$$, '22004', 'consumer must not be null', 'none, too');
 select throws_ok($$select * from pawl.read_events('x', null)$$, '22004', 'batch must not be null', 'a batch is a number');
@@ -58,19 +58,19 @@ end $$;
 select is(hint_of($$select pawl.read_events('it''s')$$), $$select pawl.create_consumer('it''s')$$, 'the hint can be pasted');
 
 -- whose they are
-set role pawl_consumer_nobody;
-select throws_ok($$select pawl.create_consumer('x')$$, '42501', null, 'who is no worker reads no events');
-select throws_ok($$select * from pawl.consumers$$, '42501', null, 'nor sees who does');
+set role pawl_consumer_stranger;
+select throws_ok($$select pawl.create_consumer('x')$$, '42501', null, 'a role that is no worker reads no events');
+select throws_ok($$select * from pawl.consumers$$, '42501', null, 'nor the list of consumers');
 select throws_ok($$select * from pawl.outbox_1$$, '42501', null, 'nor the tables');
 reset role;
 set role pawl_consumer_one;
 select lives_ok($$select pawl.create_consumer('one', 'beginning')$$, 'a worker makes a consumer');
-select throws_ok($$select pawl.create_consumer('one')$$, '42710', 'there is a consumer "one" already', 'once');
-select throws_ok($$select pawl.create_consumer('x', relations => array['hidden']::regclass[])$$, '42501', 'permission denied for the events of table public.hidden', 'not of a table that he may not read');
+select throws_ok($$select pawl.create_consumer('one')$$, '42710', 'consumer "one" already exists', 'once');
+select throws_ok($$select pawl.create_consumer('x', relations => array['hidden']::regclass[])$$, '42501', 'permission denied for the events of table public.hidden', 'not of a table that it may not read');
 select throws_ok($$select pawl.create_consumer('x', relations => array['seen', 'secured']::regclass[])$$, '42501', 'permission denied for the events of table public.secured', 'nor where policies hide rows');
 select lives_ok($$select pawl.create_consumer('parts', relations => array['parted_1']::regclass[])$$, 'a partition stands for its root');
-select throws_ok($$delete from pawl.consumer$$, '42501', null, 'nobody writes the table');
-select throws_ok($$select pawl._create_consumer('x', 'now', null, 10)$$, '42501', null, 'nor comes in by the back door');
+select throws_ok($$delete from pawl.consumer$$, '42501', null, 'no role writes the table');
+select throws_ok($$select pawl._create_consumer('x', 'now', null, 10)$$, '42501', null, 'nor calls the internal function');
 select throws_ok($$select pawl._truncate_slot(1, null)$$, '42501', null, 'by none');
 reset role;
 insert into seen values (1);
@@ -78,7 +78,7 @@ insert into hidden values (1);
 insert into secured values (1);
 insert into parted values (1);
 set role pawl_consumer_two;
-select throws_ok($$select * from pawl.read_events('one')$$, '42501', 'consumer "one" belongs to another role', 'somebody else''s is not read');
+select throws_ok($$select * from pawl.read_events('one')$$, '42501', 'consumer "one" belongs to another role', 'the consumer of another role is not read');
 select throws_ok($$select pawl.drop_consumer('one')$$, '42501', 'consumer "one" belongs to another role', 'nor dropped');
 select is_empty('select * from pawl.consumers', 'nor seen');
 reset role;
@@ -87,7 +87,7 @@ select set_eq('select consumer from pawl.consumers', array['one', 'parts'], 'a m
 reset role;
 set role pawl_consumer_one;
 select results_eq($$select relation::text collate "C", key from pawl.read_events('one')$$, $$values ('seen' collate "C", array['0']), ('seen', array['1']), ('parted', array['1'])$$,
-    'from the beginning, of the tables that he may read');
+    'from the beginning, of the tables that it may read');
 select results_eq($$select relation::text collate "C" from pawl.read_events('parts')$$, array['parted' collate "C"], 'of the tables that it names');
 reset role;
 revoke select on parted from pawl_consumer_one;
@@ -110,16 +110,16 @@ select throws_ok($$select * from pawl.read_events('one')$$, '42501', null, 'read
 select lives_ok($$select pawl.drop_consumer('parts')$$, 'and may drop them');
 select lives_ok($$select pawl.prune_events()$$, 'and prunes');
 reset role;
-select is((select current_user::text), session_user::text, 'the caller is himself again');
+select is((select current_user::text), session_user::text, 'the current user is the caller again');
 
--- a table that is dropped keeps its events for who named it
+-- a table that is dropped keeps its events for a consumer that named it
 select pawl.create_consumer('named', relations => array['hidden', 'seen']::regclass[]) \g /dev/null
 select pawl.create_consumer('all') \g /dev/null
 update hidden set state = 'b';
 update seen set state = 'b' where id = 0;
 drop table hidden, hidden_transitions_log cascade;
 select is((select count(*) from pawl.read_events('named')), 2::bigint, 'events of a dropped table');
-select is((select count(*) from pawl.read_events('all')), 2::bigint, 'who may read everything gets them too');
+select is((select count(*) from pawl.read_events('all')), 2::bigint, 'a consumer of everything gets them too');
 set role pawl_consumer_one;
 select is((select count(*) from pawl.read_events('one')), 1::bigint, 'others do not');
 reset role;
@@ -137,10 +137,10 @@ select results_eq($$select behind from pawl.consumers where consumer = 'all'$$, 
 select is(pawl.prune_events('1 hour'), 0::bigint, 'nothing is that old');
 select is((select count(*) from pawl.read_events('named', 1)), 1::bigint, 'one is read');
 select is(pawl.prune_events('0'), 11::bigint, 'everything is older than now');
-select results_eq($$select event, metadata::text, relation, at is not null from pawl.read_events('all')$$, $$values ('pawl.gap', '{"missed": 7}', null::regclass, true)$$, 'who had read four misses seven');
+select results_eq($$select event, metadata::text, relation, at is not null from pawl.read_events('all')$$, $$values ('pawl.gap', '{"missed": 7}', null::regclass, true)$$, 'a consumer that had read four misses seven');
 select is_empty($$select * from pawl.read_events('all')$$, 'it is told once');
 begin;
-select results_eq($$select event, metadata::text from pawl.read_events('named')$$, $$values ('pawl.gap', '{"missed": 10}')$$, 'who had read one misses ten');
+select results_eq($$select event, metadata::text from pawl.read_events('named')$$, $$values ('pawl.gap', '{"missed": 10}')$$, 'a consumer that had read one misses ten');
 rollback;
 insert into seen values (20);
 select results_eq($$select event, metadata::text, key from pawl.read_events('named')$$, $$values ('pawl.gap', '{"missed": 10}', null), (null, null, array['20'])$$, 'rolled back it is told again, then comes what follows');
@@ -179,7 +179,7 @@ select is(pawl.prune_events('0'), 20000::bigint, 'but when another is');
 select results_eq($$select event, metadata::text from pawl.read_events('all')$$, $$values ('pawl.gap', '{"missed": 18500}')$$, 'told to the number');
 select results_eq($$select event, metadata::text from pawl.read_events('named')$$, $$values ('pawl.gap', '{"missed": 20000}')$$, 'to everybody');
 select is_empty('select * from pawl.verify()', 'the logs have all of it');
-drop owned by pawl_consumer_one, pawl_consumer_two, pawl_consumer_member, pawl_consumer_operator, pawl_consumer_nobody;
+drop owned by pawl_consumer_one, pawl_consumer_two, pawl_consumer_member, pawl_consumer_operator, pawl_consumer_stranger;
 drop function if exists as_definer();
-drop role pawl_consumer_one, pawl_consumer_two, pawl_consumer_member, pawl_consumer_operator, pawl_consumer_nobody;
+drop role pawl_consumer_one, pawl_consumer_two, pawl_consumer_member, pawl_consumer_operator, pawl_consumer_stranger;
 select * from finish();

@@ -1,4 +1,4 @@
--- Who moves rows and what for: the four settings, pawl.set_context, and what functions add.
+-- The processor of a state change and its metadata: the four settings, pawl.set_context, and what functions add.
 \set QUIET 1
 set client_min_messages to warning;
 
@@ -74,7 +74,7 @@ select is(current_setting('pawl.metadata'), '', 'and gone');
 set pawl.event = 'settle';
 update t set state = 'b' where id = 10;
 select is(said(10), 'settle||||postgres', 'the event named is taken where several lead there');
-select throws_ok($$update t set state = 'c' where id = 11$$, 'PW001', 'event "settle" does not lead from "a" to "c" in machine "m"', 'and another move refused');
+select throws_ok($$update t set state = 'c' where id = 11$$, 'PW001', 'event "settle" does not lead from "a" to "c" in machine "m"', 'and another state change is rejected');
 select throws_ok($$insert into t values (100, 'a')$$, 'PW002', 'event "settle" does not begin in "a" in machine "m"', 'and another birth');
 set pawl.event = 'arrive';
 insert into t values (100, 'a');
@@ -106,7 +106,7 @@ set pawl.event = 'settle';
 update t set state = 'b', note = 'b' where id = 15;
 select is((select event from child_transitions where subject_id = 15 order by sort_key desc limit 1), 'settle', 'in a trigger it is preferred where it fits');
 select lives_ok($$update t set state = 'b', note = 'c' where id = 16$$, 'and no hindrance where it does not');
-select is((select event from child_transitions where subject_id = 16 order by sort_key desc limit 1), 'skip', 'the move is by its own event');
+select is((select event from child_transitions where subject_id = 16 order by sort_key desc limit 1), 'skip', 'the state change has its own event');
 reset pawl.event;
 select is(pawl.fire('t', 17, 'settle'), 'b', 'what fire names');
 update t set note = 'b' where id = 17;
@@ -153,7 +153,7 @@ update t set state = 'b' where id = 32;
 reset role;
 update t set state = 'b' where id = 33;
 select results_eq('select said(g) from generate_series(30, 33) g', array['pay||||pawl_test_actor', 'pay||||pawl_test_actor', 'pay|me|||pawl_test_actor', 'pay|me|||postgres'],
-                  'the actor is whoever the session acts as');
+                  'the actor is the role that the session acts as');
 reset pawl.processor;
 
 -- Two machines on one table: an event restricts the one that knows it.
@@ -171,8 +171,8 @@ reset pawl.event;
 select is((select event from two_transitions where subject_id = 1 and to_state = 'b'), 'pay', 'an event of the other machine does not count');
 select is((select event from two_payment_transitions where subject_id = 1 and to_state = 'paid'), 'waive', 'of its own it does');
 select is(pawl.fire('two', 2, 'waive', state_column => 'payment'), 'paid', 'fire names the column');
-select throws_ok($$select pawl.fire('two', 2, 'pay')$$, '22023', 'the table carries several lifecycles', 'and must');
+select throws_ok($$select pawl.fire('two', 2, 'pay')$$, '22023', 'the table has several bindings', 'and must');
 select throws_ok($$select pawl.fire('two', 2, 'waive', state_column => 'state')$$, 'PW008', 'machine "m" has no event "waive"', 'the right one');
-select throws_ok($$select pawl.fire('two', 2, 'waive', state_column => 'nonsense')$$, '42704', 'no lifecycle is attached to column "nonsense"', 'that there is');
+select throws_ok($$select pawl.fire('two', 2, 'waive', state_column => 'nonsense')$$, '42704', 'no machine is enforced on column "nonsense"', 'that there is');
 select is_empty('select * from pawl.verify()', 'nothing is wrong');
 select * from finish();

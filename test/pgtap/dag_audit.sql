@@ -1,4 +1,4 @@
--- Every result that a worker reports has exactly one row in the audit, by whichever door; what is no result has none.
+-- Every result that a worker reports has exactly one row in the audit, by whichever statement; what is no result has none.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -66,7 +66,7 @@ select is(pawl_dag.run_sql_steps(10), 2, 'both ran');
 select is(left(audited(step_of(:'task', 'good')), 2), 't ', 'a function''s result');
 select is(left(audited(step_of(:'task', 'bad')), 2), 'f ', 'and its failure');
 select work();
-select throws_ok('update pawl_dag.step_result_audit set success = true', 'PW006', null, 'nobody changes the audit');
+select throws_ok('update pawl_dag.step_result_audit set success = true', 'PW006', null, 'no role changes the audit');
 select throws_ok('delete from pawl_dag.step_result_audit', 'PW006', null, 'nor removes from it');
 select throws_ok('insert into pawl_dag.step_result_audit select * from pawl_dag.step_result_audit', 'PW006', null, 'nor adds to it');
 select is_empty($$select l.id from pawl_dag.step_transitions_log l full join pawl_dag.step_result_audit a on a.transition_id = l.id

@@ -1,4 +1,4 @@
--- Mapped steps: one of the template becomes one for each element of an array in the context, and who waits for it gets the results in order.
+-- Mapped steps: a step of the template becomes one step for each element of an array in the context; a step that depends on it gets the results in order.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();

@@ -20,7 +20,7 @@ select task_uuid, step_uuid, fence from pawl.claim(null::pawl_dag.steps, 'Start'
 update pawl_dag.tasks set state = 'cancelled' where task_uuid = :'task';
 select is(state_of(:'task'), 'cancelled: a cancelled, b cancelled, c cancelled, d cancelled', 'a cancelled task cancels its steps');
 select is_rows(format($$select ok, left(problem, 5) from pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', %L, 'step_uuid', %L, 'fence', %s, 'result', 1)), '00000000-0000-7000-8000-00000000000b')$$,
-    :'task_uuid', :'step_uuid', :'fence'), $$values (false, 'PW005')$$, 'its worker is fenced');
+    :'task_uuid', :'step_uuid', :'fence'), $$values (false, 'PW005')$$, 'its worker''s token is stale');
 select pawl_dag.start_task('diamond') as task \gset
 select is(pawl_dag.cancel_tasks(array[:'task'::uuid, :'task_uuid'::uuid], 'no longer wanted'), 1::bigint, 'what is cancelled already is not counted');
 select is((select metadata ->> 'reason' from pawl_dag.task_transitions where task_uuid = :'task' and to_state = 'cancelled'), 'no longer wanted', 'the reason is in the log of the task');
@@ -37,7 +37,7 @@ select is((select task_snapshot #>> '{context,execution_status}' from pawl_dag.d
 select ok(pawl_dag.retry_task(:'task', 'mended'), 'retried');
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'evaluating_results', 'the last repaired step puts the task back to work');
 select is((select attempts from pawl_dag.steps where step_uuid = step_of(:'task', 'b')), 0, 'with all attempts');
-select is((select resolution_status || ' ' || resolution_notes from pawl_dag.dlq where task_uuid = :'task'), 'manually_resolved mended', 'the record is closed');
+select is((select resolution_status || ' ' || resolution_notes from pawl_dag.dlq where task_uuid = :'task'), 'manually_resolved mended', 'the entry of the dead-letter queue is closed');
 select work();
 select is(state_of(:'task'), 'complete: a complete, b complete, c complete, d complete', 'and it completes');
 select is((select count(*) from pawl_dag.step_transitions where step_uuid = step_of(:'task', 'c') and to_state = 'complete'), 1::bigint, 'finished steps kept their results');
@@ -66,14 +66,14 @@ select pawl_dag.start_task('diamond') as task \gset
 select work('{a}');
 select ok(pawl_dag.give_up(:'task', 'hopeless'), 'given up');
 select is(state_of(:'task'), 'error: a error, b pending, c pending, d pending', 'steps stay as they are');
-select is((select resolution_status from pawl_dag.dlq where task_uuid = :'task'), 'permanently_failed', 'the record says so');
+select is((select resolution_status from pawl_dag.dlq where task_uuid = :'task'), 'permanently_failed', 'the entry says so');
 select ok(pawl_dag.reset_task(:'task', 'hope again'), 'reset');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'it runs again');
 
 -- steps cancelled by choice
 select pawl_dag.start_task('diamond') as task \gset
-select throws_ok(format('select pawl_dag.cancel_step(%L, %L, null, %L)', :'task', step_of(:'task', 'b'), 'refuse'), '55000', null, 'somebody waits for it');
+select throws_ok(format('select pawl_dag.cancel_step(%L, %L, null, %L)', :'task', step_of(:'task', 'b'), 'reject'), '55000', null, 'another step waits for it');
 select is(pawl_dag.cancel_step(:'task', step_of(:'task', 'b')), 2::bigint, 'it and what is behind it');
 select pawl_dag.define_template('{"name": "short", "identity_strategy": "always_unique", "steps": [{"name": "a"}, {"name": "c", "dependencies": ["a"]}]}') \g /dev/null
 select pawl_dag.start_task('short') as whole \gset
@@ -118,9 +118,9 @@ update pawl_dag.steps set next_retry_at = clock_timestamp() - interval '1 second
 select is((select done from pawl.fire_due('pawl_dag.steps')), 1::bigint, 'the wait is over');
 select work();
 select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complete', 'and the second attempt does it');
--- claims with all that a worker needs, and the round trip that moves tasks on before
+-- claims with all that a worker needs, and the call that advances tasks before it claims
 select pawl_dag.start_task('diamond', '{"of": "claims"}') as task \gset
-select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c')), 0::bigint, 'nobody has enqueued anything');
+select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c')), 0::bigint, 'nothing is enqueued');
 select is_rows($$select name, handler, fence, attempts, context, parents from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', orchestrate => 100)$$,
     $$values ('a', 'a', 1, 1, '{"of": "claims"}', '{}')$$, 'the same call enqueues and claims');
 select from pawl_dag.report((select jsonb_agg(jsonb_build_object('task_uuid', task_uuid, 'step_uuid', step_uuid, 'fence', fence, 'result', '{"from": "a"}'::jsonb)) from pawl_dag.steps
@@ -131,7 +131,7 @@ select is_rows(format($$select name, parents, correlation_id = (select t.correla
 select ok(bool_and(lease_until > now() + '50 min' and worker_uuid = 'c0000000-0000-7000-8000-00000000000c' and last_attempted_at is not null), 'for so long')
   from pawl_dag.steps where task_uuid = :'task' and state = 'in_progress';
 select is((select count(*) from pawl_dag.claim('c0000000-0000-7000-8000-00000000000c', 'elsewhere', 5, orchestrate => 100)), 0::bigint, 'of one namespace');
-select throws_ok($$select pawl_dag.claim(null)$$, 'PW004', null, 'by somebody');
+select throws_ok($$select pawl_dag.claim(null)$$, 'PW004', null, 'a claim needs a processor');
 select throws_ok($$select pawl_dag.claim('x', orchestrate => 0)$$, '22023', null, 'as many tasks as an orchestrator takes');
 select pawl_dag.cancel_task(:'task') \g /dev/null
 create temporary table stepless (state text);
@@ -159,12 +159,12 @@ select is_rows(format('select left(step_uuid::text, 0), ok, state, left(problem,
     $$values ('', false, 'in_progress', 'PW005'), ('', true, 'enqueued_for_orchestration', null)$$, 'a step whose lease ends in the middle of a report is lost, and the other is reported');
 drop trigger held_up on pawl_dag.steps;
 select is((select string_agg(state, ',' order by state) from pawl_dag.steps s join held h using (task_uuid, step_uuid)), 'enqueued_for_orchestration,in_progress', 'as the rows say');
-select is(current_setting('pawl.processor', true), '', 'whoever reported is forgotten');
+select is(current_setting('pawl.processor', true), '', 'the reporting processor is no longer set');
 select is((select done from pawl.reap('pawl_dag.steps')), 1::bigint, 'what was lost is taken back');
 select is((select count(*) from pawl_dag.step_result_audit where task_uuid = :'task'), 2::bigint, 'and no result was audited for it');
 select pawl_dag.cancel_task(:'task') \g /dev/null
 select throws_ok($$select pawl_dag.report('{}', 'x')$$, '22023', null, 'a report is an array');
-select throws_ok($$select pawl_dag.report('[]')$$, 'PW004', null, 'of somebody');
+select throws_ok($$select pawl_dag.report('[]')$$, 'PW004', null, 'a report needs a processor');
 
 -- too long
 select pawl_dag.start_task('diamond') as task \gset
@@ -172,7 +172,7 @@ select from pawl_dag.orchestrate();
 select is((select done from pawl_dag.time_out_tasks()), 0::bigint, 'nothing is stale');
 update pawl_dag.tasks set deadline_at = now() - interval '1 second' where task_uuid = :'task';
 select is((select done from pawl_dag.time_out_tasks()), 1::bigint, 'a deadline has passed');
-select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'blocked_by_failures', 'the task waits for somebody');
+select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'blocked_by_failures', 'the task waits for an operator');
 select is((select count(*) from pawl_dag.dlq_queue), 1::bigint, 'in the queue of dead letters');
 select pawl_dag.requeue(:'task', 'let it') \g /dev/null
 select work();
@@ -186,9 +186,9 @@ select task_uuid from pawl.claim(null::pawl_dag.steps, 'Start', '00000000-0000-7
 select is((select lease_until - last_attempted_at from pawl_dag.steps where task_uuid = :'task'), interval '10 s', 'a lease ends with the timeout');
 select pawl.heartbeat('pawl_dag.steps', '00000000-0000-7000-8000-00000000000b', '1 hour') \g /dev/null
 select is((select lease_until - last_attempted_at from pawl_dag.steps where task_uuid = :'task'), interval '10 s', 'however alive the worker is');
-select is((select count(*) from pawl_dag.steps s where s.task_uuid = :'task' and s.worker_uuid is not null), 1::bigint, 'he still has it');
+select is((select count(*) from pawl_dag.steps s where s.task_uuid = :'task' and s.worker_uuid is not null), 1::bigint, 'the worker still owns the step');
 
--- a user's trigger that moves steps of another task, fired inside the orchestrator and inside follow-ups: everything follows there, too
+-- a user's trigger that changes steps of another task, fired inside the orchestrator and inside follow-ups: everything follows there, too
 select pawl_dag.start_task('diamond') as other \gset
 select from pawl_dag.orchestrate();
 select pawl_dag.start_task('diamond') as task \gset

@@ -43,12 +43,12 @@ set enable_seqscan = off;
 set enable_bitmapscan = off;
 select ok(exists (select from plan_of('select t.task_uuid from pawl_dag.tasks t where t.watch_at <= now() order by t.watch_at limit 10 for no key update skip locked') p where p ~ 'Index Scan using tasks_watched'), 'stale tasks are found by an index');
 select ok(exists (select from plan_of('select min(t.watch_at) from pawl_dag.tasks t where t.watch_at is not null') p where p ~ 'Index Only Scan using tasks_watched'), 'so is the next one');
-select ok(exists (select from plan_of('select t.task_uuid from pawl_dag.tasks t where t.evaluate order by t.rank desc, t.task_uuid limit 10 for no key update skip locked') p where p ~ 'Index Scan using tasks_to_evaluate'), 'and who is to be looked at');
+select ok(exists (select from plan_of('select t.task_uuid from pawl_dag.tasks t where t.evaluate order by t.rank desc, t.task_uuid limit 10 for no key update skip locked') p where p ~ 'Index Scan using tasks_to_evaluate'), 'and the tasks to evaluate');
 reset enable_seqscan;
 reset enable_bitmapscan;
 select is((select count(*) from pawl_dag.tasks where (watch_at is null) <> (state in ('pending', 'blocked_by_failures', 'complete', 'error', 'cancelled', 'resolved_manually'))), 0::bigint, 'all that can be stale are watched, no others');
 
--- a worker that vanishes: his attempt is used up, the last one fails the step
+-- a worker that vanishes uses up an attempt, and the last attempt fails the step
 select pawl_dag.define_template('{"name": "twice", "identity_strategy": "always_unique", "steps": [{"name": "a", "timeout_seconds": 60, "retry": {"max_attempts": 2, "backoff": "none"}}]}') \g /dev/null
 select pawl_dag.cancel_tasks(array_agg(task_uuid)) from pawl_dag.tasks where state in ('steps_in_process', 'blocked_by_failures') \g /dev/null
 select pawl_dag.start_task('twice') as task \gset
@@ -70,13 +70,13 @@ select is(recorded(:'task'), 'blocked_by_failures max_retries_exceeded pending',
 select pawl_dag.retry_task(:'task', 'another worker') \g /dev/null
 select work();
 select is(state_of(:'task'), 'complete: a complete', 'another one does it');
-select is_empty($$select a from pawl_dag.step_result_audit a join pawl_dag.steps s using (step_uuid) where not a.success and s.name = 'a' and a.worker like '%d'$$, 'who vanished has no result');
+select is_empty($$select a from pawl_dag.step_result_audit a join pawl_dag.steps s using (step_uuid) where not a.success and s.name = 'a' and a.worker like '%d'$$, 'a worker that vanished has no result');
 
 -- priorities: ten hours of waiting are worth one
 select pawl_dag.start_task('twice', priority => 1) as high, pawl_dag.start_task('twice') as low, pawl_dag.start_task('twice') as old \gset
 update pawl_dag.tasks set created_at = created_at - interval '11 hours', rank = pawl_dag._rank(priority, created_at - interval '11 hours') where task_uuid = :'old';
-select is((select string_agg(case task_uuid when :'high' then 'high' when :'low' then 'low' else 'old' end, ' ' order by rank desc) from pawl_dag.tasks where state = 'pending'), 'old high low', 'who waits long enough comes first');
-select is((select bool_and(pawl_dag._rank(p, now() - a) > pawl_dag._rank(p, now() - a + interval '1 second')) from generate_series(-100, 100, 50) p, unnest(array['0', '1 hour', '24 hours', '10 years']::interval[]) a), true, 'who is older never falls behind');
+select is((select string_agg(case task_uuid when :'high' then 'high' when :'low' then 'low' else 'old' end, ' ' order by rank desc) from pawl_dag.tasks where state = 'pending'), 'old high low', 'a task that waits long enough comes first');
+select is((select bool_and(pawl_dag._rank(p, now() - a) > pawl_dag._rank(p, now() - a + interval '1 second')) from generate_series(-100, 100, 50) p, unnest(array['0', '1 hour', '24 hours', '10 years']::interval[]) a), true, 'an older task never falls behind');
 update pawl_dag.tasks set priority = 3 where task_uuid = :'low';
 select is((select task_uuid from pawl_dag.tasks where state = 'pending' order by rank desc limit 1), :'low'::uuid, 'a new priority counts');
 select tasks from pawl_dag.orchestrate(1) \g /dev/null

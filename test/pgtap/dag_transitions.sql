@@ -1,5 +1,5 @@
--- Every (state, event) pair of the two lifecycles of pawl_dag, by three doors: a plain UPDATE that names its event, an INSERT into
--- the log, and pawl.fire. A legal pair moves the row and writes one log row; any other leaves state, log and counters untouched.
+-- Every (state, event) pair of the two lifecycles of pawl_dag, in three ways: a plain UPDATE that names its event, an INSERT into
+-- the log, and pawl.fire. A legal pair changes the state and writes one log entry; any other leaves state, log and counters untouched.
 \set QUIET 1
 \set conformance `cat test/conformance/dag/task-transitions.json`
 \set conformance_steps `cat test/conformance/dag/step-transitions.json`
@@ -7,8 +7,8 @@ set client_min_messages = warning;
 create extension pawl_dag;
 select no_plan();
 
-create table arrow (machine text, event text, to_state text, from_states text[]);
-insert into arrow values
+create table transition_case (machine text, event text, to_state text, from_states text[]);
+insert into transition_case values
     ('task', 'Start', 'initializing', '{pending}'),
     ('task', 'Cancel', 'cancelled', '{pending,initializing,enqueuing_steps,steps_in_process,evaluating_results,waiting_for_dependencies,waiting_for_retry,blocked_by_failures}'),
     ('task', 'GiveUp', 'error', '{blocked_by_failures}'),
@@ -50,12 +50,12 @@ insert into arrow values
 create view pair as
     select e.machine, s.state, e.event, a.to_state,
            -- what a forbidden move is tried with: where the event leads elsewhere; an event that the lifecycle does not know tells an
-           -- UPDATE nothing, so it is tried with a state that no arrow leads to
-           coalesce(a.to_state, (select min(x.to_state) from arrow x where x.machine = e.machine and x.event = e.event),
+           -- UPDATE nothing, so it is tried with a state that no transition leads to
+           coalesce(a.to_state, (select min(x.to_state) from transition_case x where x.machine = e.machine and x.event = e.event),
                     case when s.state in ('pending', 'error') then 'complete' else 'pending' end) collate "default" as target
-      from (select distinct machine, event from arrow) e
+      from (select distinct machine, event from transition_case) e
       join (select m.machine, s.state collate "default" as state from (values ('task', 'pawl_dag.task'), ('step', 'pawl_dag.step')) m(machine, name), pawl.states(m.name) s where s.kind = 'state') s using (machine)
-      left join arrow a on a.machine = e.machine and a.event = e.event and s.state = any (a.from_states);
+      left join transition_case a on a.machine = e.machine and a.event = e.event and s.state = any (a.from_states);
 
 -- The table of the conformance suite says the same.
 select results_eq(format('select state, event, to_state from pair where machine = %L order by 1, 2', machine),
@@ -93,17 +93,17 @@ create function picture(task uuid) returns text language sql as $$
                      (select count(*) from pawl_dag.task_transitions x where x.task_uuid = task), (select count(*) from pawl_dag.step_transitions x where x.task_uuid = task))
       from pawl_dag.tasks t where t.task_uuid = task $$;
 
--- Tries the pair by a door: the state it led to and how many log rows it wrote, or that it was refused and touched nothing.
-create function outcome(machine text, state text, event text, target text, door text) returns text language plpgsql as $$
+-- Tries the pair in one way: the state it led to and how many log entries it wrote, or that it was rejected and changed nothing.
+create function outcome(machine text, state text, event text, target text, way text) returns text language plpgsql as $$
 declare
     task uuid := stage(machine, state, event); step uuid; before text; found_state text; written bigint; what text;
 begin
     select s.step_uuid into step from pawl_dag.steps s where s.task_uuid = task;
     before := picture(task);
     perform set_config('pawl.processor', '00000000-0000-7000-8000-000000000001', true),
-            set_config('pawl.event', case door when 'update' then event else '' end, true);
+            set_config('pawl.event', case way when 'update' then event else '' end, true);
     begin
-        case machine || ' ' || door
+        case machine || ' ' || way
             when 'task update' then update pawl_dag.tasks set state = target where task_uuid = task;
             when 'step update' then update pawl_dag.steps set state = target where task_uuid = task;
             when 'task log' then insert into pawl_dag.task_transitions (task_uuid, event) values (task, event);
@@ -112,14 +112,14 @@ begin
             when 'step fire' then perform pawl.fire('pawl_dag.steps', row(task, step), event);
         end case;
     exception when others then
-        what := case when sqlstate ~ '^PW00[13458]' then 'refused' else sqlstate || ' ' || sqlerrm end;
+        what := case when sqlstate ~ '^PW00[13458]' then 'rejected' else sqlstate || ' ' || sqlerrm end;
     end;
     perform set_config('pawl.event', '', true);
     if picture(task) = before then
         -- an UPDATE that changes nothing is none
-        return coalesce(what, case when door = 'update' and state = target then 'refused' else 'nothing happened' end);
+        return coalesce(what, case when way = 'update' and state = target then 'rejected' else 'nothing happened' end);
     elsif what is not null then
-        return 'refused, but something changed';
+        return 'rejected, but something changed';
     end if;
     if machine = 'task' then
         select t.state, (select count(*) - 1 from pawl_dag.task_transitions x where x.task_uuid = task) into found_state, written
@@ -132,15 +132,15 @@ begin
 end $$;
 
 select is_empty(format($$select state, event, o from pair, outcome(machine, state, event, target, %L) o
-                          where machine = %L and o is distinct from coalesce(to_state || ', 1', 'refused')$$, door, machine),
-                format('%s pairs of the %s lifecycle by %s', count(*), machine, door))
-  from pair, unnest(array['update', 'log', 'fire']) door group by machine, door order by machine, door;
+                          where machine = %L and o is distinct from coalesce(to_state || ', 1', 'rejected')$$, way, machine),
+                format('%s pairs of the %s lifecycle by %s', count(*), machine, way))
+  from pair, unnest(array['update', 'log', 'fire']) way group by machine, way order by machine, way;
 select results_eq($$select count(*), count(to_state) from pair where machine = 'task'$$, 'values (276::bigint, 47::bigint)', '12 states and 23 events of tasks, 47 pairs are legal');
 select results_eq($$select count(*), count(to_state) from pair where machine = 'step'$$, 'values (120::bigint, 36::bigint)', '10 states and 12 events of steps, 36 pairs are legal');
--- how the rows were staged is the only thing that no arrow allows
--- What was let in without the kernel is an illegal first hop, and the outbox knows nothing of it.
+-- only the set-up of the rows is allowed by no transition
+-- A row that was written without the kernel has an illegal first state, and no event in the outbox.
 -- Nor does the audit, where such a row says that a result came in.
-select is_empty($$select * from pawl.verify() v where not (problem in ('illegal_hop', 'event_missing') and detail ~ '^sort_key 1:' or problem = 'audit_missing'
+select is_empty($$select * from pawl.verify() v where not (problem in ('illegal_transition', 'event_missing') and detail ~ '^sort_key 1:' or problem = 'audit_missing'
     and exists (select from pawl_dag.step_transitions_log l where l.sort_key = 1 and strpos(v.detail, l.id::text) > 0))$$, 'verify finds nothing else');
 select is_empty($$select t.task_uuid from pawl_dag.tasks t, pawl_dag._count_steps(t.task_uuid) c
     where (t.steps_total, t.steps_blocked, t.steps_ready, t.steps_in_flight, t.steps_waiting, t.steps_failed, t.steps_satisfied, t.steps_cancelled)

@@ -32,7 +32,7 @@ select pawl.enforce('work', 'state', 'job', key => '{code,id}', on_delete => 'te
        pawl.enable_log('work', most_recent => 'stored', hash_chain => true, log_name => 'Work "log"', log_partition => 'hash (id) partitions 3'),
        pawl.enable_queue('work', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts', queue => 'queue'),
        pawl.enable_timers('work', due => 'due'),
-       pawl.set_claiming('work', claim => '{start}', claim_order => 'priority desc, created_at', lease_time => '1 day 5 min', on_expiry => 'lapse',
+       pawl.set_claiming('work', claim => '{start}', claim_order => 'priority desc, created_at', lease_time => '1 day 5 min', on_expiry => 'expire',
                          on_expiry_else => 'cancel', retry => '{fail}', backoff => '{"base": "10 s"}', backoff_column => 'backoff', operator_events => '{cancel}'),
        pawl.enable_events('work', wake => true),
        pawl.set_trace('work', 'trace'), pawl.set_lock_order('work', 'parents'), pawl.set_log_fence('work'), pawl.set_result_columns('work', '{result}'),
@@ -54,7 +54,7 @@ select pawl.enforce('"O''Table"', 'St ate', 'job'), pawl.enable_log('"O''Table"'
        pawl.enable_queue('"O''Table"', 'St ate', owner => 'own er'), pawl.set_claiming('"O''Table"', 'St ate', claim => '{start}', claim_order => '"My Id" desc'),
        pawl.enforce('"O''Table"', 'phase', 'job'), pawl.enable_log('"O''Table"', 'phase'), pawl.enable_timers('"O''Table"', 'phase', due => 'due');
 create table before_strange as select facts('"O''Table"') as fact;
-select alike(outcome($$select pawl.definition('"O''Table"')$$), '22023 table public."O''Table" has several lifecycles%', 'one of several is to be named');
+select alike(outcome($$select pawl.definition('"O''Table"')$$), '22023 table public."O''Table" has several bindings%', 'one of several is to be named');
 select lives_ok($$select again('"O''Table"', 'St ate')$$, 'the one');
 select lives_ok($$select again('"O''Table"', 'phase')$$, 'the other');
 select set_eq($$select facts('"O''Table"')$$, 'select fact from before_strange', 'both are what they were');
@@ -63,7 +63,7 @@ select alike(pawl.definition('plain'), '%version => 1%', 'a version that is not 
 create table before_plain as select facts('plain') as fact;
 select lives_ok($$select again('plain')$$, 'and taken again');
 select set_eq($$select facts('plain')$$, 'select fact from before_plain', 'as it was');
-select alike(outcome($$select pawl.definition('parents')$$), '42704 no lifecycle is enforced on table public.parents%', 'where there is none');
+select alike(outcome($$select pawl.definition('parents')$$), '42704 no machine is enforced on table public.parents%', 'where there is none');
 
 -- What the packs have attached can be printed and run as well.
 create extension pawl_dag;

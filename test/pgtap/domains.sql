@@ -1,4 +1,4 @@
--- A domain's CHECK is its owner's code. Whoever reads the log of somebody's table must not run it.
+-- A domain's CHECK is its owner's code. A role that reads the log of another owner's table must not run it.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -22,7 +22,7 @@ reset role;
 select pawl.enforce('theirs.t', 'state', 'm'), pawl.enable_log('theirs.t', 'state', hash_chain => true) \g /dev/null
 set role pawl_test_domain_owner;
 insert into theirs.t values ('x', 'y', 'z', 'a');
-select is(pawl.fire('theirs.t', row('x', 'y', 'z'), 'go'), 'b', 'the owner moves his row');
+select is(pawl.fire('theirs.t', row('x', 'y', 'z'), 'go'), 'b', 'the owner changes its row');
 reset role;
 select is((select count(*) from pawl.history('theirs.t', row('x', 'y', 'z'))), 2::bigint, 'history runs no CHECK of the owner''s');
 select is((select count(*) from pawl.history('theirs.t', '{x,y,z}')), 2::bigint, 'in no form of the key');

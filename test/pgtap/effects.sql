@@ -1,4 +1,4 @@
--- Effects: when they run, what they see, what they may do, and what becomes of the move when they fail.
+-- Effects: when they run, what they see, what they may do, and what becomes of the state change when they fail.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -38,7 +38,7 @@ create function log_of(k int) returns text language sql as $$ select string_agg(
 
 insert into t select g, 'a' from generate_series(1, 40) g;
 update t set state = 'b' where id = 1;
-select results_eq('select diary()', array['first a->b, stored b', 'second a->b'], 'effects run in drawing order, once, after the row has changed');
+select results_eq('select diary()', array['first a->b, stored b', 'second a->b'], 'effects run in the order of the diagram, once, after the row has changed');
 truncate diary;
 
 insert into t values (100, 'born');
@@ -46,7 +46,7 @@ select results_eq('select diary()', array['second nothing->born'], 'an effect of
 truncate diary;
 
 select throws_ok($$update t set state = 'x' where id = 2$$, 'P0042', 'the effect fails', 'an error in an effect is the statement''s');
-select is((select state from t where id = 2), 'a', 'and undoes the move');
+select is((select state from t where id = 2), 'a', 'and undoes the state change');
 select is(log_of(2), 'a', 'and its log row');
 select is_empty('select diary()', 'and what earlier effects wrote');
 
@@ -55,28 +55,28 @@ savepoint s;
 select throws_ok($$update t set state = 'x' where id = 2$$, 'P0042', null, 'inside a savepoint');
 rollback to s;
 update t set state = 'b' where id = 2;
-select results_eq('select diary()', array['first a->b, stored b', 'second a->b'], 'no effect of the move that was rolled back runs for the next');
+select results_eq('select diary()', array['first a->b, stored b', 'second a->b'], 'no effect of a state change that was rolled back runs for the next one');
 commit;
 select is(log_of(2), 'a>b', 'the log knows only the second');
 truncate diary;
 
 update t set state = 'hop' where id = 3;
 select is((select state from t where id = 3), 'c', 'an effect can move its own row further');
-select is(log_of(3), 'a>hop>c', 'both hops are logged in their order');
+select is(log_of(3), 'a>hop>c', 'both state changes are logged in order');
 select is(pawl.fire('t', 4, 'run_on'), 'hop', 'fire answers with the state its event leads to');
 select is((select state from t where id = 4), 'c', 'while the effect led the row further');
 
 update t set state = 'pushed' where id = 20;
 select is((select array_agg(state order by id) from t where id between 20 and 40), array_fill('pushed'::text, array[21]),
-          'an effect written in SQL that moves other rows into the same effect reaches the last of them');
+          'an effect in SQL whose state changes call the same effect reaches the last row');
 select is((select count(*) from t_transitions where to_state = 'pushed'), 21::bigint, 'each is logged');
 
 update t set state = 'noted' where id = 5;
 select is((select note from t where id = 5), '!', 'an effect may write the row without moving it');
 select is(log_of(5), 'a>noted', 'which is no transition');
 
-select throws_ok($$update t set state = 'bad' where id = 6$$, 'PW001', 'no transition from "bad" to "d" in machine "m"', 'an effect is judged like everybody');
-select is((select state from t where id = 6), 'a', 'its illegal move undoes the one that called it');
+select throws_ok($$update t set state = 'bad' where id = 6$$, 'PW001', 'no transition from "bad" to "d" in machine "m"', 'a state change made by an effect is validated like any other');
+select is((select state from t where id = 6), 'a', 'and undoes the state change that called the effect');
 
 update t set state = 'gone' where id = 7;
 select is(log_of(7), 'a>gone', 'an effect may delete its row: no further state');
@@ -92,22 +92,22 @@ select is((select count(*) from diary), 8::bigint, 'two effects of four rows eac
 select is((select count(*) from pawl.fire_many('t', array[13, 14], 'two') where ok), 2::bigint, 'by fire_many');
 select is((select count(*) from diary), 12::bigint, 'too');
 
--- Rows that ~pawl_validate cannot judge: a later-named trigger has the last word.
+-- Rows that ~pawl_validate does not see as they are written: a later-named trigger changes them.
 create function rewrite() returns trigger language plpgsql as $$ begin if new.note = 'rewrite' then new.state := 'b'; end if; return new; end $$;
 create trigger "~zz" before update on t for each row execute function rewrite();
 truncate diary;
 update t set state = 'noted', note = 'rewrite' where id = 15;
 select is((select state from t where id = 15), 'b', 'a later-named trigger changed the state to b');
-select is((select note from t where id = 15), 'rewrite', 'so the effect of the arrow to noted did not run');
-select results_eq('select diary()', array['first a->b, stored b', 'second a->b'], 'but those of the arrow to b');
-select throws_ok($$update t set state = 'x' where id = 16$$, 'P0042', null, 'errors too, when judged late');
-select is((select state from t where id = 16), 'a', 'undo the move');
+select is((select note from t where id = 15), 'rewrite', 'so the effect of the transition to noted did not run');
+select results_eq('select diary()', array['first a->b, stored b', 'second a->b'], 'but those of the transition to b');
+select throws_ok($$update t set state = 'x' where id = 16$$, 'P0042', null, 'an error of an effect in a row validated late');
+select is((select state from t where id = 16), 'a', 'undoes the state change');
 update t set state = 'pushed' where id = 17;
-select is((select state from t where id = 18), 'pushed', 'effects that move other rows too');
+select is((select state from t where id = 18), 'pushed', 'effects that change the state of other rows run too');
 drop trigger "~zz" on t;
 select is_empty($$select * from pawl.verify('t')$$, 'nothing is wrong with rows and log');
 
--- Partitions: the move from state to state is a move from partition to partition.
+-- Partitions: a state change moves the row to another partition.
 create table p (id int not null, state text not null, extra int default 7, primary key (id, state)) partition by list (state);
 create table p_a partition of p for values in ('a');
 create table p_rest (note text, state text not null, extra int default 7, id int not null);
@@ -148,5 +148,5 @@ truncate diary;
 insert into s values (1, 'a');
 select is_empty('select diary()', 'a strict effect of a first state is not called');
 update s set state = 'b';
-select results_eq('select diary()', array['strict'], 'of an arrow it is');
+select results_eq('select diary()', array['strict'], 'that of a transition is');
 select * from finish();

@@ -33,9 +33,9 @@ select is_empty($$select from pg_trigger where tgrelid = 'orders_transitions_log
     'the triggers of the log are enabled again');
 select is((select count(*) from orders_transitions_log), 3::bigint, 'nothing was written');
 select is(outcome(format($$select pawl.enable_log('orders', %s)$$, how)), answer, how) from (values
-    ('most_recent => ''stored''', '55000 the log public.orders_transitions_log cannot become another | Its most_recent is derived. | begin another one: select pawl.enable_log(''public.orders'', ''state'', ..., log_name => ...)'),
-    ('hash_chain => true', '55000 the log public.orders_transitions_log cannot become another | It has no hash chain. | begin another one: select pawl.enable_log(''public.orders'', ''state'', ..., log_name => ...)'),
-    ('log_partition => ''list (id)''', '55000 the log public.orders_transitions_log cannot become another | It is not partitioned. | begin another one: select pawl.enable_log(''public.orders'', ''state'', ..., log_name => ...)'),
+    ('most_recent => ''stored''', '55000 the log public.orders_transitions_log cannot be changed | Its most_recent is derived. | begin another log: select pawl.enable_log(''public.orders'', ''state'', ..., log_name => ...)'),
+    ('hash_chain => true', '55000 the log public.orders_transitions_log cannot be changed | It has no hash chain. | begin another log: select pawl.enable_log(''public.orders'', ''state'', ..., log_name => ...)'),
+    ('log_partition => ''list (id)''', '55000 the log public.orders_transitions_log cannot be changed | It is not partitioned. | begin another log: select pawl.enable_log(''public.orders'', ''state'', ..., log_name => ...)'),
     ('most_recent => ''x''', '22023 unknown value "x" for most_recent | stored or derived')) v(how, answer);
 
 -- Another log: the old one stays as it is, and closed.
@@ -74,7 +74,7 @@ select results_eq('select history::oid, history_view::oid, most_recent, hash_cha
 insert into orders values (4, 'd');
 select is((select count(*) from orders_third where subject_id = 4), 0::bigint, 'no entry is written any more');
 select is(outcome($$select pawl.history('orders', 1)$$),
-    '55000 table public.orders keeps no history of column "state" | select pawl.enable_log(''public.orders'', ''state'')', 'the hint says how to have one');
+    '55000 table public.orders has no log of column "state" | select pawl.enable_log(''public.orders'', ''state'')', 'the hint says how to have one');
 select pawl.enable_log('orders', most_recent => 'stored', log_name => 'orders_third');
 select is((select string_agg(event, ' ') from orders_third where subject_id = 4), 'pawl.attach', 'a log that was left is taken up again');
 select is_empty('select * from pawl.verify()', 'and agrees');
@@ -87,9 +87,9 @@ select pawl.enforce('orders', 'state', 'order');
 select results_eq('select on_delete, always from pawl.binding', $$values ('terminal', true)$$, 'what is omitted stays');
 select pawl.enforce('orders', 'state', 'order', always => false);
 select set_eq($$select tgenabled::text from pg_trigger where tgrelid = 'orders'::regclass and not tgisinternal$$, '{O}'::text[], 'and can be taken back');
-select isnt(outcome('delete from orders where id = 4'), 'ok', 'deletes are judged as it says');
+select isnt(outcome('delete from orders where id = 4'), 'ok', 'deletes are validated by what on_delete says');
 select is(outcome($$select pawl.enforce('orders', 'state', 'order', key => '{code}')$$),
-    '55000 the key (id) of table public.orders cannot be changed | The log public.orders_third has it. | select pawl.release(''public.orders'', ''state'')', 'a log keeps its key');
+    '55000 the key (id) of table public.orders cannot be changed | The log public.orders_third uses it. | select pawl.release(''public.orders'', ''state'')', 'a log keeps its key');
 select pawl.enable_log('orders', log_name => '');
 select pawl.enforce('orders', 'state', 'order', key => '{code}');
 select is((select key_columns from pawl.binding), '{code}', 'without a log the key can change');
@@ -103,7 +103,7 @@ select pawl.define('other', $$stateDiagram-v2
     paid --> sent
     sent --> [*]$$) as version \gset
 select is(outcome($$select pawl.enforce('orders', 'state', 'other')$$),
-    '42710 column "state" of table public.orders has a lifecycle already | It is machine "order", version 1. | select pawl.release(''public.orders'', ''state'')', 'another machine');
+    '42710 column "state" of table public.orders already has a binding | It is enforced with machine "order", version 1. | select pawl.release(''public.orders'', ''state'')', 'another machine');
 select pawl.define('order', $$stateDiagram-v2
     [*] --> new
     new --> paid : pay
@@ -113,7 +113,7 @@ select pawl.define('order', $$stateDiagram-v2
 select is(outcome($$select pawl.enforce('orders', 'state', 'order')$$), 'ok', 'an omitted version is the one there is');
 select is((select version from pawl.binding), 1, 'also when there is a newer one');
 select is(outcome($$select pawl.enforce('orders', 'state', 'order', version => 2)$$),
-    '42710 column "state" of table public.orders has a lifecycle already | It is machine "order", version 1. | select pawl.upgrade(''public.orders'', ''state'')', 'another version');
+    '42710 column "state" of table public.orders already has a binding | It is enforced with machine "order", version 1. | select pawl.upgrade(''public.orders'', ''state'')', 'another version');
 
 -- Rights, and what there must be.
 create role log_stranger login;
@@ -129,7 +129,7 @@ create table keyless (state text not null);
 select pawl.enforce('keyless', 'state', 'order', version => 1);
 select is(outcome($$select pawl.enable_log('keyless')$$),
     '55000 table public.keyless has no key for its log | It has no primary key. | add one, or name columns that identify a row: select pawl.enforce(''public.keyless'', ''state'', ''order'', key => array[...])', 'a log needs a key');
-select alike(outcome($$select pawl.enable_log('pg_class')$$), '42704 no lifecycle is enforced on table pg_class%', 'a table that has no binding');
+select alike(outcome($$select pawl.enable_log('pg_class')$$), '42704 no machine is enforced on table pg_class%', 'a table that has no binding');
 begin isolation level repeatable read;
 select alike(outcome($$select pawl.enable_log('orders')$$), '25001 pawl.enable_log cannot run in isolation level repeatable read%', 'with an old snapshot');
 commit;

@@ -26,7 +26,7 @@ select is(outcome($$select pawl.enable_queue('jobs', owner => '')$$),
     '22023 lease needs owner | select pawl.enable_queue(''public.jobs'', ''state'', owner => ...)', 'a column stays that another needs');
 
 -- Claims.
-select pawl.set_claiming('jobs', claim => '{start}', claim_order => 'priority desc', lease_time => '5 min', on_expiry => 'lapse');
+select pawl.set_claiming('jobs', claim => '{start}', claim_order => 'priority desc', lease_time => '5 min', on_expiry => 'expire');
 select results_eq($$select work_indexes('jobs')$$, $$values
     ('jobs_pawl_claim: (queue, priority DESC, id) WHERE (state = ANY (ARRAY[''ready''::text, ''waiting''::text]))'),
     ('jobs_pawl_owned: (owner, lease) WHERE (owner IS NOT NULL)')$$, 'claims have their index');
@@ -38,7 +38,7 @@ select results_eq($$select work_indexes('jobs')$$, $$values
 select is_empty($$select * from pawl.health() where status <> 'ok'$$, 'nothing is missing');
 select pawl.set_claiming('jobs', claim_order => 'created_at');
 select results_eq('select claim_events, claim_columns, claim_descending, lease_time, on_expiry, operator_events from pawl.binding',
-    $$values ('{start}'::text[], '{created_at}'::name[], '{f}'::boolean[], '5 min'::interval, 'lapse', '{}'::text[])$$, 'one argument changes, the others stay');
+    $$values ('{start}'::text[], '{created_at}'::name[], '{f}'::boolean[], '5 min'::interval, 'expire', '{}'::text[])$$, 'one argument changes, the others stay');
 select alike((select i from work_indexes('jobs') i where i ~ 'claim'), '%(queue, created_at, id)%', 'with the index');
 select pawl.set_claiming('jobs', claim_order => '');
 select is((select claim_columns from pawl.binding), '{}', 'no order any more but the key');
@@ -86,7 +86,7 @@ drop table jobs;
 select make_jobs('jobs');
 begin;
 select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs'), pawl.enable_queue('jobs', owner => 'owner', lease => 'lease', queue => 'queue'),
-       pawl.enable_timers('jobs', due => 'due'), pawl.set_claiming('jobs', claim => '{start}', on_expiry => 'lapse'), pawl.enable_events('jobs', wake => true);
+       pawl.enable_timers('jobs', due => 'due'), pawl.set_claiming('jobs', claim => '{start}', on_expiry => 'expire'), pawl.enable_events('jobs', wake => true);
 select is_empty($$select mode from pg_locks where database = (select oid from pg_database where datname = current_database())
     and relation = 'jobs'::regclass and mode = 'AccessExclusiveLock'$$, 'no call needs more than SHARE ROW EXCLUSIVE');
 commit;
@@ -113,7 +113,7 @@ begin isolation level repeatable read;
 select alike(outcome(format('select pawl.%s(''jobs'')', call)), format('25001 pawl.%s cannot run in isolation level repeatable read%%', call), call || ' with an old snapshot')
   from unnest('{enable_queue,set_claiming,enable_timers,enable_events}'::text[]) call;
 rollback;
-select is(outcome($$select pawl.enable_queue('jobs', 'phase')$$), '42704 no lifecycle is enforced on column "phase" of table public.jobs | state_column => ''state''', 'a column that has no binding');
+select is(outcome($$select pawl.enable_queue('jobs', 'phase')$$), '42704 no machine is enforced on column "phase" of table public.jobs | state_column => ''state''', 'a column that has no binding');
 
 -- The owner of a table that writes a binding by the internal function does not gain a log of another role, nor another date.
 create role queue_owner login;
@@ -125,7 +125,7 @@ create table queue_owner.t (id int primary key, state text not null default 'rea
 select pawl.enforce('queue_owner.t', 'state', 'job');
 select is(outcome($$select pawl._change_binding(jsonb_populate_record(b, '{"history": "public.others_log"}')) from pawl.binding b where relation = 'queue_owner.t'::regclass$$),
     '42501 must be owner of table others_log', 'a log of another role');
-select pawl._change_binding(jsonb_populate_record(b, '{"enforced_at": "2001-01-01", "enforced_by": "nobody", "always": true}')) from pawl.binding b where relation = 'queue_owner.t'::regclass;
+select pawl._change_binding(jsonb_populate_record(b, '{"enforced_at": "2001-01-01", "enforced_by": "another", "always": true}')) from pawl.binding b where relation = 'queue_owner.t'::regclass;
 reset role;
-select results_eq($$select always, enforced_at > '2020-01-01', enforced_by from pawl.binding where relation = 'queue_owner.t'::regclass$$, $$values (true, true, 'queue_owner')$$, 'when and by whom is not the caller''s to say');
+select results_eq($$select always, enforced_at > '2020-01-01', enforced_by from pawl.binding where relation = 'queue_owner.t'::regclass$$, $$values (true, true, 'queue_owner')$$, 'the caller cannot choose the time and the role');
 select * from finish();

@@ -1,5 +1,5 @@
--- Random walks: statements, subtransactions and triggers that move rows further, in every mixture, on every kind of table. Whatever
--- was refused or went through, rows and logs must agree afterwards. The seed is fixed, so that a walk can be walked again.
+-- Random walks: statements, subtransactions and triggers that change states again, in every mixture, on every kind of table. Whatever
+-- was rejected or accepted, rows and logs must agree afterwards. The seed is fixed, so that a walk can be repeated.
 \ir include/matrix.sql
 SELECT no_plan();
 
@@ -33,13 +33,13 @@ BEGIN
 END
 $body$;
 
--- Mostly a state that an arrow leads to.
+-- Mostly a state that a transition leads to.
 CREATE FUNCTION mx.any_state(present text) RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT CASE WHEN random() < 0.85 THEN coalesce((SELECT t.to_state FROM pawl.transitions('order') t WHERE t.from_state = present ORDER BY random() LIMIT 1), present)
                 ELSE (ARRAY['new', 'held', 'paid', 'shipped', 'done', 'cancelled'])[1 + floor(random() * 6)] END
 $$;
 
--- One statement, on a row or on some rows, now and then in a subtransaction that is rolled back or catches what was refused.
+-- One statement, on a row or on some rows, now and then in a subtransaction that is rolled back or catches a rejection.
 CREATE FUNCTION mx.step(wanted int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     row_id int := coalesce(wanted, 1 + floor(random() * 12));
@@ -92,7 +92,7 @@ BEGIN
 END
 $$;
 
--- Refusals are part of the walk; errors of pawl's own insides are not.
+-- Rejections are part of the walk; internal errors of pawl are not.
 CREATE FUNCTION mx.expected(code text, message text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF code NOT IN ('PW001', 'PW002', 'P0001', '23505', '23514', '27000', '54001') THEN
@@ -122,5 +122,5 @@ SELECT s.statement
        UNION ALL SELECT 3 + 2 * walk, format('SELECT mx.walk(%s)', walk) FROM generate_series(1, 30) walk
        UNION ALL SELECT 4 + 2 * walk, format('SELECT mx.sound(%L)', 'random walk ' || walk) FROM generate_series(1, 30) walk) s
  ORDER BY k.kind, k.type, s.n \gexec
-SELECT is((SELECT string_agg(DISTINCT code || ' ' || message, ', ') FROM mx.surprise), NULL, 'random walks: no error but refusals');
+SELECT is((SELECT string_agg(DISTINCT code || ' ' || message, ', ') FROM mx.surprise), NULL, 'random walks: no errors but rejections');
 SELECT finish();

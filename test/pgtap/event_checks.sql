@@ -19,7 +19,7 @@ select pawl.enforce('bare', 'state', 'm'), pawl.enable_events('bare', 'state') \
 create view checks as select check_name, status, detail, hint from pawl.health() where check_name in ('outbox', 'consumer', 'paused');
 
 -- nothing is wrong
-select results_eq('select check_name, status from checks', $$values ('outbox', 'ok')$$, 'an outbox, and nobody reads it');
+select results_eq('select check_name, status from checks', $$values ('outbox', 'ok')$$, 'an outbox without a consumer');
 insert into told select generate_series(4, 8);
 insert into bare select generate_series(1, 2);
 update told set state = 'b' where id < 5;
@@ -39,7 +39,7 @@ select is_empty('select * from pawl.verify()', 'entries whose events were pruned
 update told set state = 'b' where id in (1, 6);
 select is_empty('select * from pawl.verify()', 'nor do those that follow');
 
--- somebody writes to the outbox
+-- rows that are written to the outbox by hand
 begin;
 delete from pawl.outbox_1 where key = '{6}';
 select results_eq('select relation, key, problem from pawl.verify() order by problem',
@@ -48,7 +48,7 @@ select is((select count(*) from pawl.verify('told')), 1::bigint, 'the outbox as 
 rollback;
 begin;
 delete from pawl.outbox_commit_1;
-select results_eq('select problem, detail from pawl.verify()', $$values ('outbox_differs', '2 events have no place in the order of commits, nobody will get them')$$, 'a transaction without a place');
+select results_eq('select problem, detail from pawl.verify()', $$values ('outbox_differs', '2 events have no position in the order of commits and cannot be read')$$, 'a transaction without a place');
 rollback;
 begin;
 update pawl.outbox_1 set to_state = 'a', sort_key = 9 where key = '{6}';
@@ -72,18 +72,18 @@ select pawl.enforce('told', 'state', 'm'), pawl.enable_log('told', 'state', hash
     pawl.enable_events('told', 'state') \g /dev/null
 select is_empty('select * from pawl.verify()', 'a log that is taken up again owes no events of what was before');
 
--- who reads
+-- consumers
 select results_eq('select check_name, status from checks', $$values ('outbox', 'ok'), ('consumer', 'ok')$$, 'a consumer, not far behind');
 update pawl.outbox_commit_1 set at = at - interval '2 hours';
 select results_eq($$select status, detail ~ '^consumer "reader" is 2 events and 02:0[0-4]:[0-9]{2} behind$', hint from checks where check_name = 'consumer'$$,
-    $$values ('warning', true, 'select * from pawl.read_events(''reader''); if nobody reads it: select pawl.drop_consumer(''reader'')')$$, 'one that stands still');
+    $$values ('warning', true, 'select * from pawl.read_events(''reader''); if it is not needed: select pawl.drop_consumer(''reader'')')$$, 'one that stands still');
 set role pawl_checks_reader;
 select results_eq($$select check_name, status from pawl.health() where check_name in ('outbox', 'consumer')$$, $$values ('outbox', 'ok')$$, 'other roles'' consumers are not shown');
 select lives_ok('select * from pawl.verify()', 'a reader may verify');
 reset role;
 select pawl.prune_events('1 hour') \g /dev/null
 select results_eq($$select status, detail from checks where check_name = 'consumer'$$,
-    $$values ('warning', 'consumer "reader" has lost 2 events to retention and has not been told yet')$$, 'one that lost events');
+    $$values ('warning', 'consumer "reader" has lost 2 events to retention, which it has not read yet')$$, 'one that lost events');
 select is((select count(*) from pawl.read_events('reader')), 1::bigint, 'it is told');
 select is((select status from checks where check_name = 'consumer'), 'ok', 'and goes on');
 set role pawl_checks_gone;
@@ -91,11 +91,11 @@ select pawl.create_consumer('left over') \g /dev/null
 reset role;
 drop role pawl_checks_gone;
 select results_eq($$select status, detail, hint from checks where detail ~ 'left over'$$,
-    $$values ('warning', 'consumer "left over" belongs to role "pawl_checks_gone", which does not exist: nobody can read it', 'select pawl.drop_consumer(''left over'')')$$, 'one whose role is gone');
+    $$values ('warning', 'consumer "left over" belongs to role "pawl_checks_gone", which does not exist', 'select pawl.drop_consumer(''left over'')')$$, 'one whose role is gone');
 select pawl.drop_consumer('left over') \g /dev/null
 select pawl.create_consumer('of bare', relations => '{bare}') \g /dev/null
 select pawl.release('bare') \g /dev/null
-select results_eq($$select status, detail from checks where detail ~ 'of bare'$$, $$values ('warning', 'consumer "of bare" waits for tables without events: public.bare')$$, 'one that waits for nothing');
+select results_eq($$select status, detail from checks where detail ~ 'of bare'$$, $$values ('warning', 'consumer "of bare" reads only tables without events: public.bare')$$, 'one that waits for nothing');
 select pawl.drop_consumer('of bare') \g /dev/null
 
 -- pauses
@@ -120,7 +120,7 @@ select is_empty($$select * from checks where check_name = 'paused'$$, 'their hin
 set session_replication_role = replica;
 insert into pawl.paused values ('told', 'nothing', null);
 reset session_replication_role;
-select results_eq($$select status, detail from checks where check_name = 'paused'$$, $$values ('warning', 'claims are paused where no lifecycle is enforced')$$, 'a pause of nothing');
+select results_eq($$select status, detail from checks where check_name = 'paused'$$, $$values ('warning', 'claims are paused where no machine is enforced')$$, 'a pause of nothing');
 do $$ begin execute (select hint from checks where check_name = 'paused'); end $$;
 select is_empty($$select * from checks where check_name = 'paused'$$, 'is removed');
 -- what verify reads grows with the log, not with its square: also where nothing is known of the size of anything

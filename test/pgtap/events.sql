@@ -1,4 +1,4 @@
--- The outbox: what an event says, by whichever door; what is rolled back is none.
+-- The outbox: what an event says, whichever statement caused it; what is rolled back leaves none.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -33,11 +33,11 @@ insert into logged values (1), (2);
 select results_eq('select got()', array['logged {1} 1 ->a', 'logged {2} 1 ->a'], 'first states');
 update logged set state = 'b' where id in (1, 2);
 select pawl.fire('logged', 1, 'again') \g /dev/null
-insert into logged_transitions (subject_id, event, metadata) values (2, 'leave', '{"by": "door"}');
+insert into logged_transitions (subject_id, event, metadata) values (2, 'leave', '{"by": "insert"}');
 select * from pawl.fire_many('logged', array[1, 2], 'back') \g /dev/null
 delete from logged where id = 2;
 select results_eq('select got()', array['logged {1} 2 a>b go', 'logged {2} 2 a>b go', 'logged {1} 3 b>b again', 'logged {2} 3 b>c leave', 'logged {1} 4 b>a back', 'logged {2} 4 c>- pawl.delete'],
-    'UPDATE, fire, the log''s door, fire_many, DELETE');
+    'UPDATE, fire, INSERT into the log, fire_many, DELETE');
 select is_empty('select got()', 'each once');
 
 -- what a consumer needs that does not read the log

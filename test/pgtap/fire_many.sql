@@ -1,4 +1,4 @@
--- pawl.fire_many: one result row a key; what cannot move says why and keeps nobody else from moving.
+-- pawl.fire_many: one result row a key; a row that cannot change state says why, and stops no other row.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -37,26 +37,26 @@ select results_eq('select answer(array[3, 1, 4], ''go'')',
 select results_eq('select answer(array[5, 5, 6, 5], ''go'')', array['5|t|a|b', '5|t|a|b', '6|t|a|b', '5|t|a|b'], 'a key given twice moves once and is answered twice');
 select is((select count(*) from t_transitions where subject_id = 5), 2::bigint, 'one log row of it');
 select results_eq('select answer(array[5, 5], ''touch'')', array['5|f|b|PW001|event "touch" is not possible in state "b" of machine "m"',
-                  '5|f|b|PW001|event "touch" is not possible in state "b" of machine "m"'], 'a refusal too');
+                  '5|f|b|PW001|event "touch" is not possible in state "b" of machine "m"'], 'a rejection too');
 select is_empty('select answer(array[]::bigint[], ''go'')', 'no keys, no results');
 select is_empty('select * from pawl.fire_many(''t'', ''{}'', ''go'')', 'no keys as a literal');
 
 update t set ok = false where id in (8, 9);
 select results_eq('select answer(array[7, 8, 9, 10], ''check'')',
-                  array['7|t|a|ok', '8|f|a|PW003|guard public.is_ok refuses the transition from "a" to "ok" in machine "m"',
-                        '9|f|a|PW003|guard public.is_ok refuses the transition from "a" to "ok" in machine "m"', '10|t|a|ok'],
-                  'a guard that says no keeps only its own row, also where the event has one arrow');
+                  array['7|t|a|ok', '8|f|a|PW003|guard public.is_ok rejects the transition from "a" to "ok" in machine "m"',
+                        '9|f|a|PW003|guard public.is_ok rejects the transition from "a" to "ok" in machine "m"', '10|t|a|ok'],
+                  'a guard that rejects stops only its own row, also where the event has one transition');
 select results_eq('select answer(array[11, 12, 13], ''split'')', array['11|t|a|odd', '12|t|a|even', '13|t|a|odd'], 'guards choose where each goes');
 update t set n = 13 where id = 14;
-select throws_ok('select answer(array[15, 14, 16], ''ask'')', 'PW003', 'unlucky', 'a guard''s own error is nobody''s result, whatever its code');
+select throws_ok('select answer(array[15, 14, 16], ''ask'')', 'PW003', 'unlucky', 'an error inside a guard is the error of the call, whatever its code');
 select is((select count(*) from t where state in ('calm', 'calmer')), 0::bigint, 'and undoes everything');
 select lives_ok('select answer(array[15, 16], ''ask'')', 'afterwards all is well');
 
--- Nobody else's trouble.
+-- What stops one row stops no other.
 create function stop_17() returns trigger language plpgsql as $$ begin return case when new.id = 17 then null else new end; end $$;
 create trigger stopper before update on t for each row execute function stop_17();
 select results_eq('select answer(array[17, 18, 17], ''go'')',
-                  array['17|f|a|09000|event "go" moved no row of public.t', '18|t|a|b', '17|f|a|09000|event "go" moved no row of public.t'],
+                  array['17|f|a|09000|event "go" changed no row of public.t', '18|t|a|b', '17|f|a|09000|event "go" changed no row of public.t'],
                   'a row that a trigger holds back has not moved, and says so');
 drop trigger stopper on t;
 alter table t add constraint c check (id <> 19 or state <> 'b');
@@ -74,7 +74,7 @@ select count(*) from pawl.fire_many('t', array[24], 'go') \g /dev/null
 commit;
 select results_eq($$select subject_id, processor, correlation_id, metadata::text from t_transitions where subject_id in (22, 23, 24) and event = 'go' order by 1$$,
                   $$values (22::bigint, 'worker 1', 'request 7', '{"by": "call"}'), (23, 'worker 1', 'request 7', '{"by": "call"}'),
-                           (24, 'worker 1', 'request 7', '{"from": "context"}')$$, 'each log row says who and why; the call''s metadata come first');
+                           (24, 'worker 1', 'request 7', '{"from": "context"}')$$, 'each entry has processor, correlation and metadata; the call''s metadata come first');
 
 -- Forms of keys.
 select results_eq($$select key, ok from pawl.fire_many('t', array[25, 26], 'go')$$, $$values ('25', true), ('26', true)$$, 'integers for bigint');
@@ -83,7 +83,7 @@ select results_eq($$select key, ok from pawl.fire_many('t', '{29}'::text, 'go')$
 select results_eq($$select key, ok from pawl.fire_many('t', array['30'], 'go')$$, $$values ('30', true)$$, 'texts');
 select results_eq($$select key, ok from pawl.fire_many('t', array[row(31), row(32)], 'go')$$, $$values ('31', true), ('32', true)$$, 'rows of one column');
 select throws_ok($$select * from pawl.fire_many('t', 33, 'go')$$, '42804', 'keys must be an array, not integer', 'one value is no list');
-select throws_ok($$select * from pawl.fire_many('t', array[33, null], 'go')$$, '22004', 'a key of "t" cannot be null', 'a null among the keys');
+select throws_ok($$select * from pawl.fire_many('t', array[33, null], 'go')$$, '22004', 'key of table "t" must not be null', 'a null among the keys');
 select throws_ok($$select * from pawl.fire_many('t', array['x'], 'go')$$, '22P02', null, 'a text that is no key');
 select throws_ok($$select * from pawl.fire_many('t', null, 'go')$$, '22004', 'key must not be null', 'no list at all');
 select throws_ok($$select * from pawl.fire_many('t', array[33], 'nonsense')$$, 'PW008', 'machine "m" has no event "nonsense"', 'an unknown event');
@@ -98,9 +98,9 @@ select results_eq($$select key, ok from pawl.fire_many('c', array['{3,1.0}', '{4
 select results_eq($$select key, ok from pawl.fire_many('c', '{"{5,1}","{6,1.0}"}', 'go')$$, $$values ('(5, 1)', true), ('(6, 1.0)', true)$$, 'a literal of them');
 select results_eq($$select key, ok from pawl.fire_many('c', array[row(7, 1), row(7, 1.00)], 'go')$$, $$values ('(7, 1)', true), ('(7, 1.00)', true)$$, 'one row by two names');
 select is((select count(*) from c_transitions where a = 7), 2::bigint, 'moves once');
-select throws_ok($$select * from pawl.fire_many('c', array[1, 2], 'go')$$, '22023', 'a key of "c" has 2 column(s), 1 given', 'half a key');
-select throws_ok($$select * from pawl.fire_many('c', array[row(1, 2, 3)], 'go')$$, '22023', 'a key of "c" has 2 column(s), 3 given', 'too much of one');
-select throws_ok($$select * from pawl.fire_many('c', array[row(1, null)], 'go')$$, '22004', 'a key of "c" cannot be null', 'a null within');
+select throws_ok($$select * from pawl.fire_many('c', array[1, 2], 'go')$$, '22023', 'wrong number of key values for table "c"', 'half a key');
+select throws_ok($$select * from pawl.fire_many('c', array[row(1, 2, 3)], 'go')$$, '22023', 'wrong number of key values for table "c"', 'too much of one');
+select throws_ok($$select * from pawl.fire_many('c', array[row(1, null)], 'go')$$, '22004', 'key of table "c" must not be null', 'a null within');
 select is_empty($$select * from pawl.verify('c')$$, 'nothing is wrong');
 
 -- Ten thousand, a third of them moved already.

@@ -9,7 +9,7 @@ create function exact(o t, n t) returns bool language sql immutable as $$ select
 create function poly(o anyelement, n anyelement) returns bool language plpgsql as $$ begin return n.n > 0; end $$;
 create function anyrow(o record, n record) returns bool language plpgsql as $$ begin return n.n > 0; end $$;
 create function null_is_no(o t, n t) returns bool language sql as $$ select null::bool $$;
-create function failing(o t, n t) returns bool language plpgsql as $$ begin raise exception 'guard fails' using errcode = 'P0042', hint = 'ask somebody else'; end $$;
+create function failing(o t, n t) returns bool language plpgsql as $$ begin raise exception 'guard fails' using errcode = 'P0042', hint = 'ask another user'; end $$;
 create function flagged(o t, n t) returns bool language sql as $$ select n.flag $$;
 create function big(o t, n t) returns bool language sql as $$ select n.n >= 100 $$;
 create function middle(o t, n t) returns bool language sql as $$ select n.n >= 10 $$;
@@ -49,75 +49,75 @@ select pawl.define('m', $$stateDiagram-v2
 reset search_path;
 select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state') \g /dev/null
 insert into t select g, 'a', 5 from generate_series(1, 60) g;
-create function refused(by text, "to" text) returns text language sql as $$
-    select format('guard %s refuses the transition from "a" to "%s" in machine "m"', by, "to") $$;
+create function rejected(by text, "to" text) returns text language sql as $$
+    select format('guard %s rejects the transition from "a" to "%s" in machine "m"', by, "to") $$;
 
 -- Signatures.
 select lives_ok(format('update t set state = %L where id = %s', s, n), format('a guard f(%s) says yes', s)) from (values ('exact', 1), ('poly', 2), ('anyrow', 3)) c(s, n);
 update t set n = 0 where id in (4, 5, 6);
-select throws_ok(format('update t set state = %L where id = %s', s, n), 'PW003', refused('public.' || s, s), format('a guard f(%s) says no', s))
+select throws_ok(format('update t set state = %L where id = %s', s, n), 'PW003', rejected('public.' || s, s), format('a guard f(%s) says no', s))
   from (values ('exact', 4), ('poly', 5), ('anyrow', 6)) c(s, n);
 select lives_ok($$update t set state = 'exact', n = 7 where id = 4$$, 'a guard sees the row as it will be');
 select lives_ok($$update t set state = 'changed', n = 8 where id = 5$$, 'and as it was');
-select throws_ok($$update t set state = 'changed' where id = 7$$, 'PW003', refused('public.changed', 'changed'), 'which is the same when nothing but the state changes');
-select lives_ok($$update t set state = 'seen' where id = 8$$, 'both states are those of the move');
+select throws_ok($$update t set state = 'changed' where id = 7$$, 'PW003', rejected('public.changed', 'changed'), 'which is the same when nothing but the state changes');
+select lives_ok($$update t set state = 'seen' where id = 8$$, 'both states are those of the state change');
 select lives_ok($$update t set state = 'far' where id = 9$$, 'a guard in a schema that is not in the search_path now');
 
 -- Answers.
-select throws_ok($$update t set state = 'nothing' where id = 10$$, 'PW003', refused('public.null_is_no', 'nothing'), 'null is no');
+select throws_ok($$update t set state = 'nothing' where id = 10$$, 'PW003', rejected('public.null_is_no', 'nothing'), 'null is no');
 select throws_ok($$update t set state = 'failed' where id = 10$$, 'P0042', 'guard fails', 'an error of a guard is the statement''s');
 select throws_ok($$select pawl.fire('t', 10, 'fail')$$, 'P0042', 'guard fails', 'through fire too');
 update t set flag = false where id = 11;
-select throws_ok($$update t set state = 'both' where id = 11$$, 'PW003', refused('public.flagged', 'both'), 'of two guards the one that says no is named');
-select throws_ok($$update t set state = 'both', n = 0 where id = 11$$, 'PW003', refused('public.exact', 'both'), 'of two that say no the first');
+select throws_ok($$update t set state = 'both' where id = 11$$, 'PW003', rejected('public.flagged', 'both'), 'of two guards the one that says no is named');
+select throws_ok($$update t set state = 'both', n = 0 where id = 11$$, 'PW003', rejected('public.exact', 'both'), 'of two that say no the first');
 select lives_ok($$update t set state = 'both' where id = 12$$, 'two that say yes');
 
--- One event, several arrows: the first that may.
+-- One event, several transitions: the first whose guards allow it.
 select is(pawl.fire('t', 13, 'sort'), 'small', '5 is small');
 update t set n = 50 where id = 14; update t set n = 500 where id = 15;
 select is(pawl.fire('t', 14, 'sort'), 'medium', '50 is medium');
 select is(pawl.fire('t', 15, 'sort'), 'large', '500 is large, though it is medium too');
-select throws_ok($$update t set state = 'large' where id = 16$$, 'PW003', refused('public.big', 'large'), 'an UPDATE names its own way');
+select throws_ok($$update t set state = 'large' where id = 16$$, 'PW003', rejected('public.big', 'large'), 'an UPDATE names its own way');
 select lives_ok($$update t set state = 'medium', n = 500 where id = 17$$, 'and takes it though another would have come first');
 
--- Several arrows between the same states.
+-- Several transitions between the same states.
 update t set state = 'same' where id = 18;
 update t set state = 'same', flag = false, n = 200 where id = 19;
 select results_eq($$select subject_id, event from t_transitions where to_state = 'same' order by 1$$, $$values (18, 'by_flag'), (19, 'by_size')$$,
-                  'the first arrow whose guards say yes gives the event');
-select throws_ok($$update t set state = 'same', flag = false where id = 20$$, 'PW003', refused('public.flagged', 'same'), 'when none does, the first no is told');
-select is(pawl.fire('t', 20, 'touch'), 'a', 'a guard on an arrow that stays says yes');
+                  'the first transition whose guards say yes gives the event');
+select throws_ok($$update t set state = 'same', flag = false where id = 20$$, 'PW003', rejected('public.flagged', 'same'), 'when none does, the first no is told');
+select is(pawl.fire('t', 20, 'touch'), 'a', 'a guard on a transition to the same state says yes');
 update t set flag = false where id = 20;
-select throws_ok($$select pawl.fire('t', 20, 'touch')$$, 'PW003', refused('public.flagged', 'a'), 'says no');
-select lives_ok($$update t set n = 1 where id = 20$$, 'and is not asked when nobody meant to move');
+select throws_ok($$select pawl.fire('t', 20, 'touch')$$, 'PW003', rejected('public.flagged', 'a'), 'says no');
+select lives_ok($$update t set n = 1 where id = 20$$, 'and is not called when no state change was meant');
 
 -- First states.
 select lives_ok($$insert into t values (101, 'guarded', 1)$$, 'a guard of a first state gets no old row');
-select throws_ok($$insert into t values (102, 'guarded', null)$$, 'PW003', 'guard public.no_old refuses the transition from null to "guarded" in machine "m"', 'and may say no');
-select throws_ok($$insert into t values (103, 'strict', 1)$$, 'PW003', 'guard public.strict_guard refuses the transition from null to "strict" in machine "m"', 'a strict guard is not called without an old row: that is no');
+select throws_ok($$insert into t values (102, 'guarded', null)$$, 'PW003', 'guard public.no_old rejects the transition from null to "guarded" in machine "m"', 'and may say no');
+select throws_ok($$insert into t values (103, 'strict', 1)$$, 'PW003', 'guard public.strict_guard rejects the transition from null to "strict" in machine "m"', 'a strict guard is not called without an old row: that is no');
 
 -- Other tables.
-select throws_ok($$update t set state = 'told' where id = 21$$, 'PW003', refused('public.reads', 'told'), 'a guard may read other tables');
+select throws_ok($$update t set state = 'told' where id = 21$$, 'PW003', rejected('public.reads', 'told'), 'a guard may read other tables');
 insert into other values ('yes');
 select lives_ok($$update t set state = 'told' where id = 21$$, 'and finds what was written');
 update t set state = 'wrote' where id = 22;
 select is((select count(*) from other where what = 'asked'), 1::bigint, 'a guard that writes is asked once by an UPDATE');
 select lives_ok($$update t set state = 'alone' where id = 23$$, 'a guard may look at the other rows of its table');
-select throws_ok($$update t set state = 'alone' where id in (24)$$, 'PW003', refused('public.alone', 'alone'), 'and finds the one that was moved before');
+select throws_ok($$update t set state = 'alone' where id in (24)$$, 'PW003', rejected('public.alone', 'alone'), 'and finds the one that was moved before');
 delete from t where id = 23;
 select throws_ok($$update t set state = 'alone' where id in (25, 26)$$, 'PW003', null, 'also when both move in one statement');
 
 -- Rights: the caller's, unless the guard is SECURITY DEFINER.
 create role pawl_test_guard_user;
 create table secret (x int);
-create function who(o t, n t) returns bool language sql as $$ select current_user = 'pawl_test_guard_user' $$;
+create function is_user(o t, n t) returns bool language sql as $$ select current_user = 'pawl_test_guard_user' $$;
 create function peek(o t, n t) returns bool language sql as $$ select not exists (select from secret) $$;
 create function trusted(o t, n t) returns bool language sql security definer set search_path = public as $$ select not exists (select from secret) and current_user = 'postgres' $$;
 create function forbidden(o t, n t) returns bool language sql as $$ select true $$;
 revoke execute on function forbidden(t, t) from public;
 select pawl.define('m', $$stateDiagram-v2
     [*] --> a
-    a --> b : who [who]
+    a --> b : check_user [is_user]
     a --> c : peek [peek]
     a --> d : trusted [trusted]
     a --> e : forbidden [forbidden]
@@ -131,7 +131,7 @@ insert into t select g, 'a', 5 from generate_series(201, 220) g;
 grant select, update on t to pawl_test_guard_user;
 set role pawl_test_guard_user;
 select lives_ok($$update t set state = 'b' where id = 201$$, 'current_user in a guard is the caller');
-select throws_ok($$update t set state = 'c' where id = 202$$, '42501', null, 'who may not read a table may not by a guard');
+select throws_ok($$update t set state = 'c' where id = 202$$, '42501', null, 'a role that may not read a table may not by a guard');
 select throws_ok($$select * from pawl.fire_many('t', array[202], 'peek')$$, '42501', null, 'nor by fire_many');
 select lives_ok($$update t set state = 'd' where id = 203$$, 'a SECURITY DEFINER guard has its owner''s rights');
 select throws_ok($$update t set state = 'e' where id = 204$$, '42501', 'permission denied for function public.forbidden', 'no EXECUTE, no guard');
@@ -140,13 +140,13 @@ select throws_ok($$select * from pawl.available('t', 204)$$, '42501', null, 'ava
 reset role;
 select is((select array_agg(distinct state) from t where id in (202, 204)), array['a'], 'nothing of it moved');
 
--- A guard may be replaced, dropped and made again while sessions have it at hand.
-create or replace function who(o t, n t) returns bool language sql as $$ select false $$;
+-- A guard may be replaced, dropped and made again while sessions have it cached.
+create or replace function is_user(o t, n t) returns bool language sql as $$ select false $$;
 select throws_ok($$update t set state = 'b' where id = 205$$, 'PW003', null, 'a replaced guard counts at once');
-drop function who(t, t);
-select throws_ok($$update t set state = 'b' where id = 205$$, '42883', null, 'a dropped guard refuses all moves of the table');
-select throws_ok($$update t set state = 'd' where id = 205$$, '42883', 'function public.who(t, t) does not exist', 'and is named');
-create function who(o t, n t) returns bool language sql as $$ select true $$;
+drop function is_user(t, t);
+select throws_ok($$update t set state = 'b' where id = 205$$, '42883', null, 'a dropped guard rejects all state changes of the table');
+select throws_ok($$update t set state = 'd' where id = 205$$, '42883', 'function public.is_user(t, t) does not exist', 'and is named');
+create function is_user(o t, n t) returns bool language sql as $$ select true $$;
 select lives_ok($$update t set state = 'b' where id = 205$$, 'until it is made again');
 
 -- Partitions and inheritance children that have other columns in another order.
@@ -179,18 +179,18 @@ select pawl.define('i', $$stateDiagram-v2
 select pawl.enforce('i', 'state', 'i') \g /dev/null
 insert into i values (1, 'a', 10); insert into i_child values (2, 'a', 10, 'x'); insert into i_late values (10, 'a', 3, 1), (9, 'a', 4, 1);
 select lives_ok($$update i set state = 'b' where id in (1, 2, 3)$$, 'inheritance children too');
-select throws_ok($$update i_late set state = 'b' where id = 4$$, 'PW003', 'guard public.rich_i refuses the transition from "a" to "b" in machine "i"', 'straight at a child');
+select throws_ok($$update i_late set state = 'b' where id = 4$$, 'PW003', 'guard public.rich_i rejects the transition from "a" to "b" in machine "i"', 'straight at a child');
 
 -- pawl.available.
 delete from t;
-create or replace function who(o t, n t) returns bool language sql as $$ select n.n > 10 $$;
+create or replace function is_user(o t, n t) returns bool language sql as $$ select n.n > 10 $$;
 select pawl.define('m', $$stateDiagram-v2
     [*] --> a
     state Open {
         [*] --> a
         a --> b : free
-        a --> b : pay(amount, currency) [who, flagged, exact] / tell
-        a --> c : [who] after 3 days
+        a --> b : pay(amount, currency) [is_user, flagged, exact] / tell
+        a --> c : [is_user] after 3 days
         a --> a : touch [legacy]
         a --> d
         b
@@ -199,32 +199,32 @@ select pawl.define('m', $$stateDiagram-v2
     state fork_in_the_road <<choice>>
     a --> fork_in_the_road : choose
     fork_in_the_road --> d : [flagged]
-    fork_in_the_road --> e : [who]
+    fork_in_the_road --> e : [is_user]
     d --> [*]$$, unbound => 'note') \g /dev/null
 select pawl.upgrade('t') \g /dev/null
 insert into t select g, 'a', 5, false from generate_series(301, 302) g;
 select results_eq($$select * from pawl.available('t', 301)$$, $$values
     ('free', 'b', true, '{}'::text[], '{}'::text[], '{}'::text[], '{}'::text[]),
-    ('pay', 'b', false, '{public.who,public.flagged}', '{amount,currency}', '{public.who,public.flagged,public.exact}', '{/ tell}'),
-    (null, 'c', false, '{public.who}', '{}', '{public.who}', '{}'),
+    ('pay', 'b', false, '{public.is_user,public.flagged}', '{amount,currency}', '{public.is_user,public.flagged,public.exact}', '{/ tell}'),
+    (null, 'c', false, '{public.is_user}', '{}', '{public.is_user}', '{}'),
     ('touch', 'a', true, '{}', '{}', '{}', '{[legacy]}'),
     (null, 'd', true, '{}', '{}', '{}', '{}'),
     ('leave', 'e', true, '{}', '{}', '{}', '{}'),
     ('choose', 'd', false, '{public.flagged}', '{}', '{public.flagged}', '{}'),
-    ('choose', 'e', false, '{public.who}', '{}', '{public.who}', '{}')$$, 'every arrow in drawing order, with all guards that say no, parameters and notes');
+    ('choose', 'e', false, '{public.is_user}', '{}', '{public.is_user}', '{}')$$, 'every transition in the order of the diagram, with all guards that say no, parameters and notes');
 update t set n = 20 where id = 301;
 select results_eq($$select event, to_state, blocked_by from pawl.available('t', 301) where not allowed$$,
                   $$values ('pay', 'b', '{public.flagged}'::text[]), ('choose', 'd', '{public.flagged}')$$, 'as the row is now');
 select is(pawl.fire('t', 301, 'choose'), 'e', 'a choice goes where its guard says yes');
-select throws_ok($$select pawl.fire('t', 302, 'choose')$$, 'PW003', 'guard public.flagged refuses the transition from "a" to "d" in machine "m"', 'and nowhere when none does');
-select is_empty($$select * from pawl.available('t', 301)$$, 'nothing leaves a state without arrows');
+select throws_ok($$select pawl.fire('t', 302, 'choose')$$, 'PW003', 'guard public.flagged rejects the transition from "a" to "d" in machine "m"', 'and nowhere when none does');
+select is_empty($$select * from pawl.available('t', 301)$$, 'nothing leaves a state without transitions');
 select throws_ok($$select * from pawl.available('t', 999)$$, 'P0002', 'public.t has no row with key 999', 'no such row');
 update t set state = 'b' where id = 302;
-select is(pawl.fire('t', 302, 'leave'), 'e', 'an arrow from a composite leaves every state in it');
+select is(pawl.fire('t', 302, 'leave'), 'e', 'a transition from a composite leaves every state in it');
 select throws_ok($$insert into t values (303, 'Open', 5)$$, 'PW002', '"Open" is not an initial state of machine "m"', 'a composite is no state of a row');
 select throws_ok($$insert into t values (303, 'fork_in_the_road', 5)$$, 'PW002', '"fork_in_the_road" is not an initial state of machine "m"', 'nor is a choice');
 
--- Composites: an arrow inside wins over one from outside for the same event; an arrow to one enters its first child.
+-- Composites: an inner transition wins over an outer one for the same event; a transition to a composite enters its first child.
 create table k (id int primary key, state text not null);
 select pawl.define('k', $$stateDiagram-v2
     [*] --> Work
@@ -242,14 +242,14 @@ select pawl.define('k', $$stateDiagram-v2
     done --> [*]$$) \g /dev/null
 select pawl.enforce('k', 'state', 'k'), pawl.enable_log('k', 'state') \g /dev/null
 insert into k values (1, 'idle'), (2, 'idle');
-select is(pawl.fire('k', 1, 'start'), 'one', 'an arrow to a composite enters its first child');
-select is(pawl.fire('k', 1, 'next'), 'two', 'an arrow inside');
-select is(pawl.fire('k', 1, 'stop'), 'done', 'the arrow inside wins');
-select is(pawl.fire('k', 1, 'stop'), 'stopped', 'done is drawn inside, so the arrow from the composite leaves it');
+select is(pawl.fire('k', 1, 'start'), 'one', 'a transition to a composite enters its first child');
+select is(pawl.fire('k', 1, 'next'), 'two', 'an inner transition');
+select is(pawl.fire('k', 1, 'stop'), 'done', 'the inner transition wins');
+select is(pawl.fire('k', 1, 'stop'), 'stopped', 'done is a state inside, so the transition from the composite leaves it');
 select is(pawl.fire('k', 2, 'stop'), 'stopped', 'from the composite');
 select is(pawl.fire('k', 2, 'start'), 'idle', 'and back to its first child');
 select throws_ok($$insert into k values (3, 'one')$$, 'PW002', null, 'only the first child of the first composite begins');
-select throws_ok($$update k set state = 'two' where id = 2$$, 'PW001', null, 'composites add no arrows between their states');
+select throws_ok($$update k set state = 'two' where id = 2$$, 'PW001', null, 'composites add no transitions between their states');
 
 -- What has two arguments of the row type and yet no answer for one row.
 create table w (id int primary key, state text not null);

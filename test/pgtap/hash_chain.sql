@@ -24,7 +24,7 @@ commit;
 update t set state = 'a' where code <> 'plain';
 delete from t where code = '/';
 insert into t values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'a');
-insert into t_transitions (code, at, n, event, metadata) values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'touch', '"by the door"');
+insert into t_transitions (code, at, n, event, metadata) values ('/', '2024-02-29 12:00:00.5+00', 0.1::float8 + 0.2, 'touch', '"by insert"');
 
 create function json_text(v text) returns text language sql immutable as $$ select coalesce(to_json(v)::text, 'null') $$;
 create function committed(field text, value text, salt bytea) returns text language sql immutable as $$
@@ -77,8 +77,8 @@ end $$;
 select results_eq(format('select tamper(%L)', change), found, format('verify after %s', change)) from (values
     ('actor = ''innocent''', array['1 hash_mismatch']), ('processor = ''x''', array['1 hash_mismatch']), ('metadata = ''{}''', array['1 hash_mismatch']),
     ('correlation_id = ''x''', array['1 hash_mismatch']), ('event = ''back''', array['1 hash_mismatch']), ('created_at = created_at + ''1 us''::interval', array['1 hash_mismatch']),
-    ('hash = ''\x00''', array['1 hash_mismatch', '1 hash_mismatch']), ('from_state = ''b''', array['1 chain_broken', '1 hash_mismatch', '1 illegal_hop']),
-    ('to_state = ''c''', array['1 chain_broken', '1 hash_mismatch', '1 illegal_hop']), ('machine_version = 7', array['1 hash_mismatch', '1 unknown_version']),
+    ('hash = ''\x00''', array['1 hash_mismatch', '1 hash_mismatch']), ('from_state = ''b''', array['1 chain_broken', '1 hash_mismatch', '1 illegal_transition']),
+    ('to_state = ''c''', array['1 chain_broken', '1 hash_mismatch', '1 illegal_transition']), ('machine_version = 7', array['1 hash_mismatch', '1 unknown_version']),
     ('id = pawl.uuid_v7()', null)) c(change, found);
 select is_empty($$select * from pawl.verify('b')$$, 'as it was, it is sound');
 

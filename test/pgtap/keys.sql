@@ -64,7 +64,7 @@ select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state') \g /dev/
 insert into ci values ('Abc', 'a'), ('Def', 'a');
 update ci set id = 'ABC', state = 'b' where id = 'Abc'::elsewhere.citext;
 select is((select count(*) from pawl.history('ci', 'abc')), 2::bigint, 'the same key in other letters is the same key');
-select throws_ok($$update ci set id = 'xyz' where id = 'Def'::elsewhere.citext$$, '0A000', 'the key of a row with history cannot change', 'another key is another');
+select throws_ok($$update ci set id = 'xyz' where id = 'Def'::elsewhere.citext$$, '0A000', 'the key of a row with a log cannot change', 'another key is another');
 select results_eq($$select key, ok from pawl.fire_many('ci', array['DEF', 'def'], 'go')$$, $$values ('DEF', true), ('def', true)$$, 'many');
 select is_empty($$select * from pawl.verify('ci')$$, 'verify compares keys as the table does');
 select pawl.release('ci') \g /dev/null
@@ -108,14 +108,14 @@ select is((select count(*) from pawl.history('c', '{1,x}')), 2::bigint, 'history
 select is(pawl.state_at('c', row(1, 'x'), 'infinity'), 'b', 'state_at by a row');
 create type pair as (a int, b text);
 select is(pawl.fire('c', row(1, 'x')::pair, 'back'), 'a', 'a value of a composite type');
-select throws_ok($$select pawl.fire('c', 1, 'go')$$, '22023', 'a key of "c" has 2 column(s), 1 given', 'too little');
-select throws_ok($$select pawl.fire('c', row(1, 'x', 2), 'go')$$, '22023', 'a key of "c" has 2 column(s), 3 given', 'too much');
-select throws_ok($$select pawl.fire('c', array['1'], 'go')$$, '22023', 'a key of "c" has 2 column(s), 1 given', 'a short array');
-select throws_ok($$select pawl.fire('c', row(1, null), 'go')$$, '22004', 'a key of "c" cannot be null', 'a null in a row');
-select throws_ok($$select pawl.fire('c', array['1', null], 'go')$$, '22004', 'a key of "c" cannot be null', 'a null in an array');
+select throws_ok($$select pawl.fire('c', 1, 'go')$$, '22023', 'wrong number of key values for table "c"', 'too little');
+select throws_ok($$select pawl.fire('c', row(1, 'x', 2), 'go')$$, '22023', 'wrong number of key values for table "c"', 'too much');
+select throws_ok($$select pawl.fire('c', array['1'], 'go')$$, '22023', 'wrong number of key values for table "c"', 'a short array');
+select throws_ok($$select pawl.fire('c', row(1, null), 'go')$$, '22004', 'key of table "c" must not be null', 'a null in a row');
+select throws_ok($$select pawl.fire('c', array['1', null], 'go')$$, '22004', 'key of table "c" must not be null', 'a null in an array');
 select throws_ok($$select pawl.fire('c', 'gibberish', 'go')$$, '22P02', null, 'a text that is no array');
 select throws_ok($$select pawl.fire('c', row('x', 1), 'go')$$, '22P02', null, 'the wrong way round');
-select throws_ok($$select pawl.fire('c', row(1, 'nobody'), 'go')$$, 'P0002', 'public.c has no row with key (1, nobody)', 'no such row');
+select throws_ok($$select pawl.fire('c', row(1, 'missing'), 'go')$$, 'P0002', 'public.c has no row with key (1, missing)', 'no such row');
 
 -- A key of the caller's choice, and one that is a row itself.
 create table r (id int, code text unique not null, state text not null);

@@ -17,8 +17,8 @@ create function parts_of(log regclass) returns text language plpgsql as $$ decla
 -- What cannot be a layout.
 create table t (tenant int, id int, state text not null default 'ready', note text, primary key (tenant, id));
 select throws_ok(format($$select pawl.enforce('t', 'state', 'job'), pawl.enable_log('t', 'state', log_partition => %L)$$, bad), '22023', message)
-  from (values ('by month', 'log_partition "by month" cannot be read'), ('range', 'log_partition "range" cannot be read'),
-               ('hash (id)', 'log_partition "hash (id)" cannot be read'), ('range (id) partitions 8', 'log_partition "range (id) partitions 8" cannot be read'),
+  from (values ('by month', 'invalid log_partition "by month"'), ('range', 'invalid log_partition "range"'),
+               ('hash (id)', 'invalid log_partition "hash (id)"'), ('range (id) partitions 8', 'invalid log_partition "range (id) partitions 8"'),
                ('range (note)', 'log_partition names column "note", which is not part of the key'), ('hash (id) partitions 0', 'a log has from 1 to 1024 hash partitions')) b(bad, message);
 select throws_ok($$select pawl.enforce('t', 'state', 'job'),
     pawl.enable_log('t', 'state', log_partition => 'list (tenant, id)')$$, '42P17', null, 'PostgreSQL has a word in it, too');
@@ -80,7 +80,7 @@ select is((select array_agg(distinct pawl.state_at(name::regclass, row(6, 1), no
 select is((select count(*) from w3_transitions where most_recent), (select count(*) from w3_transitions) - (select count(*) from w3_transitions where not most_recent), 'the view that derives most_recent');
 select is((select count(*) from w3_transitions where most_recent and to_state is not null), (select count(*) from w3), 'says so of one entry a row');
 
--- The door: the log, and a partition of it.
+-- INSERT into the log, and into a partition of it.
 insert into w1_transitions (tenant, subject_id, event, metadata) values (6, 3, 'start', '{"a": 1}'), (1, 1, 'start', null);
 insert into w1_turned (tenant, subject_id, event) values (6, 4, 'start');
 insert into w1_sub (tenant, subject_id, to_state) values (9, 3, 'running');
@@ -88,11 +88,11 @@ insert into w1_sub_0 (tenant, subject_id, to_state) values (9, 4, 'running');
 select is((select array_agg((tenant, id)::text order by tenant, id) from w1 where state = 'running' and (tenant, id) in ((6, 3), (1, 1), (6, 4), (9, 3), (9, 4))), '{"(1,1)","(6,3)","(6,4)","(9,3)","(9,4)"}', 'moves rows');
 select is((select metadata->>'a' from pawl.history('w1', row(6, 3)) where most_recent), '1', 'with what it was given');
 select throws_ok('insert into w1_turned (tenant, subject_id, event) values (9, 1, ''again'')', '0A000', null, 'an entry of another partition does not go into this');
-select is((select state from w1 where (tenant, id) = (9, 1)), 'done', 'and moves nothing');
-select throws_ok('insert into w1_turned (tenant, subject_id, event) values (6, 1, ''start'')', 'PW001', null, 'no arrow is none here either');
+select is((select state from w1 where (tenant, id) = (9, 1)), 'done', 'and changes no state');
+select throws_ok('insert into w1_turned (tenant, subject_id, event) values (6, 1, ''start'')', 'PW001', null, 'a missing transition is rejected here too');
 select is_empty($$select * from pawl.verify('w1')$$, 'nothing is wrong');
 
--- Nobody else writes: not the log, not a partition.
+-- Clients cannot change what is written, neither in the log nor in a partition.
 select throws_ok(format(s, t), 'PW006', null, format(s, t)) from unnest(array['delete from %s', 'update %s set event = ''x''', 'truncate %s', 'truncate only %s']) s,
     unnest(array['w1_transitions', 'w1_turned', 'w1_sub', 'w1_sub_0', 'w1_transitions_default', 'w16_transitions_log_p3']) t where s <> 'truncate only %s' or t not in ('w1_transitions', 'w1_sub');
 select throws_ok('alter table w1_transitions detach partition w1_turned', 'PW006', 'public.w1_turned cannot leave the log public.w1_transitions: it has entries');
@@ -128,11 +128,11 @@ create trigger of_one after insert on w2_five for each row execute function spy(
 create trigger of_statement after insert on w2_transitions referencing new table as n for each statement execute function count_new();
 insert into w2 values (5, 1001), (6, 1002), (3, 1003);
 select is((select array_agg(what order by what collate "C") from seen), '{"new w2_transitions 3 3","of_all w2_five ROW 1001","of_all w2_transitions_default ROW 1003","of_all w2_turned ROW 1002","of_one w2_five ROW 1001"}', 'AFTER triggers see what they should');
-alter table w2_transitions add column remark text default 'none', add column twice int generated always as (sort_key * 2) stored;
-create function drop_some() returns trigger language plpgsql as $$ begin new.remark := tg_relid::regclass || '!'; return new; end $$;
+alter table w2_transitions add column note text default 'none', add column twice int generated always as (sort_key * 2) stored;
+create function drop_some() returns trigger language plpgsql as $$ begin new.note := tg_relid::regclass || '!'; return new; end $$;
 create trigger before_row before insert on w2_turned for each row execute function drop_some();
 update w2 set state = 'running' where id > 1000;
-select is((select array_agg(remark || ' ' || twice order by subject_id) from w2_transitions where subject_id > 1000 and sort_key = 2), '{"none 4","w2_turned! 4","none 4"}', 'columns and BEFORE triggers too');
+select is((select array_agg(note || ' ' || twice order by subject_id) from w2_transitions where subject_id > 1000 and sort_key = 2), '{"none 4","w2_turned! 4","none 4"}', 'columns and BEFORE triggers too');
 select is_empty($$select * from pawl.verify('w2')$$, 'nothing is wrong');
 
 -- A row that goes in circles within one statement, and rows by the thousand.
@@ -152,7 +152,7 @@ select is_empty($$select * from pawl.verify('w4')$$, 'batches, savepoints, rows 
 create table gaps (tenant int primary key, state text not null default 'ready');
 select pawl.enforce('gaps', 'state', 'job'), pawl.enable_log('gaps', 'state', log_partition => 'list (tenant)') \g /dev/null
 alter table gaps_transitions_log detach partition gaps_transitions_log_default;
-select is((select status || ': ' || detail from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'), 'error: the log has no default partition: a move is refused where there is no partition for its entry', 'health knows before');
+select is((select status || ': ' || detail from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'), 'error: the log has no default partition: a state change fails if no partition fits its entry', 'health knows before');
 select throws_ok('insert into gaps values (1)', '23514', 'no partition of relation "gaps_transitions_log" found for row', 'what happens then');
 alter table gaps_transitions_log attach partition gaps_transitions_log_default default;
 insert into gaps values (1);
@@ -164,7 +164,7 @@ select is_empty($$select * from pawl.health() where relation = 'gaps'::regclass 
 create table gaps_2 partition of gaps_transitions_log for values in (2);
 insert into gaps values (2);
 select is((select status || ': ' || detail || ' -> ' || hint from pawl.health() where relation = 'gaps'::regclass and check_name = 'log_partitions'),
-    'warning: partition public.gaps_2 of the log belongs to another role than the log, whose owner prunes -> alter table public.gaps_2 owner to partition_owner', 'health knows before pruning fails');
+    'warning: partition public.gaps_2 of the log is not owned by the owner of the log, which prunes it -> alter table public.gaps_2 owner to partition_owner', 'health knows before pruning fails');
 select throws_ok($$select pawl.prune_log('gaps', '0')$$, '42501', 'permission denied for table gaps_2', 'as it would');
 alter table gaps_2 owner to partition_owner;
 select lives_ok($$select pawl.prune_log('gaps', '0')$$, 'the hint mends it');
@@ -181,7 +181,7 @@ update audited set state = 'done' where id = 1;
 insert into audited_transitions (tenant, subject_id, to_state) select t, 2, 'done' from generate_series(0, 2) t;
 insert into audited_1 (tenant, subject_id, to_state) values (1, 3, 'done');
 insert into audited_2 (tenant, subject_id, to_state) values (2, 3, 'done'), (2, 4, 'done');
-select is((select string_agg(tenant || '/' || subject_id, ' ' order by tenant, subject_id) from audited_result_audit), '0/1 0/2 1/1 1/2 1/3 2/1 2/2 2/3 2/4', 'by every door, once');
+select is((select string_agg(tenant || '/' || subject_id, ' ' order by tenant, subject_id) from audited_result_audit), '0/1 0/2 1/1 1/2 1/3 2/1 2/2 2/3 2/4', 'by every statement, once');
 select is_empty($$select * from pawl.verify('audited')$$, 'verify agrees');
 select is_empty($$select * from pawl.health() where relation = 'audited'::regclass and status <> 'ok'$$, 'health too');
 select is((select removed from pawl.prune_log('audited', '0') where not more), 22::bigint, 'what of it is pruned');

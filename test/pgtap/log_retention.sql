@@ -82,7 +82,7 @@ select is_empty('select * from pawl.verify()', 'what is known of ends counts whe
 select results_eq($$select sort_key, from_state, to_state, event from pawl.history('stored', 7)$$, $$values (4, 'done', null, 'pawl.delete')$$, 'a row that went meanwhile');
 select is((select count(*) from pawl.history('stored', 8)), 0::bigint, 'a row that did not has no entry for it');
 select throws_ok($$select pawl.release('derived'); update derived set state = 'running' where id = 8; select pawl.enforce('derived', 'state', 'job'),
-    pawl.enable_log('derived', 'state')$$, '55000', 'the log public.derived_transitions_log does not agree with the rows of table public.derived');
+    pawl.enable_log('derived', 'state')$$, '55000', 'the log public.derived_transitions_log does not match the rows of table public.derived');
 
 -- What is done by hand is told from what was pruned.
 create function by_hand(t regclass, what text) returns text language plpgsql as $$ declare answer text; begin
@@ -97,7 +97,7 @@ select is(by_hand('chained', 'alter table chained_transitions_pruned disable tri
 select is(by_hand('chained', 'alter table chained disable trigger user; delete from chained where id = 8'), '8 row_missing', 'a row that went unseen');
 select is(by_hand('chained', 'alter table chained_transitions disable trigger user; delete from chained_transitions where subject_id = 1'), '1 log_differs', 'an entry after the end');
 
--- Nobody waits for a reader or a writer of the partition: it stays for this time.
+-- Pruning waits for no reader or writer of a partition: the partition stays for this time.
 create table lists (id int primary key, state text not null default 'ready');
 select pawl.enforce('lists', 'state', 'job'), pawl.enable_log('lists', 'state', log_partition => 'list (id)') \g /dev/null
 create table lists_1 partition of lists_transitions_log for values in (1);
@@ -131,10 +131,10 @@ select is(to_regclass('quiet_1'), null, 'it goes');
 select ok(to_regclass('quiet_0') is not null, 'a partition that never had an entry stays');
 select is_empty($$select * from pawl.verify('quiet')$$, 'nothing is wrong');
 
--- Who may, and with whose rights.
-create role retention_nobody; create role retention_owner;
-grant select on quiet to retention_nobody;
-set role retention_nobody;
+-- Which roles may prune, and with which rights.
+create role retention_reader; create role retention_owner;
+grant select on quiet to retention_reader;
+set role retention_reader;
 select throws_ok($$select pawl.prune_log('quiet', '0')$$, '42501', 'must be owner of table quiet_transitions, or a member of pawl_admin');
 select throws_ok($$select pawl.extend_log('quiet', 'month')$$, '42501', 'must be owner of table public.quiet_transitions');
 reset role;

@@ -32,7 +32,7 @@ select is((select t from pawl.tend_logs() t), row(0::bigint, null::timestamptz):
 select is((select count(*) from shop.kept_transitions), 160::bigint, 'and everything is there');
 
 -- Declared
-select lives_ok($$select pawl.keep_log('shop.kept', '1 hour')$$, 'an owner declares how long his log is kept');
+select lives_ok($$select pawl.keep_log('shop.kept', '1 hour')$$, 'an owner declares how long its log is kept');
 select is((select concat_ws(' ', u.log, u.keep, u.only_terminal, u.period, u.declared_by) from pawl.log_upkeep u), 'shop.kept_transitions_log 01:00:00 t upkeep_owner', 'it is written down');
 select is((select done from pawl.tend_logs()), 0::bigint, 'what is young stays');
 select lives_ok($$select pawl.keep_log('shop.kept', '0')$$, 'another declaration takes its place');
@@ -41,7 +41,7 @@ select is((select t from pawl.tend_logs(batch => 10) t)::text ~ '^\(10,"[0-9]', 
 select is((select sum(t.done) from generate_series(1, 6) g, lateral (select * from pawl.tend_logs('shop.kept', 10 + 0 * g)) t), 50::numeric, 'the rest of them');
 select is((select t from pawl.tend_logs('shop.kept') t), row(0::bigint, null::timestamptz)::record, 'then there is none');
 select is((select array_agg(distinct to_state || ' ' || n) from (select to_state, count(*) n from shop.kept_transitions group by to_state) x), '{packed 40,sent 60}', 'the newest entries stay, and those of open rows');
-select is((select count(*) from shop.other_transitions), 200::bigint, 'nobody asked to prune the other');
+select is((select count(*) from shop.other_transitions), 200::bigint, 'the other, which is not declared, is not pruned');
 select throws_ok($$select pawl.keep_log('shop.kept', '-1 s')$$, '22023', 'keep must not be negative', 'a negative age');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', null)$$, '22004', 'only_terminal must not be null', 'null');
 select throws_ok($$select pawl.keep_log('shop.kept', '1 s', ahead => null)$$, '22004', 'ahead must not be null', 'null');
@@ -98,7 +98,7 @@ select is((select array_agg(concat_ws(' ', u.log, u.keep)) from pawl.log_upkeep 
 select is((select t from pawl.tend_logs('shop.kept', 30) t)::text ~ '^\(30,"[0-9]', true, 'a batch, and there is more');
 select is((select done from pawl.tend_logs()), 70::bigint, 'the rest');
 select is((select count(*) from shop.kept_result_audit), 0::bigint, 'all of it');
-select is((select count(*) from shop.other_result_audit), 100::bigint, 'nobody asked to prune the other');
+select is((select count(*) from shop.other_result_audit), 100::bigint, 'the other, which is not declared, is not pruned');
 select is((select count(*) from shop.kept_transitions), 100::bigint, 'the log stays as it is');
 select lives_ok($$select pawl.keep_log('shop.kept', '0')$$, 'the log as well');
 select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 2::bigint, 'takes no place of the audit''s');
@@ -108,11 +108,11 @@ select is((select count(*) from pawl.log_upkeep u where u.keep is not null), 0::
 -- Whose they are
 reset role;
 set role upkeep_other;
-select throws_ok($$select pawl.keep_log('shop.kept', '0')$$, '42501', null, 'somebody else does not say how long a log is kept');
+select throws_ok($$select pawl.keep_log('shop.kept', '0')$$, '42501', null, 'another role cannot declare how long a log is kept');
 select throws_ok($$select pawl.keep_audit('shop.kept', '0')$$, '42501', null, 'nor how long an audit is');
 select throws_ok($$insert into pawl.log_upkeep (log, keep) select history, '0' from pawl.binding where history::text = 'shop.kept_transitions_log'$$, '42501', null, 'nor by hand');
 select throws_ok($$delete from pawl.log_upkeep$$, '42501', null, 'nor takes back what is declared');
-select is((select done from pawl.tend_logs()), 0::bigint, 'and tends none but his own');
+select is((select done from pawl.tend_logs()), 0::bigint, 'and tends none but its own');
 reset role;
 grant pawl_admin to upkeep_other;
 set role upkeep_other;

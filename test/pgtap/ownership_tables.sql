@@ -7,10 +7,10 @@ select pawl.define('story', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> running : lapse
+    running --> running : expire
     running --> ready : back
     running --> ready : seize
-    ready --> late : expire after 1 hour
+    ready --> late : time_out after 1 hour
     late --> done : drop
     done --> [*]
     class running owned$$);
@@ -36,12 +36,12 @@ begin
                        token_type, owner_type, state_type);
         alter table s_high drop column gone;
         alter table s attach partition s_high for values from (50) to (1000);
-    when 'list' then  -- every move of a row is a move to another partition
+    when 'list' then  -- every state change of a row moves it to another partition
         execute format('create table s (%s, primary key (id, state)) partition by list (state)', columns);
         create table s_ready partition of s for values in ('ready', 'late');
         create table s_running partition of s for values in ('running');
         create table s_done partition of s default;
-    when 'lanes' then  -- a row moves to another partition without a move
+    when 'lanes' then  -- a row moves to another partition without a state change
         execute format('create table s (%s, primary key (id, lane)) partition by list (lane)', columns);
         create table s_0 partition of s for values in (0);
         create table s_1 partition of s default;
@@ -53,7 +53,7 @@ begin
     perform pawl.enforce('s', 'state', 'story', key => '{id}'), pawl.enable_log('s', 'state'),
         pawl.enable_queue('s', 'state', owner => 'owner', lease => 'lease', token => 'token'),
         pawl.enable_timers('s', 'state', due => 'due'),
-        pawl.set_claiming('s', 'state', claim => '{start}', claim_order => 'rank desc', on_expiry => 'lapse', operator_events => '{seize}');
+        pawl.set_claiming('s', 'state', claim => '{start}', claim_order => 'rank desc', on_expiry => 'expire', operator_events => '{seize}');
     execute format('insert into %s (id, rank) select g, g / 10 from generate_series(1, 49) g', case kind when 'inherited' then 's_child' else 's' end);
     insert into s (id, rank) select g, g / 10 from generate_series(50, 99) g;
     update s set due = null;  -- claimable at once
@@ -111,7 +111,7 @@ begin
     return next is(taken, '90 running t 1, 91 running t 1, 92 running t 1', 'claimed in order' || about);
     return next is(now_is(90), format('running %s 1 5', one), 'the row says so' || about);
     return next is(code_of(format('update s set state = ''done'', owner = %L where id = 90', two)), 'PW004', 'not for another' || about);
-    return next is(code_of('update s set state = ''done'' where id = 90'), 'PW004', 'nor for nobody' || about);
+    return next is(code_of('update s set state = ''done'' where id = 90'), 'PW004', 'nor without a processor' || about);
     perform set_config('pawl.processor', 'cron job', true);
     return next is(code_of('update s set state = ''done'' where id = 90'), 'PW004', 'nor for a name that no owner could have' || about);
     perform set_config('pawl.processor', '', true);
@@ -119,7 +119,7 @@ begin
     return next is(code_of(format('update s set owner = %L where id = 90', two)), 'PW004', 'nor is it taken over' || about);
     if by_uuid then
         return next is(code_of('select pawl.claim(null::s, processor => ''cron job'')'), '22P02', 'an owner must be what the column holds' || about);
-        return next is(pawl.heartbeat('s', upper(one), '10 min'), 3::bigint, 'in whatever way he is written' || about);
+        return next is(pawl.heartbeat('s', upper(one), '10 min'), 3::bigint, 'in whatever spelling' || about);
     elsif owner_type = 'worker_name' then
         return next is(code_of('select pawl.claim(null::s, processor => ''x'')'), '23514', 'an owner must be what the column holds' || about);
     elsif owner_type = 'varchar(2)' then
@@ -132,18 +132,18 @@ begin
     return next is((select r.done from pawl.reap('s') r), 1::bigint, 'one is lost' || about);
     perform set_config('pawl.processor', '', true);
     return next is(now_is(91), 'running - 2', 'and stays where it is, without an owner' || about);
-    return next is((select l.metadata ->> 'lost_owner' from s_transitions l where l.subject_id = 91 order by sort_key desc limit 1), one, 'the record names who lost it' || about);
-    return next is(code_of('update s set state = ''done'' where id = 91'), 'PW004', 'nobody finishes it now' || about);
+    return next is((select l.metadata ->> 'lost_owner' from s_transitions l where l.subject_id = 91 order by sort_key desc limit 1), one, 'the log names the owner that lost it' || about);
+    return next is(code_of('update s set state = ''done'' where id = 91'), 'PW004', 'without an owner it cannot be completed' || about);
     perform set_config('pawl.processor', two, true);
     update s set lane = 1 where id = 91;
     return next is(now_is(91), 'running - 2', 'nor becomes its owner by writing something else' || about);
     perform set_config('pawl.processor', '', true);
     execute format('update s set owner = %L where id = 91', two);
-    return next is(now_is(91), format('running %s 3 1', two), 'but by taking it' || about);
+    return next is(now_is(91), format('running %s 3 1', two), 'but by claiming it' || about);
     update s set lane = 0 where id = 91;
-    return next is(now_is(91), format('running %s 3 1', two), 'it stays his, wherever it is put' || about);
+    return next is(now_is(91), format('running %s 3 1', two), 'its owner stays, in whichever partition' || about);
     perform pawl.fire('s', 91, 'finish', processor => two, token => 3);
-    return next is(now_is(91), 'done - 3', 'he finishes it' || about);
+    return next is(now_is(91), 'done - 3', 'its owner completes it' || about);
     return next is(pawl.abandon('s', one, 'back'), 2::bigint, 'the others are given back' || about);
     return next is(now_is(92), 'ready - 1 60', 'and their timer is set' || about);
     set local session_replication_role = replica;
@@ -154,9 +154,9 @@ begin
     return next is(pawl.fire('s', 92, 'drop'), 'done', 'and it ends' || about);
     execute format('update s set state = ''running'', owner = %L where id = 93', one);
     return next is(pawl.fire('s', 93, 'seize'), 'ready', 'a row is seized' || about);
-    return next is((select l.metadata ->> 'lost_owner' from s_transitions l where l.subject_id = 93 order by sort_key desc limit 1), one, 'the record names from whom' || about);
+    return next is((select l.metadata ->> 'lost_owner' from s_transitions l where l.subject_id = 93 order by sort_key desc limit 1), one, 'the log names the owner that lost it' || about);
     update s set due = null where id = 93;
-    return next is((select string_agg(l.event, ' ' order by sort_key) from s_transitions l where l.subject_id = 91), 'start lapse finish', 'the record has it all' || about);
+    return next is((select string_agg(l.event, ' ' order by sort_key) from s_transitions l where l.subject_id = 91), 'start expire finish', 'the log has it all' || about);
     return next is((select string_agg(concat(v.key, ' ', v.problem), ', ') from pawl.verify('s') v where v.problem <> 'timer_missing'), null, 'and agrees' || about);
     -- the tables were never analyzed
     return next is(scans(format('select pawl.claim(null::s, processor => %L, batch => 2)', one)), 'claim', 'claims go by their index' || about);
@@ -193,7 +193,7 @@ select format('create table many (id int primary key, %s)', string_agg(format('s
 select pawl.enforce('many', ('state' || g)::name, 'story'),
     pawl.enable_queue('many', ('state' || g)::name, owner => ('owner' || g)::name, lease => ('lease' || g)::name, token => ('token' || g)::name, attempts => ('attempts' || g)::name),
     pawl.enable_timers('many', ('state' || g)::name, due => ('due' || g)::name),
-    pawl.set_claiming('many', ('state' || g)::name, claim => '{start}', on_expiry => 'lapse') from generate_series(1, 6) g;
+    pawl.set_claiming('many', ('state' || g)::name, claim => '{start}', on_expiry => 'expire') from generate_series(1, 6) g;
 insert into many (id) values (1), (2);
 set pawl.processor = 'w';
 select format('update many set %s where id = 1', string_agg(format('state%s = ''running''', g), ', ')) from generate_series(1, 6) g \gexec

@@ -1,4 +1,4 @@
--- pawl.pause, pawl.resume and the table behind them: who may, what is refused, and where pauses go.
+-- pawl.pause, pawl.resume and the table behind them: which roles may use them, what is rejected, and what ends pauses.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -31,7 +31,7 @@ select lives_ok($$select pawl.pause('jobs', '', until => '2200-01-01 00:00+00')$
 select lives_ok($$select pawl.pause('numbered_1', 'slow')$$, 'a partition stands for its root');
 select lives_ok($$select pawl.pause('plain', reason => 'because')$$, 'a table without queues');
 set timezone = utc;
-select results_eq($$select pauses()$$, $$values ('jobs state  2200-01-01 00:00:00+00'), ('jobs state (all)'), ('jobs state mail server down'), ('numbered state slow'), ('plain state (all) because')$$, 'all of it is on record');
+select results_eq($$select pauses()$$, $$values ('jobs state  2200-01-01 00:00:00+00'), ('jobs state (all)'), ('jobs state mail server down'), ('numbered state slow'), ('plain state (all) because')$$, 'all of it is in the table');
 select lives_ok($$select pawl.pause('jobs', 'mail', until => '2200-01-01 00:00+00', reason => 'longer')$$, 'pausing again');
 select results_eq($$select until, reason from pawl.paused where queue = 'mail'$$, $$values ('2200-01-01 00:00+00'::timestamptz, 'longer')$$, 'changes until and reason');
 select is(pawl.resume('jobs', 'mail'), true, 'resumed');
@@ -46,16 +46,16 @@ do $$ begin while (select until > clock_timestamp() from pawl.paused where queue
 select is(pawl.resume('jobs', 'soon'), false, 'a pause whose time has passed was none any more');
 select is((select count(*) from pawl.paused where relation = 'jobs'::regclass), 0::bigint, 'but its row goes');
 
--- What is refused.
+-- What is rejected.
 select is(outcome(statement), answer, statement) from (values
     ('select pawl.pause(null)', '22004 relation must not be null'),
-    ('select pawl.pause(''pg_class'')', '42704 no lifecycle is enforced on table pg_class | select pawl.enforce(''pg_class'', state_column, machine)'),
-    ('select pawl.pause(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
-    ('select pawl.resume(''unclaimed'')', '55000 nothing is claimed from table public.unclaimed | Its lifecycle names no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
-    ('select pawl.pause(''plain'', ''mail'')', '22023 table public.plain has no queues | Its lifecycle names no queue column. | leave the queue out to mean the whole table'),
+    ('select pawl.pause(''pg_class'')', '42704 no machine is enforced on table pg_class | select pawl.enforce(''pg_class'', state_column, machine)'),
+    ('select pawl.pause(''unclaimed'')', '55000 table public.unclaimed has no claim events | Its binding has no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
+    ('select pawl.resume(''unclaimed'')', '55000 table public.unclaimed has no claim events | Its binding has no claim events. | select pawl.set_claiming(''public.unclaimed'', ''state'', claim => array[...])'),
+    ('select pawl.pause(''plain'', ''mail'')', '22023 table public.plain has no queues | Its binding has no queue column. | omit the queue to pause the whole table'),
     ('select pawl.pause(''numbered'', ''medium'')', '22P02 invalid input value for enum public.lane: "medium"'),
     ('select pawl.pause(''jobs'', until => ''2001-01-01 00:00+00'')', '22023 a pause cannot end in the past | It would end at 2001-01-01 00:00:00+00.'),
-    ('select pawl.pause(''jobs'', state_column => ''phase'')', '42704 no lifecycle is enforced on column "phase" of table public.jobs | state_column => ''state''')) v(statement, answer);
+    ('select pawl.pause(''jobs'', state_column => ''phase'')', '42704 no machine is enforced on column "phase" of table public.jobs | state_column => ''state''')) v(statement, answer);
 
 -- Queues have one name, however they are written.
 create table counted (id int primary key, state text not null, owner text, n int);
@@ -68,17 +68,17 @@ select is_empty($$select * from pawl.claim(null::counted, processor => 'w', queu
 select is(pawl.resume('counted', '+7'), true, 'and found again');
 select isnt_empty($$select * from pawl.claim(null::counted, processor => 'w', queue => ' +07')$$, 'then it is');
 
--- Who may: the owner of the table, operators, admins; by the functions and by hand.
-create function tried_as(who name, statement text) returns text language plpgsql as $$
+-- These may pause: the owner of the table, operators, admins; by the functions and by hand.
+create function tried_as(role name, statement text) returns text language plpgsql as $$
 declare answer text;
 begin
-    execute format('set local role %I', who);
+    execute format('set local role %I', role);
     answer := split_part(outcome(statement), ' | ', 1);
     reset role;
     return answer;
 end $$;
 grant usage on schema public to public;
-select is(tried_as(who, statement), answer, concat_ws(': ', who, statement)) from (values
+select is(tried_as(role, statement), answer, concat_ws(': ', role, statement)) from (values
     ('pawl_pause_owner', 'select pawl.pause(''jobs'')', 'ok'), ('pawl_pause_owner', 'select pawl.resume(''jobs'')', 'ok'),
     ('pawl_pause_owner', 'select pawl.pause(''plain'')', '42501 permission denied to pause or resume table public.plain'),
     ('pawl_pause_boss', 'select pawl.pause(''jobs'', ''x'')', 'ok'), ('pawl_pause_boss', 'select pawl.pause(''plain'', reason => ''boss'')', 'ok'),
@@ -93,9 +93,9 @@ select is(tried_as(who, statement), answer, concat_ws(': ', who, statement)) fro
     ('pawl_pause_owner', 'lock pawl.paused in exclusive mode', '42501 permission denied for table paused'),
     ('pawl_pause_worker', 'insert into pawl.paused (relation, state_column, until) values (''plain'', ''state'', ''-infinity'')', '42501 permission denied to pause or resume table public.plain'),
     ('pawl_pause_owner', 'update pawl.paused set relation = ''plain'' where relation = ''jobs''::regclass', '42501 permission denied for table paused'),
-    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column) values (''pg_class'', ''relname'')', '42704 no lifecycle is enforced on column "relname" of table pg_class'),
-    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column, queue, paused_by) values (''jobs'', ''state'', ''y'', ''somebody'')', 'ok')) v(who, statement, answer);
-select is((select string_agg(queue || ' ' || paused_by, ', ' order by queue) from pawl.paused where relation = 'jobs'::regclass), 'x pawl_pause_boss, y pawl_pause_boss', 'who paused is on record, whatever he says');
+    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column) values (''pg_class'', ''relname'')', '42704 no machine is enforced on column "relname" of table pg_class'),
+    ('pawl_pause_boss', 'insert into pawl.paused (relation, state_column, queue, paused_by) values (''jobs'', ''state'', ''y'', ''other'')', 'ok')) v(role, statement, answer);
+select is((select string_agg(queue || ' ' || paused_by, ', ' order by queue) from pawl.paused where relation = 'jobs'::regclass), 'x pawl_pause_boss, y pawl_pause_boss', 'paused_by is the role that paused, whatever the statement says');
 
 -- Pauses follow a rename, and go with their lifecycle.
 alter table jobs rename column state to phase;

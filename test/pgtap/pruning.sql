@@ -12,7 +12,7 @@ select pawl.define('job', $$stateDiagram-v2
     done --> [*]
     class running owned$$) \g /dev/null
 
--- The clock of a log can be turned back by its owner only; here he does, so that there is something old.
+-- The clock of a log can be turned back by its owner only; here the owner does so, to have something old.
 create function age(log regclass, subjects int[], by interval) returns void language plpgsql as $$ begin
     execute format('alter table %s disable trigger user', log);
     execute format('update %s set created_at = created_at - $1 where subject_id = any ($2)', log) using by, subjects;
@@ -28,7 +28,7 @@ create table t (id int primary key, state text not null default 'ready');
 select pawl.enforce('t', 'state', 'job'), pawl.enable_log('t', 'state', most_recent => 'stored') \g /dev/null
 create table bare (id int primary key, state text not null);
 select pawl.enforce('bare', 'state', 'job') \g /dev/null
-select throws_ok($$select pawl.prune_log('bare', '1 day')$$, '55000', 'table public.bare keeps no history of column "state"');
+select throws_ok($$select pawl.prune_log('bare', '1 day')$$, '55000', 'table public.bare has no log of column "state"');
 select throws_ok($$select pawl.prune_log('t', null)$$, '22004', 'older_than must not be null');
 select throws_ok($$select pawl.prune_log('t', '1 day', batch => null)$$, '22004', 'batch must not be null');
 select throws_ok($$select pawl.prune_log('t', '1 day', only_terminal => null)$$, '22004', 'only_terminal must not be null');
@@ -56,7 +56,7 @@ select pawl.enforce('stored', 'state', 'job'), pawl.enable_log('stored', 'state'
 select story(x) from unnest(array['stored', 'derived', 'chained']::regclass[]) x \g /dev/null
 create temp table logs as values ('stored'::regclass, 'stored_transitions'::regclass), ('derived', 'derived_transitions_log'), ('chained', 'chained_transitions_log');
 select is((select array_agg(p.removed || ' ' || p.more) from logs, pawl.prune_log(column1, '1 hour') p), '{"0 false","0 false","0 false"}', 'what is young stays');
--- 1: done long ago. 2: done a moment ago. 3: deleted long ago. 4: open, its last move old. 5: deleted from an open state, old. 6: new.
+-- 1: done long ago. 2: done a moment ago. 3: deleted long ago. 4: open, its newest entry old. 5: deleted from an open state, old. 6: new.
 select age(column2, '{1,3,4,5}', '2 days') from logs where column1 <> 'chained'::regclass \g /dev/null
 select is((select array_agg(p.removed || ' ' || p.more) from logs, pawl.prune_log(column1, '1 day') p where column1 <> 'chained'::regclass), '{"8 false","8 false"}', 'of what ended');
 select is((select array_agg(distinct left_of(column2)) from logs where column1 <> 'chained'::regclass), '{"1:3 2:1,2,3 4:1,2 6:1"}', 'the newest entry of a row that is there stays, of a deleted one nothing');
@@ -75,7 +75,7 @@ insert into stored_transitions (subject_id, event) values (4, 'complete');
 update derived set state = 'done' where id = 4;
 insert into stored values (3), (5);
 insert into derived values (3), (5);
-select is((select array_agg(distinct left_of(column2)) from logs where column1 <> 'chained'::regclass), '{"1:3,4 2:1,2,3 3:1 4:2,3 5:1 6:1"}', 'numbers go on from the newest entry; who comes back after all is gone begins anew');
+select is((select array_agg(distinct left_of(column2)) from logs where column1 <> 'chained'::regclass), '{"1:3,4 2:1,2,3 3:1 4:2,3 5:1 6:1"}', 'numbers go on from the newest entry; a row that comes back after all is gone begins at 1');
 select results_eq($$select sort_key, from_state, to_state from pawl.history('derived', 4)$$, $$values (2, 'ready', 'running'), (3, 'running', 'done')$$, 'history begins at the cut');
 select is(pawl.state_at('derived', 4, now() - interval '1 day'), 'running', 'state_at knows from there on');
 select pawl.release('stored') \g /dev/null
@@ -111,14 +111,14 @@ rollback;
 select is((select next_block from pawl.pruned_log where log = 't_transitions'::regclass), 0::bigint, 'a pass that came to the end begins at the beginning');
 
 -- Clients cannot.
-select throws_ok('delete from t_transitions', 'PW006', null, 'nobody else gets through');
-select throws_ok(s, 'PW006', 'the record "t_transitions_pruned" is immutable', s) from unnest(array['delete from t_transitions_pruned', 'update t_transitions_pruned set sort_key = 9',
+select throws_ok('delete from t_transitions', 'PW006', null, 'a DELETE by a client is rejected');
+select throws_ok(s, 'PW006', 'table "t_transitions_pruned" is immutable', s) from unnest(array['delete from t_transitions_pruned', 'update t_transitions_pruned set sort_key = 9',
     'insert into t_transitions_pruned select * from t_transitions_pruned', 'truncate t_transitions_pruned']) s;
-select throws_ok('drop table t_transitions_pruned', '2BP01', 'what is known of the pruned log public.t_transitions cannot be dropped while that is kept');
-create role pruning_nobody; create role pruning_owner; create role pruning_admin in role pawl_admin;
-grant select on t to pruning_nobody;
-grant all on t_transitions to pruning_nobody;
-set role pruning_nobody;
+select throws_ok('drop table t_transitions_pruned', '2BP01', 'the pruning state of log public.t_transitions cannot be dropped while the log exists');
+create role pruning_reader; create role pruning_owner; create role pruning_admin in role pawl_admin;
+grant select on t to pruning_reader;
+grant all on t_transitions to pruning_reader;
+set role pruning_reader;
 select throws_ok($$select pawl.prune_log('t', '0')$$, '42501', 'must be owner of table t_transitions, or a member of pawl_admin');
 select throws_ok($$select pawl._prune('t_transitions', now(), true, 10)$$, '42501', 'must be owner of table t_transitions, or a member of pawl_admin');
 select throws_ok($$select pawl._prune_plan('t_transitions'::regclass, now(), true)$$, '42501', null, 'what it is made of is of no use by itself');
@@ -131,13 +131,13 @@ select pawl.enforce('owned', 'state', 'job'), pawl.enable_log('owned', 'state', 
 insert into owned values (1), (2);
 alter table owned owner to pruning_owner; alter table owned_transitions owner to pruning_owner;
 grant create on schema public to pruning_owner;
-create table seen (who text); grant insert on seen to pruning_owner;
+create table seen (role text); grant insert on seen to pruning_owner;
 create function spy() returns trigger language plpgsql as $$ begin insert into public.seen values (current_user); return null; end $$;
 create trigger spy after delete on owned_transitions for each statement execute function spy();
 update owned set state = 'running';
 select pawl.prune_log('owned', '0', only_terminal => false) \g /dev/null
-select is((select array_agg(distinct who) from seen), '{pruning_owner}', 'the owner''s triggers run with the owner''s rights');
-select is((select tableowner from pg_tables where tablename = 'owned_transitions_pruned'), 'pruning_owner', 'what is known of the cut is his');
+select is((select array_agg(distinct role) from seen), '{pruning_owner}', 'the owner''s triggers run with the owner''s rights');
+select is((select tableowner from pg_tables where tablename = 'owned_transitions_pruned'), 'pruning_owner', 'the table of pruned entries belongs to the owner of the table');
 set role pruning_owner;
 update owned set state = 'done';
 select is((select removed from pawl.prune_log('owned', '0')), 2::bigint, 'the owner may');
@@ -156,8 +156,8 @@ select is_empty($$select * from pawl.verify('chained')$$, 'nothing is wrong befo
 select is(by_hand('chained_transitions_log', 'delete from chained_transitions_log where subject_id = 1 and sort_key = 3'), '{"1 chain_broken","1 hash_mismatch","1 sort_key_gap"}', 'one entry more at the cut');
 select is(by_hand('chained_transitions_log', 'delete from chained_transitions_log where subject_id = 3 and sort_key = 1'), '{"3 chain_broken","3 hash_mismatch","3 sort_key_gap"}', 'a cut where none was made');
 select is(by_hand('chained_transitions_log', 'delete from chained_transitions_log where subject_id = 2'), '{"2 end_missing","2 log_missing"}', 'a whole log');
-select is(by_hand('chained_transitions_log', 'update chained_transitions_log set from_state = ''ready'' where subject_id = 1 and sort_key = 3'), '{"1 chain_broken","1 hash_mismatch","1 illegal_hop"}', 'the first entry after the cut');
-select is(by_hand('chained_transitions_log', 'update chained_transitions_log set processor = ''x'' where subject_id = 1 and sort_key = 3'), '{"1 hash_mismatch"}', 'who made it');
+select is(by_hand('chained_transitions_log', 'update chained_transitions_log set from_state = ''ready'' where subject_id = 1 and sort_key = 3'), '{"1 chain_broken","1 hash_mismatch","1 illegal_transition"}', 'the first entry after the cut');
+select is(by_hand('chained_transitions_log', 'update chained_transitions_log set processor = ''x'' where subject_id = 1 and sort_key = 3'), '{"1 hash_mismatch"}', 'the processor of an entry');
 select is(by_hand('chained_transitions_log_pruned', 'update chained_transitions_log_pruned set hash = '''' where subject_id = 1'), '{"1 hash_mismatch"}', 'the memory of the cut');
 select is(by_hand('chained_transitions_log_pruned', 'delete from chained_transitions_log_pruned where subject_id = 1'), '{"1 chain_broken","1 hash_mismatch","1 sort_key_gap"}', 'or none');
 
@@ -187,7 +187,7 @@ update audited set state = 'done' where id = 1;
 select is((select count(*) from audited_result_audit), 1::bigint, 'what comes is audited');
 select pawl.prune_audit('audited', '1 hour') \g /dev/null
 select is((select count(*) from audited_result_audit), 1::bigint, 'what is young stays');
-set role pruning_nobody;
+set role pruning_reader;
 select throws_ok($$select pawl.prune_audit('audited', '0')$$, '42501', 'must be owner of table audited_result_audit, or a member of pawl_admin');
 reset role;
 alter table audited_result_audit disable trigger user;

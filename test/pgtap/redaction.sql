@@ -1,4 +1,4 @@
--- pawl.redact: values go from log, audit and outbox, the hash chain holds, what was done is on the record, and nobody else may.
+-- pawl.redact: values go from log, audit and outbox, the hash chain holds, each redaction is recorded in pawl.redaction, and only owners may redact.
 \set QUIET 1
 set client_min_messages to warning;
 select no_plan();
@@ -63,7 +63,7 @@ select throws_ok($$select pawl._redact('s.chained'::regclass, 'state', '{1}', '{
 reset role;
 revoke pawl_admin from owns;
 set role owns;
-select throws_ok($$select pawl.redact('s.chained', 1, '{metadata}', 'x')$$, '42501', null, 'an owner who is no admin may not');
+select throws_ok($$select pawl.redact('s.chained', 1, '{metadata}', 'x')$$, '42501', null, 'an owner that is no admin may not');
 select throws_ok($$update s.chained_transitions set metadata = null$$, 'PW006', null, 'nor change the log');
 reset role;
 grant pawl_admin to owns;
@@ -106,7 +106,7 @@ begin
 exception when sqlstate 'P0042' then return sqlerrm;
 end $$;
 select is(forged(change), 1::bigint, 'a forgery is seen: ' || change) from (values
-    ($$processor = 'redacted:' || repeat('0', 64) where subject_id = 1 and sort_key = 2$$), ($$processor = 'somebody' where subject_id = 1 and sort_key = 2$$),
+    ($$processor = 'redacted:' || repeat('0', 64) where subject_id = 1 and sort_key = 2$$), ($$processor = 'other' where subject_id = 1 and sort_key = 2$$),
     ($$metadata = metadata || '{"n": "redacted"}' where subject_id = 1 and sort_key = 2$$), ($$metadata = metadata - 'n' where subject_id = 1 and sort_key = 2$$),
     ($$metadata = metadata || '{"n": 2}' where subject_id = 2 and sort_key = 2$$), ($$salt = null, salts = null where subject_id = 2 and sort_key = 2$$),
     ($$salt = null, salts = '{}' where subject_id = 2 and sort_key = 2$$), ($$actor = 'me' where subject_id = 1 and sort_key = 2$$),
@@ -154,14 +154,14 @@ begin
     raise exception using errcode = 'P0042', message = coalesce(problems, 'none');
 exception when sqlstate 'P0042' then return sqlerrm;
 end $$;
-select is(unrecorded($$delete from pawl.redaction where reason = 'request 17'$$), 'none', 'a later redaction of all is on record');
-select is(unrecorded($$delete from pawl.redaction where reason = 'one key of the top level'$$), '5 sort_key 1: pawl.redaction does not say that metadata.a was redacted', 'one field is not');
+select is(unrecorded($$delete from pawl.redaction where reason = 'request 17'$$), 'none', 'a later redaction of all is in pawl.redaction');
+select is(unrecorded($$delete from pawl.redaction where reason = 'one key of the top level'$$), '5 sort_key 1: pawl.redaction has no row for the redacted metadata.a', 'one field is not');
 select is(unrecorded($$update pawl.redaction set key = '{6}' where relation = 's.chained'::regclass and key = '{5}'$$),
-    '5 sort_key 1: pawl.redaction does not say that metadata.a, metadata.a/b was redacted', 'nor those of another row');
+    '5 sort_key 1: pawl.redaction has no row for the redacted metadata.a, metadata.a/b', 'nor those of another row');
 select is(unrecorded($$delete from pawl.redaction where relation = 's.chained'::regclass and key = '{1}'$$),
-    '1 sort_key 1: pawl.redaction does not say that correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor was redacted; '
-    '1 sort_key 2: pawl.redaction does not say that correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor was redacted; '
-    '1 sort_key 3: pawl.redaction does not say that correlation_id, metadata, processor was redacted', 'all of a row');
+    '1 sort_key 1: pawl.redaction has no row for the redacted correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor; '
+    '1 sort_key 2: pawl.redaction has no row for the redacted correlation_id, metadata.customer, metadata.execution_time_ms, metadata.n, metadata.ü, processor; '
+    '1 sort_key 3: pawl.redaction has no row for the redacted correlation_id, metadata, processor', 'all of a row');
 -- the owner of the table removes a value by hand: the chain holds, and pawl.redaction has no row for it
 begin;
 do $$ begin
@@ -175,7 +175,7 @@ update pawl.outbox_2 e set processor = l.processor from s.chained_transitions l 
 update pawl.outbox_3 e set processor = l.processor from s.chained_transitions l where l.id = e.log_id;
 set role owns;
 select results_eq($$select key, problem, detail from pawl.verify('s.chained') where problem not like 'audit%'$$,
-    $$values ('2', 'redaction_missing', 'sort_key 2: pawl.redaction does not say that processor was redacted')$$, 'by hand is not on record, and its owner sees it');
+    $$values ('2', 'redaction_missing', 'sort_key 2: pawl.redaction has no row for the redacted processor')$$, 'a redaction by hand is not in pawl.redaction, and the owner sees that');
 select is((select count(*) from pawl._redactions), (select count(*) from pawl.redaction where relation::text ^@ 's.'), 'an owner sees the redactions of its logs');
 set role other;
 select is((select count(*) from pawl._redactions), 0::bigint, 'others do not');
@@ -216,7 +216,7 @@ select is(pawl.redact('s.dated', '03/02/2024 17:30', '{processor,metadata/a/b}',
 select is(pawl.redact('s.dated', '04/02/2024 17:30', '{processor}', 'dated'), 1::bigint, 'of a row that is gone');
 reset timezone; reset datestyle;
 reset role;
-select is((select string_agg(key::text, ' ' order by key) from pawl.redaction where reason = 'dated'), '{"2024-02-03 12:00:00+00"} {"2024-02-04 12:00:00+00"}', 'is the key that the record has');
+select is((select string_agg(key::text, ' ' order by key) from pawl.redaction where reason = 'dated'), '{"2024-02-03 12:00:00+00"} {"2024-02-04 12:00:00+00"}', 'is the key in pawl.redaction');
 select is((select count(*) from outbox where relation = 's.dated'::regclass and processor = 'Secret'), 0::bigint, 'its events are redacted');
 select is_empty($$select * from pawl.verify('s.dated')$$, 'nothing is wrong');
 
@@ -241,9 +241,9 @@ select is(pawl.redact('s.plain', 1, '{processor}', 'request 21'), (select count(
 select is((select count(*) from s.plain_result_audit where subject_id = 1 and worker !~ '^redacted:'), 0::bigint, 'results of pruned entries are redacted');
 select is((select count(*) from outbox where relation = 's.plain'::regclass and key = '{1}' and processor !~ '^redacted:'), 0::bigint, 'their events, too');
 
--- The record of redactions.
+-- The table of redactions.
 select is((select string_agg(format('%s %s %s %s %s %s %s', relation, key, fields, reason, entries, results, redacted_by), '; ' order by redaction) from pawl.redaction where reason ~ '^request 1[78]'),
-    's.chained {1} {metadata.customer} request 17 2 0 owns; s.chained {1} {processor,correlation_id,metadata} request 18 3 1 ' || current_user, 'what, why, how much, by whom');
+    's.chained {1} {metadata.customer} request 17 2 0 owns; s.chained {1} {processor,correlation_id,metadata} request 18 3 1 ' || current_user, 'what was redacted, why, how much, and by which role');
 select throws_ok(change, 'PW006', null, change) from unnest(array['update pawl.redaction set reason = ''x''', 'delete from pawl.redaction', 'truncate pawl.redaction']) change;
 set role owns;
 select throws_ok($$insert into pawl.redaction select * from pawl.redaction$$, '42501', null, 'no role of pawl writes it');

@@ -11,7 +11,7 @@ select pawl.define('task', $$stateDiagram-v2
     running --> waiting : fail
     running --> dead : fail
     running --> waiting : retry
-    running --> waiting : lapse
+    running --> waiting : expire
     waiting --> ready : release
     done --> [*]
     dead --> [*]
@@ -24,7 +24,7 @@ begin
     perform pawl.enforce('task', 'state', 'task'), pawl.enable_log('task'),
             pawl.enable_queue('task', owner => 'owner', lease => 'lease', token => 'token', attempts => 'tries', max_attempts => 'most'),
             pawl.enable_timers('task', due => 'due'),
-            pawl.set_claiming('task', claim => '{start}', on_expiry => 'lapse', retry => '{fail,retry}', backoff => policy);
+            pawl.set_claiming('task', claim => '{start}', on_expiry => 'expire', retry => '{fail,retry}', backoff => policy);
     insert into task (id) select generate_series(1, 10);
 end $$;
 create function code_of(statement text) returns text language plpgsql as $$
@@ -77,7 +77,7 @@ select ok(count(distinct due) = 10 and bool_and(due between now() and clock_time
 -- The limit: of the policy, of the row.
 select make('{"strategy": "linear", "base": "10 s", "jitter": "none", "max_attempts": 3}');
 select is(delays(1, 6), '10 20 dead', 'attempts of the policy: the third failure is the end');
-select is((select string_agg(to_state, ' ' order by sort_key) from task_transitions where subject_id = 1), 'ready running waiting running waiting running dead', 'on the record');
+select is((select string_agg(to_state, ' ' order by sort_key) from task_transitions where subject_id = 1), 'ready running waiting running waiting running dead', 'in the log');
 update task set most = 2 where id = 2;
 select is(delays(2, 6), '10 dead', 'fewer, of the row');
 update task set most = 5 where id = 3;
@@ -90,16 +90,16 @@ select is((select string_agg(tries::text, ' ' order by id) from task where id <=
 
 -- What is left of the attempts is as good as a guard.
 update task set state = 'running', owner = 'w', tries = 3 where id = 6;
-select is(code_of($$select pawl.fire('task', 6, 'retry', processor => 'w')$$), 'PW003', 'an arrow that only retries is refused');
-select is(code_of($$update task set state = 'waiting', owner = 'w' where id = 6$$), 'ok', 'while a plain UPDATE finds another arrow that leads there');
-select is((select event from task_transitions where subject_id = 6 order by sort_key desc limit 1), 'lapse', 'which is what the record says');
+select is(code_of($$select pawl.fire('task', 6, 'retry', processor => 'w')$$), 'PW003', 'a transition that only retries is rejected');
+select is(code_of($$update task set state = 'waiting', owner = 'w' where id = 6$$), 'ok', 'while a plain UPDATE finds another transition that leads there');
+select is((select event from task_transitions where subject_id = 6 order by sort_key desc limit 1), 'expire', 'which is what the log says');
 update task set state = 'running', owner = 'w', tries = 3 where id = 7;
 select is(code_of($$set local pawl.event = 'retry'; update task set state = 'waiting', owner = 'w' where id = 7$$), 'PW003', 'unless it is meant as a retry');
 set pawl.event = '';
 select is((select array_agg(concat_ws(' ', key, ok, sqlstate)) from pawl.fire_many('task', array[7], 'retry', processor => 'w')), array['7 f PW003'], 'fire_many says so');
 set pawl.processor = 'w';
 select is((select string_agg(concat_ws(' ', event, to_state, allowed, blocked_by), ', ' order by event, to_state) from pawl.available('task', 7)),
-    'fail dead t {}, fail waiting f {pawl.attempts}, finish done t {}, lapse waiting t {}, retry waiting f {pawl.attempts}', 'as does available');
+    'expire waiting t {}, fail dead t {}, fail waiting f {pawl.attempts}, finish done t {}, retry waiting f {pawl.attempts}', 'as does available');
 reset pawl.processor;
 update task set tries = 0 where id = 7;
 select is(code_of($$select pawl.fire('task', 7, 'retry', processor => 'w')$$), 'ok', 'attempts may be given back');
@@ -132,7 +132,7 @@ select is((select count(*) from pawl.claim(null::task, processor => 'v', batch =
 select is((select done from pawl.fire_due('task')), 1::bigint, 'has seen to it');
 select is((select concat_ws(' ', id, tries, token) from pawl.claim(null::task, processor => 'v', batch => 10)), '1 2 2', 'the second attempt');
 
--- Giving up by retrying counts too; a lapse is not a retry here, and is claimable at once.
+-- Giving up by retrying counts too; an expired lease is not a retry here, and is claimable at once.
 select is(pawl.abandon('task', 'v', 'retry'), 10::bigint, 'all given up by a retry');
 select is((select string_agg(distinct round(extract(epoch from due - clock_timestamp()))::text, ' ') from task), '10 20', 'they wait as they have tried');
 select is((select count(*) from pawl.verify('task')), 0::bigint, 'the records agree');
@@ -140,5 +140,5 @@ select is((select count(*) from pawl.verify('task')), 0::bigint, 'the records ag
 -- A smallint counts as far as it goes.
 update task set due = null;
 update task set tries = 32767 where id = 1;
-select is(code_of($$update task set state = 'running', owner = 'w' where id = 1$$), '22003', 'an attempt too many for the column is refused');
+select is(code_of($$update task set state = 'running', owner = 'w' where id = 1$$), '22003', 'an attempt too many for the column is rejected');
 select * from finish();

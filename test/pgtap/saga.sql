@@ -1,4 +1,4 @@
--- Flows as users and operators meet them: run, suspended, put right, refused; retries with backoff; timeouts; jobs and their conductor; privileges.
+-- Flows as users and operators meet them: run, suspended, repaired, rejected; retries with backoff; timeouts; jobs and their conductor; privileges.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -20,13 +20,13 @@ create function define(name text, steps jsonb, retry jsonb default null) returns
 select define('plain', jsonb_build_array(step('a'), step('b'))) as plain \gset
 select is(define('plain', jsonb_build_array(step('a'), step('b'))), :'plain'::uuid, 'the same structure is the same version');
 select throws_ok(format('update pawl_saga.nodes set name = %L where definition_uuid = %L', 'x', :'plain'), 'PW006', null, 'versions are immutable');
-select throws_ok($$select define('twice', jsonb_build_array(step('a'), step('a')))$$, 'PW007', null, 'a name twice is refused');
+select throws_ok($$select define('twice', jsonb_build_array(step('a'), step('a')))$$, 'PW007', null, 'a name given twice is rejected');
 select throws_ok($$select pawl_saga.start('nobody')$$, 'PW008', null, 'an unknown flow');
 
 select pawl_saga.start('plain') as f \gset
 select is(state(:'f'), 'RUNNING: a PENDING, b PENDING', 'a flow begins');
 select throws_ok(format('select pawl_saga.run(%L)', :'f'), '55000', null, 'and is not begun twice');
-select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'RUNNING', :'f', 'b'), null, null, 'nobody runs what is not ready');
+select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'RUNNING', :'f', 'b'), null, null, 'what is not ready cannot run');
 select work();
 select is(state(:'f'), 'SUCCESS: a SUCCESS, b SUCCESS', 'and succeeds');
 select is((select string_agg(state, ',' order by run) from pawl_saga.runs where flow_uuid = :'f'), 'SUCCESS', 'so does its engine');
@@ -48,7 +48,7 @@ select define('outside', '[{"task": "a", "provides": ["id", "key"]}, {"task": "b
 select pawl_saga.start('outside') as f \gset
 select * from pawl_saga.claim('w1') \gset
 select is(:'action'::text, 'execute', 'claimed');
-select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'SUCCESS', :'f', 'a'), 'PW004', null, 'nobody else reports it');
+select throws_ok(format('update pawl_saga.tasks set state = %L where flow_uuid = %L and name = %L', 'SUCCESS', :'f', 'a'), 'PW004', null, 'only the owner can report it');
 select is((select problem from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', :'f', 'node', :node, 'fence', :fence - 1)), 'w1')) like 'PW005%', true, 'nor an old token');
 select lives_ok(format('select pawl_saga.progress(%L, %s, %s, 0.5, null, %L)', :'f', :node, :fence, 'w1'), 'progress');
 select is((select count(*) from pawl_saga.claim('w2')), 0::bigint, 'there is nothing else');
@@ -58,7 +58,7 @@ select is((select left(problem, 5) from pawl_saga.report(jsonb_build_array(jsonb
 select is((select arguments from pawl_saga.claim('w2')), '{"key": 2}', 'the next gets what was provided');
 select is(pawl_saga.outputs(:'f'), '{"id": 1, "key": 2}', 'which can be read');
 select define('needs', '[{"task": "a", "requires": ["x"]}]') \g /dev/null
-select throws_ok($$select pawl_saga.start('needs')$$, '22023', null, 'what nobody provides is refused before the run');
+select throws_ok($$select pawl_saga.start('needs')$$, '22023', null, 'a requirement that no task provides is rejected before the run');
 select lives_ok($$select pawl_saga.start('needs', '{"x": 1}')$$, 'and may be an input');
 update pawl_saga.flows set state = 'SUSPENDING' where name = 'needs';
 select is((select state from pawl_saga.flows where name = 'needs'), 'SUSPENDED', 'plain SQL suspends as well');
@@ -74,7 +74,7 @@ update pawl_saga.retries set due_at = now() where flow_uuid = :'f';
 select is((select done from pawl_saga.begin_attempts()), 1::bigint, 'begun');
 select work();
 select is(state(:'f'), 'REVERTED: r REVERTED, a REVERTED, b REVERTED', 'and given up in the end');
-select is((select string_agg(attempt || ' ' || value || ' ' || (failures -> 'b' ->> 'message'), ', ' order by attempt) from pawl_saga.attempts where flow_uuid = :'f'), '1 1 no room, 2 2 no room', 'both attempts are on the record');
+select is((select string_agg(attempt || ' ' || value || ' ' || (failures -> 'b' ->> 'message'), ', ' order by attempt) from pawl_saga.attempts where flow_uuid = :'f'), '1 1 no room, 2 2 no room', 'both attempts are recorded');
 select is(pawl_saga.errors(:'f') -> 'b' ->> 'sqlstate', 'XX123', 'the error is reported');
 select define('policy', jsonb_build_array(step('b', 'bad_step')), '{"retry": "Times", "name": "r", "attempts": 9, "on": {"XX123": "REVERT"}}') \g /dev/null
 select pawl_saga.start('policy') as f \gset
@@ -105,7 +105,7 @@ select pawl_saga.resolve(:'f', 'b', 'undone by hand') \g /dev/null
 select is(pawl_saga.run(:'f'), 'RUNNING', 'put right, it goes on');
 select work();
 select is(state(:'f'), 'REVERTED: a REVERTED, b REVERTED, c REVERTED', 'to the end');
-select is((select metadata ->> 'reason' from pawl_saga.timeline where flow_uuid = :'f' and event = 'resolve'), 'undone by hand', 'and on the record');
+select is((select metadata ->> 'reason' from pawl_saga.timeline where flow_uuid = :'f' and event = 'resolve'), 'undone by hand', 'and in the timeline');
 select is_empty('select * from pawl_saga.verify()', 'nothing is wrong');
 select is_empty('select * from pawl.verify()', 'nor with the logs');
 select ok(pawl_saga.diagram(:'f') like E'flowchart TD%"a<br/>REVERTED"%n0 --> n1%', 'drawn');
@@ -127,7 +127,7 @@ select pawl_saga.post('second') as second \gset
 select pawl_saga.post('high', priority => 'HIGH') as high \gset
 select is((select string_agg(name, ',') from pawl.claim(null::pawl_saga.jobs, processor => 'c1', batch => 10, queue => 'default')), 'high,first,second,low', 'high priority first, then the oldest');
 select throws_ok(format('select pawl_saga.claim_job(%L, %L)', :'high', 'c1'), '55000', null, 'what is claimed is not claimed again');
-select throws_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c2'), 'PW004', null, 'nor consumed by somebody else');
+select throws_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c2'), 'PW004', null, 'nor consumed by another conductor');
 select lives_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c1'), 'consumed');
 select throws_ok(format('select pawl_saga.consume_job(%L, %L)', :'high', 'c1'), 'P0002', null, 'once');
 select ok(pawl_saga.wait_for_job(:'high', '1 s'), 'waited for');
@@ -140,7 +140,7 @@ select throws_ok($$select pawl_saga.wait_for_jobs(timeout => '1 ms')$$, 'P0002',
 select throws_ok($$select pawl_saga.post('x', priority => 'URGENT')$$, '22023', null, 'an unknown priority');
 select pawl_saga.post('booking', 'plain') as job \gset
 select pawl_saga.post('nonsense', 'no such flow') as nonsense \gset
-select is((select done from pawl_saga.conduct()), 2::bigint, 'the conductor takes jobs');
+select is((select done from pawl_saga.conduct()), 2::bigint, 'the conductor claims jobs');
 select work();
 select is((select done from pawl_saga.conduct()), 1::bigint, 'and sees that a flow has ended');
 select is((select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid) where job_uuid = :'job'), 'COMPLETE SUCCESS', 'done');

@@ -46,7 +46,7 @@ select is_empty(format('select * from pawl_saga.verify(%L)', :'f'), 'in order');
 select pawl_saga.start('x') as g \gset
 select is((select definition_uuid from pawl_saga.flows where flow_uuid = :'g'), :'second'::uuid, 'other flows begin with the version itself');
 select is(define(steps('z', 'a', 'm', 'b', 'q')), :'second'::uuid, 'which is the newest still');
-select throws_ok(format('select pawl_saga.create_flow(%L)', :'own'), 'PW008', null, 'and nobody begins with what belongs to one flow');
+select throws_ok(format('select pawl_saga.create_flow(%L)', :'own'), 'PW008', null, 'and no other flow begins with a version that belongs to one flow');
 
 -- what is new fails: everything is reverted, in the order that holds now
 select works('m') as did \gset

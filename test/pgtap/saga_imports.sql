@@ -1,4 +1,4 @@
--- States that another engine left behind are settled by resume; the votes of deciders are taken while a flow is suspending.
+-- States that another engine left behind are completed by resume; the votes of deciders are counted while a flow is suspending.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -56,13 +56,13 @@ insert into stored (atoms, did, ends) values
     ('{"r": "SUCCESS/REVERT", "a": "REVERT_FAILURE/REVERT", "b": "REVERTED/REVERT"}', '', 'FAILURE: r SUCCESS/REVERT, a REVERT_FAILURE/REVERT, b REVERTED/REVERT'),
     ('{"r": "SUCCESS/EXECUTE", "a": "SUCCESS/EXECUTE", "b": "IGNORE/IGNORE"}', '', 'SUCCESS: r SUCCESS, a SUCCESS, b IGNORE'),
     ('{"r": "SUCCESS/EXECUTE", "a": "SUCCESS/EXECUTE", "b": "PENDING/EXECUTE"}', 'execute b', 'SUCCESS: r SUCCESS, a SUCCESS, b SUCCESS');
-create function settle(s stored, in_state text) returns text language plpgsql as $$
+create function complete_states(s stored, in_state text) returns text language plpgsql as $$
 declare flow uuid := import('{"flow": "linear", "name": "s", "retry": {"retry": "Times", "name": "r", "attempts": 2}, "children": [{"task": "a"}, {"task": "b"}]}', s.atoms, in_state);
 begin
     return works() || ' -> ' || state(flow) || coalesce(' ' || (select string_agg(v::text, ', ') from pawl_saga.verify(flow) v), '');
 end $$;
-select is(settle(s, 'RUNNING'), s.did || ' -> ' || s.ends, 'resume settles ' || s.atoms::text) from stored s order by s.n;
-select is(settle(s, 'SUSPENDED'), s.did || ' -> ' || s.ends, 'in a suspended flow as well: ' || s.atoms::text) from stored s order by s.n;
+select is(complete_states(s, 'RUNNING'), s.did || ' -> ' || s.ends, 'resume completes ' || s.atoms::text) from stored s order by s.n;
+select is(complete_states(s, 'SUSPENDED'), s.did || ' -> ' || s.ends, 'in a suspended flow as well: ' || s.atoms::text) from stored s order by s.n;
 -- the failure is in the history of the attempt in which it was decided, once
 select import('{"flow": "linear", "name": "s", "retry": {"retry": "Times", "name": "r", "attempts": 2}, "children": [{"task": "a"}, {"task": "b"}]}',
               '{"r": "SUCCESS/RETRY", "a": "SUCCESS/EXECUTE", "b": "FAILURE/EXECUTE"}') as f \gset
@@ -100,6 +100,6 @@ select is(state(suspended('{"flow": "graph", "name": "c", "children": [{"task": 
     "links": [{"from": "a", "to": "f", "decider": {"allow": false}}]}')), 'SUCCESS: a SUCCESS, r IGNORE, t IGNORE', 'a retry is voted on as well');
 select is(state(suspended('{"flow": "graph", "name": "c", "children": [{"task": "a"}, {"task": "b"}, {"task": "c"}],
     "links": [{"from": "a", "to": "b", "decider": {"allow": false}, "depth": "ATOM"}, {"from": "b", "to": "c", "decider": {"allow": false}}]}')),
-    'SUSPENDED: a SUCCESS, b IGNORE, c PENDING', 'one after the other: who is ignored has no vote');
+    'SUSPENDED: a SUCCESS, b IGNORE, c PENDING', 'one after the other: an ignored task has no vote');
 select is_empty('select * from pawl_saga.verify()', 'in order');
 select * from finish();

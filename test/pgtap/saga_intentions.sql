@@ -1,4 +1,4 @@
--- Intentions are part of an atom's row and of its record: every change is written down, also where no move followed.
+-- Intentions are part of an atom's row and of its log: every change is recorded, also where no state change followed.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -26,7 +26,7 @@ select is((select string_agg(public.work('c'), ', ') from generate_series(1, 3))
 select is(public.intended(:'flow', 'skipped'), 'IGNORE (PENDING IGNORE), REVERT IGNORE', 'what a decider leaves out');
 select is(public.intended(:'flow', 'r'), 'RETRY SUCCESS', 'the controller tries again');
 select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS', 'what is done is to be reverted, and is not yet');
-select is(public.intended(:'flow', 'never'), 'REVERT PENDING', 'what never ran has an intention that no move will follow: the logs say nothing of it');
+select is(public.intended(:'flow', 'never'), 'REVERT PENDING', 'what never ran has an intention that no state change will follow, so the logs have no entry of it');
 select is((select count(*) from pawl_saga.task_transitions l join pawl_saga.tasks t using (flow_uuid, node) where t.name = 'never' and l.from_state is not null), 0::bigint, 'nothing at all');
 select is((select string_agg(public.work(), ', ') from generate_series(1, 4)), 'revert c, revert b, revert a, execute a', 'and begins anew');
 select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS, EXECUTE (REVERTED PENDING)', 'the reset');
@@ -39,12 +39,12 @@ select is_empty($$select a.name from pawl_saga.atoms a where a.intention is dist
     where i.flow_uuid = a.flow_uuid and i.node = a.node order by i.change_uuid desc limit 1), 'EXECUTE')$$, 'the last one is what the row says');
 select is_empty($$select from (select i.from_intention, lag(i.to_intention, 1, 'EXECUTE') over (partition by i.flow_uuid, i.node order by i.change_uuid) as before from pawl_saga.intentions i) x where before <> from_intention$$,
     'each begins where the one before ended');
-select is((select string_agg(distinct processor, ',') from pawl_saga.intentions), 'w', 'with who it was');
+select is((select string_agg(distinct processor, ',') from pawl_saga.intentions), 'w', 'with the processor');
 
--- By plain SQL too, and by nobody else
+-- By plain SQL too, and the table of intentions cannot be changed
 select pawl_saga.start('f') as other \gset
 update pawl_saga.tasks set intention = 'REVERT' where flow_uuid = :'other' and name = 'never';
-select is(public.intended(:'other', 'never'), 'REVERT PENDING', 'a change by hand is on the record');
+select is(public.intended(:'other', 'never'), 'REVERT PENDING', 'a change by hand is recorded');
 select throws_ok('update pawl_saga.intentions set to_intention = ''EXECUTE''', 'PW006', 'the record of intentions is immutable', 'it is not changed');
 select throws_ok('delete from pawl_saga.intentions', 'PW006', null, 'nor deleted');
 select throws_ok('truncate pawl_saga.intentions', 'PW006', null, 'nor emptied');
@@ -52,5 +52,5 @@ set role pawl_worker;
 select throws_ok(format('insert into pawl_saga.intentions values (%L, 1, default, ''REVERT'', ''EXECUTE'', ''PENDING'', ''PENDING'')', :'flow'), '42501', null, 'nor forged');
 reset role;
 select lives_ok(format('delete from pawl_saga.flows where flow_uuid = %L', :'flow'), 'a flow goes');
-select is((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), 0::bigint, 'with its record of intentions');
+select is((select count(*) from pawl_saga.intentions where flow_uuid = :'flow'), 0::bigint, 'with its intentions');
 select * from finish();

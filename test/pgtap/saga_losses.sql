@@ -8,14 +8,14 @@ create function state(flow uuid) returns text language sql as $$
 create function report(work pawl_saga.tasks, how text default 'result') returns void language sql as $$
     select from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', (work).flow_uuid, 'node', (work).node, 'fence', (work).fence)
         || case how when 'result' then '{"result": 1}' else '{"failure": {"message": "no"}}' end::jsonb), (work).worker) $$;
-create function take(n int, who text) returns setof pawl_saga.tasks language plpgsql as $$
+create function take(n int, worker text) returns setof pawl_saga.tasks language plpgsql as $$
 declare c record;
 begin
-    for c in select * from pawl_saga.claim(who, 'default', n) loop
+    for c in select * from pawl_saga.claim(take.worker, 'default', n) loop
         return query select t.* from pawl_saga.tasks t where t.flow_uuid = c.flow_uuid and t.node = c.node;
     end loop;
 end $$;
--- the workers die: their leases run out, and somebody notices
+-- the workers die: their leases expire, and are reaped
 create function die() returns bigint language plpgsql as $$
 begin
     set local session_replication_role = replica;
@@ -28,15 +28,15 @@ select pawl_saga.start('deadly') as f \gset
 select report(t) from take(1, 'w0') t;
 select name, worker from take(1, 'w1') \gset
 select is(die(), 1::bigint, 'a worker is lost');
-select is(state(:'f'), 'RUNNING: a SUCCESS, kills RUNNING', 'his task waits for another');
+select is(state(:'f'), 'RUNNING: a SUCCESS, kills RUNNING', 'its task waits for another worker');
 select is((select losses from pawl_saga.tasks where flow_uuid = :'f' and name = 'kills'), 1, 'and remembers it');
-select is((select name from take(1, 'w2')), 'kills', 'who takes it');
+select is((select name from take(1, 'w2')), 'kills', 'which claims it');
 select is(die(), 1::bigint, 'and is lost');
 select is((select name from take(1, 'w3')), 'kills', 'as is a third');
 select is(die(), 1::bigint, 'that is enough');
-select is(state(:'f'), 'RUNNING: a SUCCESS, kills FAILURE', 'nobody is asked again');
+select is(state(:'f'), 'RUNNING: a SUCCESS, kills FAILURE', 'it is not claimed again');
 select is((select failure from pawl_saga.tasks where flow_uuid = :'f' and name = 'kills'), '{"type": "lost", "message": "3 workers were lost with it"}', 'it says why');
-select is((select string_agg(event, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f' and who = 'kills' and from_state is not null), 'execute,lost,lost,settle', 'so does the record');
+select is((select string_agg(event, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f' and who = 'kills' and from_state is not null), 'execute,lost,lost,settle', 'so does the log');
 
 -- the same in reverts: they are the last ones
 update pawl_saga.tasks set max_losses = 2 where flow_uuid = :'f' and name = 'kills';
@@ -45,11 +45,11 @@ select is((select losses from pawl_saga.tasks where flow_uuid = :'f' and name = 
 select is(die(), 1::bigint, 'lost');
 select is((select state from take(1, 'w5')), 'REVERTING', 'reverted again');
 select is(die(), 1::bigint, 'and lost');
-select is(state(:'f'), 'FAILURE: a SUCCESS, kills REVERT_FAILURE', 'a revert that nobody survives is left to an operator');
+select is(state(:'f'), 'FAILURE: a SUCCESS, kills REVERT_FAILURE', 'a revert that loses every worker is left to an operator');
 select pawl_saga.resolve(:'f', 'kills', 'looked at it') \g /dev/null
 select pawl_saga.run(:'f') \g /dev/null
 select report(t) from take(1, 'w6') t;
-select is(state(:'f'), 'REVERTED: a REVERTED, kills REVERTED', 'who puts it right');
+select is(state(:'f'), 'REVERTED: a REVERTED, kills REVERTED', 'which repairs it');
 
 -- lost, and then it was decided that it is reverted: it is not executed once more
 select pawl_saga.define('{"flow": "unordered", "name": "beside", "children": [{"task": "slow"}, {"task": "bad", "priority": -1}]}') \g /dev/null
@@ -60,7 +60,7 @@ select set_config('pawl.processor', 'w8', false) \g /dev/null
 select is((select name from pawl.claim(null::pawl_saga.tasks, 'execute', 'w8', queue => 'default')), 'bad', 'beside it');
 select report(t, 'failure') from pawl_saga.tasks t where t.flow_uuid = :'f' and t.name = 'bad';
 select is((select state || ' ' || intention from pawl_saga.tasks where flow_uuid = :'f' and name = 'slow'), 'RUNNING REVERT', 'something fails');
-select is((select string_agg(name || ' ' || state, ', ' order by name) from take(5, 'w9')), 'bad REVERTING, slow REVERTING', 'nobody knows what came of it: it is reverted');
+select is((select string_agg(name || ' ' || state, ', ' order by name) from take(5, 'w9')), 'bad REVERTING, slow REVERTING', 'its outcome is unknown, so it is reverted');
 select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f' and who = 'slow' and from_state is not null and event <> 'lost'),
           'RUNNING,FAILURE,REVERTING', 'from FAILURE');
 select is((select failure ->> 'message' from pawl_saga.tasks where flow_uuid = :'f' and name = 'slow'), 'unknown outcome', 'of which nothing is known');
@@ -93,11 +93,11 @@ drop trigger held_up on pawl_saga.tasks;
 select is((select string_agg(name || ' ' || state || ' ' || intention, ', ' order by node) from pawl_saga.tasks where flow_uuid = :'f'), 'short RUNNING REVERT, long SUCCESS REVERT, bad FAILURE REVERT',
           'what was decided is decided once');
 
--- a worker who gives up what he has is not lost
+-- a worker that gives up its task is not lost
 select pawl_saga.start('deadly') as f \gset
 select name from take(1, 'w10') \gset
 select is(pawl.abandon('pawl_saga.tasks', 'w10'), 1::bigint, 'given up');
-select is((select losses from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), 0, 'nobody was lost by that');
+select is((select losses from pawl_saga.tasks where flow_uuid = :'f' and name = 'a'), 0, 'that counts no loss');
 
 -- time limits: of the execute, and of the revert
 select pawl_saga.define('{"flow": "linear", "name": "slow", "children": [{"task": "a", "timeout_seconds": 60, "revert_timeout_seconds": 90, "queue": "slow"}]}') \g /dev/null

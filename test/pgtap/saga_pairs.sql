@@ -1,4 +1,4 @@
--- Every pair of states of the five lifecycles, by every door: a plain UPDATE, MERGE, an INSERT into the log; and every event from every state
+-- Every pair of states of the five lifecycles, in every way: a plain UPDATE, MERGE, an INSERT into the log; and every event from every state
 -- by pawl.fire. A legal pair moves the row and writes one entry for that; any other leaves row and record untouched.
 \set QUIET 1
 set client_min_messages = warning;
@@ -8,8 +8,8 @@ select pawl_saga.define('{"flow": "linear", "name": "pairs", "retry": {"retry": 
 set pawl.processor = 'w';
 
 -- What the specification allows, and what was added to it.
-create table arrow (machine text, from_state text, to_states text[]);
-insert into arrow values
+create table legal_targets (machine text, from_state text, to_states text[]);
+insert into legal_targets values
     ('flow', 'PENDING', '{RUNNING}'), ('flow', 'RUNNING', '{SUCCESS,FAILURE,REVERTED,SUSPENDING,RESUMING}'), ('flow', 'SUCCESS', '{RUNNING,PENDING}'), ('flow', 'FAILURE', '{RUNNING}'),
     ('flow', 'REVERTED', '{PENDING}'), ('flow', 'SUSPENDING', '{SUSPENDED,SUCCESS,FAILURE,REVERTED,RESUMING}'), ('flow', 'SUSPENDED', '{RUNNING}'), ('flow', 'RESUMING', '{SUSPENDED}'),
     ('task', 'PENDING', '{RUNNING,IGNORE}'), ('task', 'RUNNING', '{SUCCESS,FAILURE}'), ('task', 'SUCCESS', '{REVERTING}'), ('task', 'FAILURE', '{REVERTING}'),
@@ -22,7 +22,7 @@ insert into arrow values
     ('engine', 'SUSPENDED', '{}'), ('engine', 'FAILURE', '{}');
 create view pair as
     select m.machine, m.relation, m.key, m.log, f.state collate "default" as from_state, t.state collate "default" as to_state,
-           exists (select from arrow a where a.machine = m.machine and a.from_state = f.state collate "default" and t.state collate "default" = any (a.to_states)) as legal
+           exists (select from legal_targets a where a.machine = m.machine and a.from_state = f.state collate "default" and t.state collate "default" = any (a.to_states)) as legal
       from (values ('flow', 'pawl_saga.flows', 'flow_uuid', 'pawl_saga.flow_transitions'), ('task', 'pawl_saga.tasks', 'flow_uuid,node', 'pawl_saga.task_transitions'),
                    ('retry', 'pawl_saga.retries', 'flow_uuid,node', 'pawl_saga.retry_transitions'), ('job', 'pawl_saga.jobs', 'job_uuid', 'pawl_saga.job_transitions'),
                    ('engine', 'pawl_saga.runs', 'flow_uuid,run', null)) m(machine, relation, key, log),
@@ -74,8 +74,8 @@ end $$;
 create function condition(alias text, key text, keys text[]) returns text language sql as $$
     select string_agg(format('%s%I = %L', alias, k, keys[i::int]), ' and ' order by i) from unnest(string_to_array(key, ',')) with ordinality u(k, i) $$;
 
--- What became of it: 'moved', 'nothing', or the SQLSTATE; and whether the record says the same.
-create function try(p pair, door text, event text default null) returns text language plpgsql as $$
+-- What became of it: 'moved', 'nothing', or the SQLSTATE; and whether the log says the same.
+create function try(p pair, way text, event text default null) returns text language plpgsql as $$
 declare
     keys text[] := stage(p.machine, p.from_state, p.to_state);
     here text := condition('', p.key, keys);
@@ -85,7 +85,7 @@ begin
     if p.log is not null then execute entries into before; end if;
     execute format('select to_jsonb(t) from %s t where %s', p.relation, here) into row_before;
     begin
-        case door
+        case way
             when 'update' then execute format('update %s set state = %L where %s', p.relation, p.to_state, here);
             when 'merge' then execute format('merge into %s t using (select) s on %s when matched then update set state = %L', p.relation, condition('t.', p.key, keys), p.to_state);
             when 'log' then execute format('insert into %s (%s, to_state) values (%s, %L)', p.log, p.key, (select string_agg(quote_literal(k), ', ') from unnest(keys) k), p.to_state);
@@ -108,10 +108,10 @@ end $$;
 select is_empty(format($$select machine, from_state, to_state, did from (select p.*, try(p, %L) as did from pair p where p.log is not null or %1$L in ('update', 'merge')) t
     where case when legal then did <> 'moved' when from_state = to_state then did not in ('nothing', 'PW001', 'PW003')
               and not (did = 'moved' and %1$L = 'log' and machine = 'task' and from_state in ('RUNNING', 'REVERTING'))  -- a worker gives it up
-         else did not in ('PW001', 'PW003') end$$, door), 'every pair by the door: ' || door)
-  from unnest('{update,merge,log}'::text[]) door;
+         else did not in ('PW001', 'PW003') end$$, way), 'every pair by: ' || way)
+  from unnest('{update,merge,log}'::text[]) way;
 
--- Events: those that the drawing has lead where it says, and no other leads anywhere.
+-- Events: those of the diagram lead where it says, and no other leads anywhere.
 create view fired as
     select p.machine, p.from_state, e.event, a.to_state is not null as known, try(p, 'fire', e.event) as did
       from (select distinct m as machine, t.event collate "default" as event from unnest('{flow,task,retry,job}'::text[]) m, pawl.transitions('pawl_saga.' || m) t where t.event is not null) e
@@ -125,5 +125,5 @@ select is_empty($$select * from was_fired where not known and did not in ('PW001
 select cmp_ok((select count(*) from was_fired), '>', 150::bigint, 'all of them were tried');
 select throws_ok('insert into pawl_saga.tasks (flow_uuid, node, name, execute, state) select flow_uuid, 99, $$x$$, $$x$$, $$SUCCESS$$ from pawl_saga.flows limit 1', 'PW002', null, 'no task begins done');
 select throws_ok('insert into pawl_saga.flows (definition_uuid, name, state) select definition_uuid, name, $$RUNNING$$ from pawl_saga.flows limit 1', 'PW002', null, 'no flow begins running');
-select throws_ok('delete from pawl_saga.task_transitions_log', 'PW006', null, 'the record stays');
+select throws_ok('delete from pawl_saga.task_transitions_log', 'PW006', null, 'the log stays');
 select * from finish();

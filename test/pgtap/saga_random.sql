@@ -1,6 +1,6 @@
 -- Random structures with random failures, lost workers, signals, waits and suspensions, driven by workers in plain SQL. At every look pawl_saga.verify finds
 -- nothing; in the end every flow is in a state that the rules allow, every revert came after those of all that depended on it, and nothing
--- ran twice without a record of why.
+-- ran twice without a logged reason.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -53,7 +53,7 @@ begin
            || case when random() < case c.action when 'execute' then 0.15 else 0.06 end then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end) into reports
       from (select c.*, random() as r from pawl_saga.claim(w, 'default', 1 + (random() * 25)::int) c) c where r < 0.85;  -- the others go on for a while
     if lost then
-        -- the worker dies with what he has
+        -- the worker dies with what it has claimed
         set local session_replication_role = replica;
         update pawl_saga.tasks set lease_until = clock_timestamp() - interval '1 s' where worker = w;
         set local session_replication_role = origin;
@@ -92,7 +92,7 @@ select is_empty($$select t.name from pawl_saga.tasks t join pawl_saga.flows f us
                 'with everything deferred nothing is left of a reverted flow');
 select is_empty($$select f.flow_uuid from pawl_saga.flows f where f.state = 'FAILURE' and not exists (select from pawl_saga.tasks t where t.flow_uuid = f.flow_uuid and t.state = 'REVERT_FAILURE')$$,
                 'only a failed revert ends in FAILURE here');
--- who depends on whom, over everything between
+-- which atom depends on which, over everything between
 create table depends as
 with recursive reach (flow_uuid, definition_uuid, before, after) as (
     select f.flow_uuid, f.definition_uuid, e.from_node, e.to_node from pawl_saga.flows f join pawl_saga.edges e using (definition_uuid) where e.from_kind = 'task'
@@ -118,12 +118,12 @@ select ok(exists (select from pawl_saga.attempts a, jsonb_each(a.failures) f whe
 select ok((select count(*) from pawl_saga.task_transitions where event = 'fail' and processor = pawl_saga.conductor()::text) > 0, 'signals did not come in time');
 select is_empty($$select s.flow_uuid, s.taken_by from pawl_saga.signals s where s.taken_by is not null group by 1, 2
     having count(*) > (select count(*) from pawl_saga.task_transitions l where l.flow_uuid = s.flow_uuid and l.node = s.taken_by and l.to_state = 'SUCCESS')$$, 'no wait took two signals');
--- every state that a task ever had follows from the one before by an arrow, and every RUNNING after the first has its reason just before it
+-- every state that a task ever had follows from the one before by a transition, and every RUNNING after the first has its reason just before it
 select is_empty($$select l.flow_uuid, l.node from (select x.*, lag(x.to_state) over w as before, lag(x.event) over w as because from pawl_saga.task_transitions x window w as (partition by x.flow_uuid, x.node order by x.sort_key)) l
-    where l.to_state = 'RUNNING' and not (l.before = 'PENDING' or l.before = 'RUNNING' and l.event = 'lost')$$, 'who is executed was reset, or lost his worker');
+    where l.to_state = 'RUNNING' and not (l.before = 'PENDING' or l.before = 'RUNNING' and l.event = 'lost')$$, 'a task that is executed again was reset, or lost its worker');
 select is_empty($$select f.flow_uuid from pawl_saga.flows f where f.state = 'SUCCESS' and exists (select from pawl_saga.atoms a where a.flow_uuid = f.flow_uuid and a.state not in ('SUCCESS', 'IGNORE'))
     or f.state = 'REVERTED' and exists (select from pawl_saga.atoms a where a.flow_uuid = f.flow_uuid and (a.state not in ('SUCCESS', 'PENDING', 'REVERTED', 'IGNORE') or a.state = 'SUCCESS' and a.intention <> 'EXECUTE'))$$,
     'every end is one that its atoms allow');
 select is_empty($$select a.flow_uuid, a.name from pawl_saga.atoms a where a.intention is distinct from coalesce((select i.to_intention from pawl_saga.intentions i
-    where i.flow_uuid = a.flow_uuid and i.node = a.node order by i.change_uuid desc limit 1), 'EXECUTE')$$, 'what each atom intends is the last that its record says');
+    where i.flow_uuid = a.flow_uuid and i.node = a.node order by i.change_uuid desc limit 1), 'EXECUTE')$$, 'what each atom intends is the newest recorded intention');
 select * from finish();

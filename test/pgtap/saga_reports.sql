@@ -48,7 +48,7 @@ select claimed() as b \gset
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'a revert');
 select is(say(:'b', '{"result": "undone"}'), 'true REVERTED', 'sent again');
 select is(say(:'b', '{}'), 'false PW005 the task has another outcome already REVERTED', 'another revert result was not recorded');
-select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task has another outcome already REVERTED', 'a failure after the revert is not on record');
+select is(say(:'b', '{"failure": {"message": "late"}}'), 'false PW005 the task has another outcome already REVERTED', 'a failure after the revert is not recorded');
 select claimed() as a \gset
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'a revert fails');
 select is(say(:'a', '{"failure": {"message": "stuck"}}'), 'true REVERT_FAILURE', 'sent again');
@@ -84,5 +84,5 @@ select is((select result from pawl_saga.tasks where flow_uuid = :'g' and name = 
 select claimed() as b \gset
 select results_eq(format($$select ok, problem, state from pawl_saga.report(jsonb_build_array('1', '{"flow_uuid": "x", "node": 1, "fence": 1}'::jsonb, '{"node": 1}'::jsonb,
     %L::jsonb || '{"node": "one"}', %1$L::jsonb || '{"fence": "soon"}', %1$L::jsonb || '{"result": 2}'), 'w') order by ok, state$$, :'b'),
-    $$select false, '22023 flow_uuid, node or fence is missing or malformed', null::text from generate_series(1, 5) union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is judged alone');
+    $$select false, '22023 flow_uuid, node or fence is missing or malformed', null::text from generate_series(1, 5) union all select true, null, 'SUCCESS' order by 1, 3$$, 'each is validated alone');
 select * from finish();

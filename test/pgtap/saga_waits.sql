@@ -16,17 +16,17 @@ select define('order', '[{"task": "offer"}, {"task": "approval", "signal": "appr
 select pawl_saga.start('order') as f \gset
 select is(work(), 1::bigint, 'the first task is done by a worker');
 select is(state(:'f'), 'RUNNING: offer SUCCESS, approval PENDING, send PENDING', 'the next one waits');
-select is(work(), 0::bigint, 'and nobody can claim it');
+select is(work(), 0::bigint, 'and it cannot be claimed');
 select is((select wait_until from pawl_saga.atoms where flow_uuid = :'f' and name = 'approval'), 'infinity', 'for as long as it takes');
 select is_empty('select * from pawl_saga.verify()', 'which is in order');
 select pawl_saga.signal(:'f', 'other') as other \gset
 select is(state(:'f'), 'RUNNING: offer SUCCESS, approval PENDING, send PENDING', 'another signal is not taken');
 select pawl_saga.signal(:'f', 'approved', '"ann"') as signal \gset
 select is(state(:'f'), 'RUNNING: offer SUCCESS, approval SUCCESS, send PENDING', 'the signal is, at once');
-select is((select taken_by from pawl_saga.signals where signal_uuid = :'signal'), (select node from pawl_saga.tasks where flow_uuid = :'f' and name = 'approval'), 'and says by whom');
+select is((select taken_by from pawl_saga.signals where signal_uuid = :'signal'), (select node from pawl_saga.tasks where flow_uuid = :'f' and name = 'approval'), 'and names the task that took it');
 select is((select taken_at from pawl_saga.signals where signal_uuid = :'other'), null, 'the other one stays');
 select is((select arguments from pawl_saga.claim('w')), '{"by": "ann"}', 'its payload is the result');
-select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f' and who = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the arrows that every task goes');
+select is((select string_agg(to_state, ',' order by created_at, id) from pawl_saga.timeline where flow_uuid = :'f' and who = 'approval' and from_state is not null), 'RUNNING,SUCCESS', 'by the transitions of every task');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', pawl.uuid_v7(), 'x'), 'P0002', null, 'no such flow');
 select throws_ok(format('select pawl_saga.signal(%L, %L)', :'f', ''), '22004', null, 'a signal has a name');
 
@@ -76,7 +76,7 @@ select define('aside', '[{"task": "t"}, {"task": "waits", "signal": "go"}]', nul
 select pawl_saga.start('aside') as f \gset
 select is(work('failure'), 1::bigint, 'something fails');
 select is(work(), 1::bigint, 'and is reverted');
-select is(state(:'f'), 'REVERTED: t REVERTED, waits PENDING', 'who waits never began');
+select is(state(:'f'), 'REVERTED: t REVERTED, waits PENDING', 'the task that waits never began');
 select pawl_saga.signal(:'f', 'go') \g /dev/null
 select is(state(:'f'), 'REVERTED: t REVERTED, waits PENDING', 'and nothing that comes later changes that');
 
@@ -87,7 +87,7 @@ select pawl_saga.signal(:'f', 'go', '{"n": 5}') \g /dev/null
 select work('failure'), work() \g /dev/null
 select is((select action || ' ' || handler || ' ' || result from pawl_saga.claim('w')), 'revert untell {"n": 5}', 'a worker reverts it');
 
-select throws_ok($$select define('x', '[{"task": "a", "signal": "go", "execute": "b"}]')$$, 'PW007', null, 'who waits does nothing else');
+select throws_ok($$select define('x', '[{"task": "a", "signal": "go", "execute": "b"}]')$$, 'PW007', null, 'a task that waits does nothing else');
 select throws_ok($$select define('x', '[{"task": "a", "signal": ""}]')$$, 'PW007', null, 'a signal without a name');
 select throws_ok($$select define('x', '[{"task": "a", "wait_seconds": -1}]')$$, 'PW007', null, 'a wait into the past');
 select throws_ok($$select define('x', '[{"task": "a", "timeout_seconds": "long"}]')$$, 'PW007', null, 'a timeout that is no number');

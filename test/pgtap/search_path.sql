@@ -1,5 +1,5 @@
--- Somebody's schema stands first in a superuser's search_path and shadows functions, operators, tables and types of pg_catalog. None
--- of that may run when the superuser calls pawl, moves a row, or meets an event trigger of ours.
+-- A user's schema stands first in a superuser's search_path and shadows functions, operators, tables and types of pg_catalog. None
+-- of that may run when the superuser calls pawl, changes the state of a row, or meets an event trigger of ours.
 \set QUIET 1
 set client_min_messages to warning;
 

@@ -1,4 +1,4 @@
--- Rows in states that the machine does not have: they came in while nobody looked, and no arrow leads them out.
+-- Rows in states that the machine does not have: they were written while nothing was enforced, and no transition leaves them.
 \set QUIET 1
 select no_plan();
 create table jobs (id integer primary key, state text);
@@ -34,7 +34,7 @@ reset session_replication_role;
 select is(pawl.upgrade('jobs', remap => '{"lost": "queued"}'), 2, 'takes the strange row along');
 select lives_ok($$update jobs set state = 'done' where id = 1$$, 'and it moves on');
 select throws_ok($$alter table jobs alter column state type varchar(20) using 'queued'$$, '2BP01',
-                 'column "state" of table public.jobs has a lifecycle: its values cannot be computed anew', 'ALTER TYPE USING cannot move rows');
+                 'column "state" of table public.jobs is a state column: its values cannot be rewritten', 'ALTER TYPE USING cannot move rows');
 select lives_ok($$alter table jobs alter column state type varchar(20)$$, 'the type alone may change');
 select lives_ok($$alter table jobs alter column state type text$$, 'and back');
 select pawl.release('jobs');

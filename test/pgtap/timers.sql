@@ -1,4 +1,4 @@
--- Timers: `after` arrows, the due column, pawl.fire_due.
+-- Timers: `after` transitions, the due column, pawl.fire_due.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -50,11 +50,11 @@ end $$;
 insert into ticket (id) select generate_series(1, 20);
 select is(seen(1), 'open 01:00:00', 'a row that begins');
 update ticket set state = 'waiting' where id = 1;
-select is(seen(1), 'waiting 1 day', 'a move: the shortest of two');
+select is(seen(1), 'waiting 1 day', 'a state change: the shortest of two');
 select pawl.fire('ticket', 2, 'ask');
 select is(seen(2), 'waiting 1 day', 'fire');
 insert into ticket_transitions (subject_id, event) values (3, 'ask');
-select is(seen(3), 'waiting 1 day', 'the door of the log');
+select is(seen(3), 'waiting 1 day', 'INSERT into the log');
 update ticket set state = 'closed' where id = 4;
 select is(seen(4), 'closed', 'a state without a timer');
 insert into ticket (id, due) values (21, clock_timestamp() + '10 min');
@@ -62,7 +62,7 @@ select is(seen(21), 'open 00:10:00', 'a row may begin with a time of its own');
 insert into ticket (id, due) values (22, clock_timestamp() - interval '10 min');
 select ok((select due < clock_timestamp() from ticket where id = 22), 'one that is past, where there is a timer to fire');
 update ticket set state = 'waiting', due = clock_timestamp() + '2 hours' where id = 5;
-select is(seen(5), 'waiting 02:00:00', 'a move with a time of its own');
+select is(seen(5), 'waiting 02:00:00', 'a state change with a time of its own');
 update ticket set state = 'waiting', due = null where id = 6;
 select is(seen(6), 'waiting', 'or with none');
 update ticket set state = 'closed', due = clock_timestamp() - interval '1 s' where id = 7;
@@ -73,7 +73,7 @@ update ticket set state = 'waiting' where id = 9;
 update ticket set state = 'open' where id = 9;
 select is(seen(9), 'open 01:00:00', 'left, and back: set anew');
 update ticket set due = clock_timestamp() + '5 min' where id = 9;
-select is(seen(9), 'open 00:05:00', 'the time may be changed without a move');
+select is(seen(9), 'open 00:05:00', 'the time may be changed without a state change');
 update ticket set due = 'infinity' where id = 9;
 select is(seen(9), 'open never', 'also to never');
 update ticket set due = null where id = 9;
@@ -83,19 +83,19 @@ select is(seen(10), 'open 01:00:00', 'what does not name it leaves it');
 
 -- Firing
 select is((select done || ' ' || (next_at = (select min(due) from ticket)) from pawl.fire_due('ticket')), '1 false', 'one was due');
-select is(seen(22), 'open 01:00:00', 'an arrow from the state to itself: fired, and set again');
-select is((select string_agg(event, ' ' order by sort_key) from ticket_transitions where subject_id = 22 and from_state is not null), 'nag', 'on the record');
+select is(seen(22), 'open 01:00:00', 'a transition from the state to itself: fired, and set again');
+select is((select string_agg(event, ' ' order by sort_key) from ticket_transitions where subject_id = 22 and from_state is not null), 'nag', 'in the log');
 select is((select done || ' ' || (next_at = (select min(due) from ticket)) from pawl.fire_due('ticket')), '0 true', 'nothing is due; the next is told');
 select run_down(array[1, 2]);
 update ticket set patient = false where id = 2;
 select run_down(array[2]);
 select is((select done from pawl.fire_due('ticket')), 2::bigint, 'two are due');
-select is(seen(1), 'reminded 7 days', 'one moves, and has the timer of its new state');
+select is(seen(1), 'reminded 7 days', 'one changes state, and has the timer of its new state');
 select is(seen(2), 'waiting 1 day', 'the guard of the other says no: it is set anew');
 select is((select event from ticket_transitions where subject_id = 1 order by sort_key desc limit 1), 'remind', 'by its event');
 select run_down(array[1]);
 select is((select done from pawl.fire_due('ticket')), 1::bigint, 'a timer without an event');
-select results_eq($$select from_state, to_state, event from ticket_transitions where subject_id = 1 order by sort_key desc limit 1$$, $$values ('reminded', 'closed', null::text)$$, 'has none on the record');
+select results_eq($$select from_state, to_state, event from ticket_transitions where subject_id = 1 order by sort_key desc limit 1$$, $$values ('reminded', 'closed', null::text)$$, 'leaves the event of its log entry null');
 select run_down(array[3, 4, 5]);
 update ticket set state = 'open' where id = 3;
 select is((select done from pawl.fire_due('ticket')), 2::bigint, 'a row that left in time is not fired');
@@ -114,25 +114,25 @@ select is((select done from pawl.fire_due('ticket')), 0::bigint, 'are fired once
 select is((select count(*) from ticket_transitions where subject_id = 11 and event = 'nag'), 1::bigint, 'not for every hour that was missed');
 select is(seen(11), 'open 01:00:00', 'and then from now on');
 
--- Owned rows: a timer takes the row from its owner where it leaves the owned states, and only there.
+-- Owned rows: a timer removes the owner where the row leaves the owned states, and only there.
 update ticket set state = 'working', owner = 'w1', lease = clock_timestamp() + '1 hour' where id = 12;
 select is(seen(12), 'working w1 00:05:00', 'a row with an owner has a timer');
-select is(code_of($$update ticket set state = 'checking' where id = 12$$), 'PW004', 'which nobody may fire before its time');
+select is(code_of($$update ticket set state = 'checking' where id = 12$$), 'PW004', 'which cannot be fired before its time');
 select run_down(array[12]);
 select is((select done from pawl.fire_due('ticket')), 1::bigint, 'when it has come it fires');
 select is(seen(12), 'checking w1 00:10:00', 'the owner stays in another owned state');
-select is((select format('%s %s', token, lease > clock_timestamp() + '50 min') from ticket where id = 12), '1 t', 'with his token and lease');
+select is((select format('%s %s', token, lease > clock_timestamp() + '50 min') from ticket where id = 12), '1 t', 'with its token and lease');
 select run_down(array[12]);
-select is((select done from pawl.fire_due('ticket')), 1::bigint, 'a timer that takes it from him');
+select is((select done from pawl.fire_due('ticket')), 1::bigint, 'a timer that ends the ownership');
 select is(seen(12), 'open 01:00:00', 'makes it free');
-select is((select token from ticket where id = 12), 2, 'he is fenced');
-select is((select metadata ->> 'lost_owner' from ticket_transitions where subject_id = 12 order by sort_key desc limit 1), 'w1', 'the record names him');
+select is((select token from ticket where id = 12), 2, 'the token has grown');
+select is((select metadata ->> 'lost_owner' from ticket_transitions where subject_id = 12 order by sort_key desc limit 1), 'w1', 'the log names the owner');
 update ticket set state = 'working', owner = 'w1' where id = 13;
 select run_down(array[13]);
 set pawl.processor = 'w2';
 update ticket set state = 'checking' where id = 13;
 reset pawl.processor;
-select is(seen(13), 'checking w1 00:10:00', 'fired by anybody, also by plain SQL, he keeps it');
+select is(seen(13), 'checking w1 00:10:00', 'fired by any session, also by plain SQL, it keeps its owner');
 
 -- Batches, in the order of their times.
 select run_down(array[14], '1 min'), run_down(array[15], '3 min'), run_down(array[16], '2 min');
@@ -166,7 +166,7 @@ create trigger count_statement after update on ticket referencing new table as n
 select is((select done from pawl.fire_due('ticket', 10000)), 10000::bigint, 'ten thousand are fired at once');
 select is((select array_agg(n) from statements), array[10000], 'by one UPDATE');
 select is((select done from pawl.fire_due('ticket', 10000)), 0::bigint, 'once');
-select is((select count(*) from ticket_transitions where subject_id > 1000 and event = 'nag'), 10000::bigint, 'each is on the record');
+select is((select count(*) from ticket_transitions where subject_id > 1000 and event = 'nag'), 10000::bigint, 'each is in the log');
 drop trigger count_statement on ticket;
 
 -- Only the server's clock counts: whatever a session makes of its time zone.

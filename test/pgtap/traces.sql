@@ -1,4 +1,4 @@
--- W3C trace context in SQL: what is taken, what goes into the log by every door, what begins in it.
+-- W3C trace context in SQL: which values are accepted, what goes into the log by every way of writing, which spans begin.
 begin;
 select no_plan();
 create extension pawl_dag cascade;
@@ -33,7 +33,7 @@ select pawl.fire('plain', 1, 'back', metadata => '{"why": "because"}');
 select is((select metadata ->> 'why' || (metadata ->> 'traceparent') from plain_transitions where event = 'back'), 'because' || :'parent', 'metadata of a call go beside it');
 select pawl.set_context(metadata => '{"note": 1}');
 insert into plain_transitions (subject_id, event) values (1, 'go');
-select is((select metadata ->> 'note' || (metadata ->> 'traceparent') from plain_transitions where most_recent), '1' || :'parent', 'the door of the log too');
+select is((select metadata ->> 'note' || (metadata ->> 'traceparent') from plain_transitions where most_recent), '1' || :'parent', 'by INSERT into the log too');
 select is((select count(*) from (select metadata from pawl.outbox_1 union all select metadata from pawl.outbox_2 union all select metadata from pawl.outbox_3) o where metadata ->> 'traceparent' = :'parent'), 3::bigint, 'events have it');
 select pawl.set_context(metadata => '[1]');
 update plain set state = 'a';
@@ -60,15 +60,15 @@ select is((select count(distinct result ->> 'span') from pawl_dag.steps where ta
      and result ->> 'span' ~ '^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$' and result ->> 'span' <> :'parent'), 2::bigint, 'each function has a span of its own in the trace, also one that was made ready by another');
 select is((select count(*) from pawl_dag.step_transitions t join pawl_dag.steps s using (task_uuid, step_uuid)
      where t.to_state = 'enqueued_for_orchestration' and t.metadata ->> 'traceparent' = s.result ->> 'span' and t.metadata ->> 'tracestate' = 'rojo=1'), 2::bigint, 'and its result is told in that span');
-select is(current_setting('pawl.traceparent'), '', 'the caller is where he was');
+select is(current_setting('pawl.traceparent'), '', 'the caller is in its own span again');
 select is(pawl.child_span('nonsense'), null, 'what is no parent has no child');
 select is((select array_agg(d.adrelid::regclass::text order by d.adrelid::regclass::text) from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
      where a.attname = 'traceparent' and pg_get_expr(d.adbin, d.adrelid) like '%current_setting(''pawl.traceparent''%'), '{pawl_bulk.operations,pawl_dag.steps,pawl_dag.tasks,pawl_saga.flows,pawl_saga.retries,pawl_saga.tasks}',
     'so do flows and bulk operations');
 -- what a duty moves for many tasks at once goes on in the trace of each
 select isnt_empty($$select from pawl_dag.step_transitions where to_state = 'enqueued'$$, 'orchestration moved steps');
-select is_empty(format($$select * from pawl_dag.step_transitions where task_uuid = %L and coalesce(metadata ->> 'traceparent', '') not like '00-0af7651916cd43dd8448eb211c80319c-%%'$$, :'task'), 'every move of a step is in its task''s trace');
-select is_empty(format($$select * from pawl_dag.task_transitions where task_uuid = %L and coalesce(metadata ->> 'traceparent', '') not like '00-0af7651916cd43dd8448eb211c80319c-%%'$$, :'task'), 'and every move of the task');
+select is_empty(format($$select * from pawl_dag.step_transitions where task_uuid = %L and coalesce(metadata ->> 'traceparent', '') not like '00-0af7651916cd43dd8448eb211c80319c-%%'$$, :'task'), 'every state change of a step is in its task''s trace');
+select is_empty(format($$select * from pawl_dag.task_transitions where task_uuid = %L and coalesce(metadata ->> 'traceparent', '') not like '00-0af7651916cd43dd8448eb211c80319c-%%'$$, :'task'), 'and every state change of the task');
 select is((select count(*) from pawl_dag.task_transitions where task_uuid = :'task' and from_state is not null and metadata - '{fence,transaction_id}'::text[] = jsonb_build_object('traceparent', :'parent', 'tracestate', 'rojo=1')) > 3, true, 'with the span in which it was asked for');
 select pawl_dag.start_task('w', '{"a": 1}') as untraced \gset
 call work();
@@ -88,9 +88,9 @@ select pawl.define('fuse', 'stateDiagram-v2
     laid --> primed : prime
     primed --> gone : after 1 millisecond
     class lit owned');
-create table fuses (id int primary key, state text not null default 'laid', who text, lease timestamptz, due timestamptz, "trace parent" text, ts varchar(200));
+create table fuses (id int primary key, state text not null default 'laid', worker text, lease timestamptz, due timestamptz, "trace parent" text, ts varchar(200));
 select pawl.enforce('fuses', 'state', 'fuse'), pawl.enable_log('fuses', 'state'),
-    pawl.enable_queue('fuses', 'state', owner => 'who', lease => 'lease'),
+    pawl.enable_queue('fuses', 'state', owner => 'worker', lease => 'lease'),
     pawl.enable_timers('fuses', 'state', due => 'due'),
     pawl.set_claiming('fuses', 'state', claim => '{light}', on_expiry => 'lost');
 select throws_ok($$select pawl.set_trace('fuses', 'nix')$$, '42703', 'column "nix" of table public.fuses does not exist', 'a column that is not there');
@@ -125,10 +125,10 @@ select is(until_done('fire_due', 5), 5::bigint, 'timers fire');
 select is((select array_agg(subject_id order by subject_id) from fuses_transitions where to_state = 'gone' and metadata ->> 'traceparent' = :'parent'), '{1,4,5}', 'each in the trace of its row');
 insert into fuses (id, tp) values (6, :'parent');
 select pawl.fire('fuses', 6, 'light', metadata => '{"why": 1}') from pawl.set_context(processor => 'p');
-select is((select metadata from fuses_transitions where subject_id = 6 and most_recent), jsonb_build_object('traceparent', :'parent', 'why', 1), 'beside what is said of the move');
+select is((select metadata from fuses_transitions where subject_id = 6 and most_recent), jsonb_build_object('traceparent', :'parent', 'why', 1), 'beside the metadata of the state change');
 select pawl.set_context(processor => '', traceparent => '00-11111111111111111111111111111111-2222222222222222-00');
 insert into fuses (id, tp) values (7, :'parent');
-select is((select metadata ->> 'traceparent' from fuses_transitions where subject_id = 7), '00-11111111111111111111111111111111-2222222222222222-00', 'who has a trace of his own moves rows in that');
+select is((select metadata ->> 'traceparent' from fuses_transitions where subject_id = 7), '00-11111111111111111111111111111111-2222222222222222-00', 'a session with a trace of its own writes in that trace');
 delete from fuses where id = 7;
 select pawl.set_context(traceparent => '');
 delete from fuses where id = 4;
@@ -155,10 +155,10 @@ end $$;
 call finish_all();
 select is((select array_agg(state) from pawl_saga.tasks), '{SUCCESS,SUCCESS}', 'the flow is done');
 select is((select count(distinct result ->> 'span') from pawl_saga.tasks where result ->> 'span' ~ '^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$' and result ->> 'span' <> :'parent'), 2::bigint, 'each of its functions had a span in its trace');
-select is_empty($$select metadata from pawl_saga.task_transitions where metadata ->> 'traceparent' is null union all select metadata from pawl_saga.flow_transitions where metadata ->> 'traceparent' is null$$, 'and every move is in the trace');
+select is_empty($$select metadata from pawl_saga.task_transitions where metadata ->> 'traceparent' is null union all select metadata from pawl_saga.flow_transitions where metadata ->> 'traceparent' is null$$, 'and every state change is in the trace');
 select is((select status from pawl_bulk.operations where operation = :'operation'), 'Completed', 'the operation is done');
 select is((select count(*) from seen where span ~ '^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$' and span <> :'parent'), 2::bigint, 'its function had a span in its trace');
-select is_empty($$select * from pawl_bulk.operation_transitions where metadata ->> 'traceparent' is null$$, 'every move of the operation is in it');
+select is_empty($$select * from pawl_bulk.operation_transitions where metadata ->> 'traceparent' is null$$, 'every state change of the operation is in it');
 select is((select count(*) from pawl_bulk.record_transitions t join seen s on s.n = t.row_number where t.to_state = 'Completed' and t.metadata ->> 'traceparent' = s.span), 2::bigint, 'and what became of its rows');
 select is(current_setting('pawl.traceparent') || current_setting('pawl.tracestate'), '', 'nothing is left behind');
 select * from finish();

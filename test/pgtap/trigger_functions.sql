@@ -1,4 +1,4 @@
--- The trigger functions are PUBLIC's, so whoever owns a table may hang them on it in any way that CREATE TRIGGER takes. No such
+-- The trigger functions are PUBLIC's, so the owner of a table may use them in any way that CREATE TRIGGER accepts. No such
 -- trigger may do more than fail.
 \set ECHO none
 \set QUIET 1
@@ -47,8 +47,8 @@ begin
     end loop;
 end $$;
 
--- P0099: the statement went through. 39P01: used as it is not meant to be. PW006, 42704: refused for what the table is.
--- PW001: a second door finds the row moved by the first.
+-- P0099: the statement was accepted. 39P01: used as it is not meant to be. PW006, 42704: rejected because of the kind of table.
+-- PW001: a second statement finds the state changed by the first.
 select set_eq(format('select distinct right(w, 5) from every_way(%L, %L) w', f, r), case f when 'protect_log' then array['39P01', 'PW006'] when 'invalidate' then array['39P01'] else codes end,
               format('pawl.%s() in every place of %s', f, r))
   from (values ('validate', 't', array['39P01', 'P0099']), ('record', 't', array['39P01', 'P0099']), ('record_truncate', 't', array['39P01', 'P0099']),

@@ -1,4 +1,4 @@
--- Wake-ups: at most one a transaction and channel, only when somebody sleeps, none for what is rolled back. One session sleeps and
+-- Wake-ups: at most one a transaction and channel, only when a session waits, none for what is rolled back. One session waits and
 -- listens in the background, by dblink; PostgreSQL tells it at the end of its next query.
 \set QUIET 1
 set client_min_messages to warning;
@@ -8,7 +8,7 @@ select pawl.define('job', $$stateDiagram-v2
     [*] --> pending
     pending --> running : start
     running --> pending : abandon
-    running --> pending : lapse
+    running --> pending : expire
     running --> done : finish
     done --> [*]
     running:::owned$$) \g /dev/null
@@ -19,7 +19,7 @@ create table loose (id int primary key, state text not null default 'pending');
 select pawl.enforce(t, 'state', 'job'), pawl.enable_log(t, 'state'),
     pawl.enable_queue(t, 'state', owner => 'worker', lease => 'lease', token => 'token'),
     pawl.enable_timers(t, 'state', due => 'due'),
-    pawl.set_claiming(t, 'state', claim => array['start'], on_expiry => 'lapse'),
+    pawl.set_claiming(t, 'state', claim => array['start'], on_expiry => 'expire'),
     pawl.enable_events(t, 'state', wake => true)
   from unnest(array['jobs', 'others']::regclass[]) t \g /dev/null
 select pawl.define('plain', $$stateDiagram-v2
@@ -32,26 +32,26 @@ select is(pawl.channel('jobs'), 'pawl_' || 'jobs'::regclass::oid, 'the channel o
 select is(pawl.channel(), 'pawl_events', 'the channel of the outbox');
 select throws_ok($$select pawl.channel('loose')$$, '42704', null, 'no lifecycle, no channel');
 select throws_ok($$select pawl.sleep('loose')$$, '42704', null, 'nothing to sleep at');
-select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'nothing that happens to table "deaf" wakes anybody', 'a lifecycle without wake');
+select throws_ok($$select pawl.sleep('deaf')$$, '55000', 'wake-ups are not enabled for table "deaf"', 'a lifecycle without wake');
 select throws_ok($$select pawl.sleep(0)$$, '42P01', null, 'no table');
-select is(pawl.awake('jobs'), false, 'nobody slept');
+select is(pawl.awake('jobs'), false, 'there was no waiter');
 
 select dblink_connect('s', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'), current_setting('port'), current_database(), current_user)) \g /dev/null
 select dblink_exec('s', 'set client_min_messages to warning') \g /dev/null
-create function sleeper(what text) returns text language sql as $$ select r from dblink('s', 'select ' || what) d(r text) $$;
+create function waiter(what text) returns text language sql as $$ select r from dblink('s', 'select ' || what) d(r text) $$;
 -- how many notifications have come, on which channels
 create function heard() returns text language sql as $$
     select coalesce(string_agg(d.c || ' ' || d.n, ', ' order by d.c), 'none')
       from (select case g.notify_name when pawl.channel('jobs') then 'jobs' when pawl.channel('others') then 'others' else g.notify_name end as c, count(*) as n
-              from (select sleeper('1')) asked, lateral dblink_get_notify('s') g group by 1) d $$;
+              from (select waiter('1')) asked, lateral dblink_get_notify('s') g group by 1) d $$;
 
 insert into jobs select g from generate_series(1, 20) g;
-select sleeper('pawl.channel(''jobs'')') \g /dev/null
+select waiter('pawl.channel(''jobs'')') \g /dev/null
 select dblink_exec('s', format('listen %I; listen %I; listen pawl_events', pawl.channel('jobs'), pawl.channel('others'))) \g /dev/null
 insert into jobs values (21);
-select is(heard(), 'none', 'nobody sleeps: nobody is notified, listening or not');
-select is(sleeper('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'sleep tells the channel');
-select is(heard(), 'none', 'and notifies nobody');
+select is(heard(), 'none', 'without a waiter there is no notification, whether sessions listen or not');
+select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'sleep tells the channel');
+select is(heard(), 'none', 'and sends no notification');
 insert into jobs values (22);
 select is(heard(), 'jobs 1', 'a first state that may be claimed');
 begin;
@@ -59,7 +59,7 @@ insert into jobs select g from generate_series(100, 200) g;
 insert into jobs values (23);
 insert into others values (1);
 commit;
-select is(heard(), 'jobs 1', 'once a transaction, and only where somebody sleeps');
+select is(heard(), 'jobs 1', 'once a transaction, and only where a session waits');
 begin; insert into jobs values (24); rollback;
 select is(heard(), 'none', 'not when it is rolled back');
 begin; savepoint s; insert into jobs values (24); rollback to s; commit;
@@ -104,35 +104,35 @@ select pawl.pause('jobs') \g /dev/null
 select is(heard(), 'none', 'a pause brings none');
 select pawl.resume('jobs') \g /dev/null
 select is(heard(), 'jobs 1', 'its end does');
-select is(sleeper('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'to sleep twice');
-select is(sleeper('pawl.awake(''jobs'')'), 't', 'is to sleep once');
-select is(sleeper('pawl.awake(''jobs'')'), 'f', 'awake is awake');
+select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'to sleep twice');
+select is(waiter('pawl.awake(''jobs'')'), 't', 'is to sleep once');
+select is(waiter('pawl.awake(''jobs'')'), 'f', 'awake is awake');
 insert into jobs values (30);
-select is(heard(), 'none', 'who is awake is not notified');
+select is(heard(), 'none', 'a session that no longer waits is not notified');
 
-select sleeper('pawl.sleep()') \g /dev/null
+select waiter('pawl.sleep()') \g /dev/null
 insert into jobs values (31);
 select is(heard(), 'pawl_events 1', 'the channel of the outbox');
 begin; insert into jobs values (32); insert into others values (2); delete from others where id = 1; commit;
 select is(heard(), 'pawl_events 1', 'once a transaction');
 insert into deaf values (1);
 select is(heard(), 'none', 'not for what has no events');
-select sleeper('pawl.sleep(''others'')') \g /dev/null
+select waiter('pawl.sleep(''others'')') \g /dev/null
 insert into others values (3);
 select is(heard(), 'others 1, pawl_events 1', 'one for each channel');
 
 -- a table's name changes, its channel does not
 alter table others rename to elsewhere;
 insert into elsewhere values (4);
-select is((select count(*) from (select sleeper('1')) a, lateral dblink_get_notify('s') g), 2::bigint, 'a renamed table');
+select is((select count(*) from (select waiter('1')) a, lateral dblink_get_notify('s') g), 2::bigint, 'a renamed table');
 alter table elsewhere rename to others;
 
--- prepared transactions notify nobody, and can be prepared
+-- prepared transactions send nothing before they commit, and can be prepared
 begin; insert into others values (5); prepare transaction 'wake';
 select is(heard(), 'none', 'not when prepared');
-select is(sleeper('pawl.sleep(''others'')'), pawl.channel('others'), 'who goes to sleep does not wait for it');
+select is(waiter('pawl.sleep(''others'')'), pawl.channel('others'), 'a new waiter does not wait for it');
 commit prepared 'wake';
-select is(heard(), 'others 1, pawl_events 1', 'all who sleep are, when it is committed');
+select is(heard(), 'others 1, pawl_events 1', 'all waiters are notified when it is committed');
 begin; insert into others values (6); prepare transaction 'wake';
 rollback prepared 'wake';
 select is(heard(), 'none', 'not when it is rolled back');
@@ -140,9 +140,9 @@ select is(heard(), 'none', 'not when it is rolled back');
 select dblink_exec('s', 'deallocate all') \g /dev/null
 begin; insert into jobs values (51); prepare transaction 'polled';
 update jobs set due = now() + interval '1 hour' where state = 'pending' and id <> 51;
-select is((select sleeper('count(*) from pawl.claim(null::jobs, processor => ''poller'', batch => 100)')), '0', 'what is prepared is no work yet');
+select is((select waiter('count(*) from pawl.claim(null::jobs, processor => ''poller'', batch => 100)')), '0', 'what is prepared is no work yet');
 commit prepared 'polled';
-select is((select sleeper('string_agg(c.id::text, '','') from pawl.claim(null::jobs, processor => ''poller'', batch => 100) c')), '51', 'committed, the next poll finds it');
+select is((select waiter('string_agg(c.id::text, '','') from pawl.claim(null::jobs, processor => ''poller'', batch => 100) c')), '51', 'committed, the next poll finds it');
 update jobs set due = null where due is not null;
 select heard() \g /dev/null
 
@@ -155,7 +155,7 @@ insert into jobs values (40);
 select is(locks(), 0::bigint, 'writers take no lock before they commit');
 commit;
 select is(locks(), 0::bigint, 'and keep none');
--- one's own sleep wakes nobody
+-- a session's own wait causes no notification to itself
 select pawl.sleep('jobs') \g /dev/null
 insert into jobs values (41);
 select is(pawl.awake('jobs'), true, 'a session may sleep and write');

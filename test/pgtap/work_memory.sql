@@ -8,7 +8,7 @@ select pawl.define('job', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> ready : lapse
+    running --> ready : expire
     done --> [*]
     class running owned$$);
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz, attempts int not null default 0,
@@ -16,7 +16,7 @@ create table job (id int primary key, state text not null default 'ready', owner
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state', most_recent => 'stored'),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts', queue => 'queue'),
     pawl.enable_timers('job', 'state', due => 'due'),
-    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'name', on_expiry => 'lapse');
+    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'name', on_expiry => 'expire');
 insert into job (id) select generate_series(1, 1000);
 
 -- Claims one by one; every hundred are given back, in a transaction of their own or not.

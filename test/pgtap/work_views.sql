@@ -1,4 +1,4 @@
--- pawl.queue_depth, pawl.owners and pawl.timers: what they count, up to where, by which indexes, and for whom.
+-- pawl.queue_depth, pawl.owners and pawl.timers: what they count, up to where, by which indexes, and for which roles.
 \set QUIET 1
 set client_min_messages to error;
 select no_plan();
@@ -26,7 +26,7 @@ end $$;
 create function depth() returns setof text language sql as $$
     select concat_ws(' ', relation, coalesce(queue, '(null)'), claimable, due_later, owned, at_least, date_trunc('minute', oldest), is_paused) from pawl.queue_depth $$;
 create function owners() returns setof text language sql as $$
-    select concat_ws(' ', relation, processor, owned, at_least, extract(epoch from next_lease_end - now())::int, extract(epoch from last_lease_end - now())::int, lapsed) from pawl.owners order by 1 $$;
+    select concat_ws(' ', relation, processor, owned, at_least, extract(epoch from next_lease_end - now())::int, extract(epoch from last_lease_end - now())::int, expired) from pawl.owners order by 1 $$;
 create function timers() returns setof text language sql as $$
     select concat_ws(' ', relation, due, at_least, extract(epoch from next_due - now())::int, extract(epoch from lag)::int) from pawl.timers order by 1 $$;
 
@@ -97,7 +97,7 @@ select g, case when g <= 10001 then 'ready' when g <= 20002 then 'running' when 
        case when g between 10002 and 20002 then 'w' end, case when g between 10002 and 20002 then now() end, case when g between 20003 and 30003 then now() end from generate_series(1, 60000) g;
 set session_replication_role = origin;
 select results_eq($$select queue, claimable, due_later, owned, at_least from pawl.queue_depth$$, $$values ('q', 10000::bigint, 10000::bigint, 10000::bigint, true)$$, 'a queue');
-select results_eq($$select processor, owned, at_least, lapsed from pawl.owners$$, $$values ('w', 10000::bigint, true, 10000::bigint)$$, 'an owner');
+select results_eq($$select processor, owned, at_least, expired from pawl.owners$$, $$values ('w', 10000::bigint, true, 10000::bigint)$$, 'an owner');
 select results_eq($$select due, at_least from pawl.timers$$, $$values (10000::bigint, true)$$, 'a timer');
 select pg_stat_force_next_flush();
 select seq_scan as seq_scans, idx_tup_fetch as fetched from pg_stat_user_tables where relname = 'many' \gset
@@ -106,7 +106,7 @@ select pg_stat_force_next_flush();
 select is((select seq_scan from pg_stat_user_tables where relname = 'many'), :seq_scans::bigint, 'the table is never read from end to end');
 drop table many;
 
--- Everybody sees the tables he may read, with his own rights.
+-- Every role sees the tables that it may read, with its own rights.
 select make_jobs('jobs');
 select enforce_jobs('jobs');
 select fill('jobs');
@@ -118,7 +118,7 @@ set role pawl_views_clerk;
 select results_eq($$select distinct relation::text from pawl.queue_depth union all select distinct relation::text from pawl.owners union all select relation::text from pawl.timers$$, $$values ('jobs'), ('jobs'), ('jobs')$$, 'a table that may not be read is left out');
 reset role;
 set role pawl_views_stranger;
-select is_empty($$select relation from pawl.queue_depth union all select relation from pawl.owners union all select relation from pawl.timers$$, 'somebody who may read none sees none');
+select is_empty($$select relation from pawl.queue_depth union all select relation from pawl.owners union all select relation from pawl.timers$$, 'a role that may read none sees none');
 reset role;
 grant select (id, state, owner, lease, token, due, attempts, max_attempts, queue, priority, created_at) on secret to pawl_views_stranger;
 set role pawl_views_stranger;

@@ -60,6 +60,9 @@ my @allowed = (
 	[ 'who', qr/\b(?:users?|operators?|callers?|persons?|people|readers?|maintainers?|developers?|engineers?|attackers?|administrators?|admins?|customers?|authors?|contributors?|everyone|anyone|someone|one|those|colleagues?|clerks?|managers?),? (?:\([^)]*\) )?who(?:m)?\b/i, 'people are who' ],
 	[ 'who', qr/\bwho (?:am i|you are|did|changed|may do|acts|acted|may call|called)\b/i, 'a question about people: who did it' ],
 	[ 'who', qr/\bt\.who\b|\bAS who\b|\btime, who\b/, 'a column of pawl_saga.timeline' ],
+	[ 'who', qr/\bpersons to whom the Software\b/, 'the words of a license' ],
+	[ 'holder', qr/\bCOPYRIGHT HOLDERS\b/, 'the words of a license' ],
+	[ 'fence', qr/\b(?:lease_until|node or) fence\b/, 'a column of the packs, in a list of columns' ],
 	[ 'record', qr/\brecord (?:type|variable|OID|of state changes)\b/i, 'the SQL type; the glossary\'s own definition of the log' ],
 	[ 'record', qr/\bWAL record\b/i, 'the server\'s own term' ],
 	[ 'record', qr/\b(?:DNS|service|CSV) record\b/i, 'the field\'s own term' ],
@@ -77,7 +80,6 @@ my @allowed = (
 	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
 	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
 	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
-	[ 'lapse', qr/'lapse'|\bo\.lapsed\b/, 'a value of pawl.counters() and a column of pawl.owners' ],
 	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
 	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
 );
@@ -88,9 +90,11 @@ my %identifier = map { $_ => 1 } qw(hop hops arrow arrows whoever nobody somebod
 	objections remark remarks heart hearts fence fences tail tails attachment attachments holder holders who whom hand hands edge edges he him his);
 # Identifiers that are the platform's or a seed's: name, and why.
 my %given = (
-	hand_over => 'the verb: to hand over',
+	hand_over => 'the verb: to hand over', by_hand => 'English: by hand',
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
+# Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
+my %field = map { $_ => 1 } qw(lapsed refusals who edges edgeLabelBackground);
 my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
 
 # Files whose words are data, or frozen, or this list of words.
@@ -172,6 +176,33 @@ sub pieces
 	return @pieces;
 }
 
+# What a test is called: the last argument of an assertion, at the end of its statement. It is prose whatever words it has.
+sub descriptions
+{
+	my ($path, $text) = @_;
+	my @found;
+	return @found if $path !~ m{^test/} || $path !~ /\.(?:sql|psql|pl|pm|t)$/;
+	while ($text =~ /,\s*(?:'((?:[^'\\\n]|''|\\.)*)'|"((?:[^"\\\n]|\\.)*)")(?:\s*\|\|[^;,'"]*)?\)\s*(?:;|from\b|or\s+diag)/g)
+	{
+		my ($said, $line) = ($1 // $2, 1 + (substr($text, 0, $-[0]) =~ tr/\n//));
+		push @found, [ $line, $said ] if $said =~ /\w\s+\w/ && $said !~ /[{}]|-->|^\s*(?:select|insert|update|delete|values)\b/;
+	}
+	return @found;
+}
+
+# Names that the SQL of a test declares: functions, tables, views, types, roles, triggers.
+sub declared
+{
+	my ($path, $text) = @_;
+	my @found;
+	return @found if $path !~ m{^test/.*\.(?:sql|psql|spec|pl)$};
+	while ($text =~ /\bcreate\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+|unlogged\s+|constraint\s+)?(?:function|procedure|table|view|type|domain|role|trigger|schema)\s+(?:if\s+not\s+exists\s+)?((?:\w+\.)?\w+)/gi)
+	{
+		push @found, [ 1 + (substr($text, 0, $-[0]) =~ tr/\n//), $1 ];
+	}
+	return @found;
+}
+
 # Is this literal a message, and not data? One word is a name or a value. In tests also SQL and JSON are data.
 sub is_message
 {
@@ -206,7 +237,7 @@ sub word_hits
 			while ($content =~ /([A-Za-z_]\w*)/g)
 			{
 				my ($name, $before) = ($1, substr($content, 0, $-[0]));
-				next if $given{$name};
+				next if $given{$name} || ($field{$name} && $path =~ m{^console/});
 				my $seen = 0;
 				for my $part (map { lc } map { split /(?<=[a-z0-9])(?=[A-Z])/ } split /_/, $name)
 				{
@@ -227,6 +258,25 @@ sub word_hits
 				next if is_allowed($path, $word, $around);
 				push @hits, [ words => $line + (substr($content, 0, $start) =~ tr/\n//), $word, "$around (write: $term)" ];
 			}
+		}
+	}
+	my %seen = map { ("$_->[1] $_->[2]" => 1) } @hits;
+	for my $described (descriptions($path, $text))
+	{
+		my ($line, $said) = @$described;
+		for my $rule (@unambiguous, @ambiguous)
+		{
+			my ($word, $pattern, $term) = @$rule;
+			next if $seen{"$line $word"} || $said !~ $pattern || is_allowed($path, $word, $said);
+			push @hits, [ words => $line, $word, "$said (write: $term)" ];
+		}
+	}
+	for my $name (declared($path, $text))
+	{
+		next if $given{ $name->[1] =~ s/.*\.//r };
+		for my $part (map { lc } map { split /(?<=[a-z0-9])(?=[A-Z])/ } split /[_.]/, $name->[1])
+		{
+			push @hits, [ words => $name->[0], "name $part", $name->[1] ] if $identifier{$part} && !($part =~ /^edges?$/ && $path =~ $graph);
 		}
 	}
 	return @hits;

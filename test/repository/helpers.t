@@ -30,7 +30,7 @@ for my $extension (qw(pawl pawl_dag pawl_bulk pawl_saga pawl_api))
 	}
 }
 
-# What calls from where nobody's rights but the caller's are asked.
+# Callers for which only the rights of the caller count.
 my $outside = join "\n", map { slurp($_) } split /\n/, `git ls-files 'src/*.cpp' 'src/*.hpp' 'client/*.cpp' 'client/*.hpp'`;
 for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 {
@@ -45,6 +45,10 @@ for my $file (split /\n/, `git ls-files 'sql/*.sql'`)
 	$outside .= $text;
 }
 
+# C calls these without asking for EXECUTE, for a role that may execute the C function
+my %by_c = ('pawl_dag._turn' => 'pawl_dag._take_turn', 'pawl_dag._insert_tasks' => 'pawl_dag._start_tasks',
+	'pawl_bulk._validate_next_block' => 'pawl_bulk._validate_block', 'pawl_bulk._fail_next_row' => 'pawl_bulk._fail_row');
+
 # the roles with whose rights a text is run
 my @texts = ({ text => $outside, roles => { map { $_ => 1 } @everybody } });
 for my $caller (sort keys %callers)
@@ -53,9 +57,8 @@ for my $caller (sort keys %callers)
 	{
 		next if $one->{definer};
 		# a trigger is fired by any role that writes
-		# C runs a turn of the orchestrator without asking for EXECUTE, for a role that may take turns
 		# statements of pawl.verify that read a log are run as its owner, which may be any role
-		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $caller eq 'pawl_dag._turn' ? $roles{'pawl_dag._take_turn'} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
+		my $roles = $caller eq 'pawl._verify_log' ? { map { $_ => 1 } @everybody } : $by_c{$caller} ? $roles{$by_c{$caller}} : $one->{trigger} ? { map { $_ => 1 } @everybody } : $roles{$caller} // {};
 		push @texts, { text => $one->{text}, roles => $roles, name => $caller };
 	}
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `cmake --install` leaves behind is enough for a program of somebody else's: find_package(pawl), compile, link, run.
+# What `cmake --install` leaves behind is enough for a program outside the repository: find_package(pawl), compile, link, run.
 cd "$(dirname "$0")/../.." || exit 1
 if [ ! -x build/programs/client/pawld ]; then
     echo "1..0 # skip the programs are not built: make programs"

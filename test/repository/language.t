@@ -24,7 +24,10 @@ is(found('sql/pawl/a.sql', "COMMENT ON TABLE t IS 'the journal\nof rows'; -- one
 is(found('sql/pawl/a.sql', "CREATE FUNCTION f() AS \$\$ DECLARE who text; BEGIN RAISE EXCEPTION 'nobody is there'; END \$\$;"), 'name who|nobody', 'a variable and a message in a body');
 is(found('sql/pawl/a.sql', "SELECT \$\$ a --> b : hop \$\$;"), 'name hop', 'a transition of a diagram is no comment');
 is(found('test/pgtap/a.sql', "select is(1, 1, 'the rows that nobody has seen'); -- refused"), 'nobody|refuse, refusal', 'what a test is called');
-is(found('test/pgtap/a.sql', "select 'delete from t where owner = ''nobody'''; create role nobody;"), '', 'data of a test');
+is(found('test/pgtap/a.sql', "select 'delete from t where owner = ''nobody'''; set role nobody;"), '', 'data of a test');
+is(found('test/pgtap/a.sql', 'create role nobody; create or replace function mx.refuse() returns int'), 'name nobody|name refuse', 'what a test declares');
+is(found('test/pgtap/a.sql', "select is(a, b, 'UPDATE of a row that nobody owns');"), 'nobody', 'a description that looks like SQL');
+is(found('test/tap/a.pl', "ok(\$x, 'after DELETE of the hop') or diag('x');"), 'hop', 'a description in Perl');
 is(found('docs/a.md', "The door.\n\n```sql\nselect door;\n```\nAnd `door`.\n"), 'door', 'Markdown without its code');
 is(found('docs/a.md', "Users who read it by hand, on the other hand.\n"), '', 'people are who, and have hands');
 is(found('docs/a.md', "The row who waits.\n"), 'who', 'rows are not');

@@ -15,7 +15,7 @@ cmp_ok(scalar @files, '>', 100, 'the sources are there');
 # so a statement at depth 2 need not be one of ours.
 my %depth_is_harmless = (
 	'src/session/context.cpp' => 'a token counts for the statements of the client that shows it; it may show none anyway',
-	'src/packs/dag/orchestrator.cpp' => 'compared with the depth that C noted for the call of an owner-only function',
+	'src/pg/noted_depth.hpp' => 'compared with the depth that C noted for the call of an owner-only function',
 	'src/guard/decide.cpp' => 'an event is a preference in triggers; the rights of the transition are asked as ever',
 	'src/guard/partition_moves.cpp' => 'tells the halves of a row that moves to another partition from other statements');
 

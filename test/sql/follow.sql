@@ -1,4 +1,4 @@
--- DDL on enforced tables is followed or refused.
+-- DDL on enforced tables is followed or rejected.
 \pset null '(null)'
 \pset format unaligned
 \pset tuples_only on
@@ -28,7 +28,7 @@ SELECT pawl.define('follow_order', $$stateDiagram-v2
 $$);
 
 -- renames: columns, table, schema
-CREATE TABLE orders (id int PRIMARY KEY, state text NOT NULL, remark text);
+CREATE TABLE orders (id int PRIMARY KEY, state text NOT NULL, comment_text text);
 INSERT INTO orders VALUES (1, 'new'), (2, 'new');
 SELECT pawl.enforce('orders', 'state', 'follow_order'), pawl.enable_log('orders', 'state', most_recent => 'stored');
 ALTER TABLE orders RENAME COLUMN state TO "Status";
@@ -60,10 +60,10 @@ SELECT pawl.enforce('derived', 'state', 'follow_order'), pawl.enable_log('derive
 ALTER TABLE derived RENAME COLUMN b TO c;
 SELECT a, c, to_state, most_recent FROM derived_transitions;
 
--- what would break a lifecycle is refused
+-- DDL that would break a lifecycle is rejected
 SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN "Status"$$);
 SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN number$$);
-SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN remark$$);
+SELECT says($$ALTER TABLE t_follow_moved.purchases DROP COLUMN comment_text$$);
 SELECT says($$ALTER TABLE t_follow_moved.purchases ALTER COLUMN "Status" TYPE char(10)$$);
 SELECT says($$ALTER TABLE t_follow_moved.purchases ALTER COLUMN "Status" TYPE varchar(3) USING 'new'$$);
 SELECT says($$ALTER TABLE t_follow_moved.purchases ALTER COLUMN "Status" TYPE varchar(10)$$);

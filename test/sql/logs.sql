@@ -58,9 +58,9 @@ SELECT says($$SELECT pawl.history(NULL, 1)$$);
 SELECT says($$SELECT pawl.state_at('orders', 1, NULL, 'state')$$);
 SELECT says($$SELECT pawl.state_at('orders', 1, now(), 'nothing')$$);
 
--- nobody changes a log
-SELECT says($$UPDATE orders_transitions SET actor = 'nobody'$$);
-SELECT says($$UPDATE orders_transitions SET actor = 'nobody' WHERE false$$);
+-- no role can change a log
+SELECT says($$UPDATE orders_transitions SET actor = 'another'$$);
+SELECT says($$UPDATE orders_transitions SET actor = 'another' WHERE false$$);
 SELECT says($$DELETE FROM orders_transitions WHERE false$$);
 SELECT says($$TRUNCATE orders_transitions$$);
 SELECT says($$DELETE FROM "orders_odd ""state_transitions"$$);
@@ -71,11 +71,11 @@ SELECT says($$ALTER TABLE orders_transitions DROP COLUMN event$$);
 SELECT says($$ALTER TABLE orders_transitions DROP CONSTRAINT orders_transitions_pkey$$);
 SELECT says($$ALTER TABLE orders_transitions RENAME COLUMN event TO occasion$$);
 SELECT says($$ALTER TABLE orders_transitions RENAME TO orders_past$$);
-SELECT says($$ALTER TABLE orders_transitions ADD COLUMN remark text$$);
-SELECT says($$ALTER TABLE orders_past ADD COLUMN remark text$$);
+SELECT says($$ALTER TABLE orders_transitions ADD COLUMN comment_text text$$);
+SELECT says($$ALTER TABLE orders_past ADD COLUMN comment_text text$$);
 SELECT history FROM pawl.binding WHERE relation = 'orders'::regclass AND state_column = 'state';
 SELECT says($$UPDATE orders SET state = 'paid' WHERE id = 2$$);
-SELECT says($$ALTER TABLE orders_past DROP COLUMN remark$$);
+SELECT says($$ALTER TABLE orders_past DROP COLUMN comment_text$$);
 
 -- released, the log stays closed; attached again, it goes on
 SELECT says($$SELECT pawl.release('orders', 'state')$$);

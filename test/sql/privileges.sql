@@ -1,4 +1,4 @@
--- Who may do what.
+-- What each role may do.
 \pset null '(null)'
 \pset format unaligned
 \pset tuples_only on
@@ -7,7 +7,7 @@ CREATE ROLE t_priv_admin;
 CREATE ROLE t_priv_owner;
 CREATE ROLE t_priv_clerk;
 CREATE ROLE t_priv_reader;
-CREATE ROLE t_priv_nobody;
+CREATE ROLE t_priv_stranger;
 GRANT pawl_admin TO t_priv_admin;
 GRANT pawl_reader TO t_priv_reader;
 CREATE SCHEMA t_privileges;
@@ -26,18 +26,18 @@ END
 $function$;
 
 -- what PUBLIC may execute, and what each role adds
-SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname !~ '^_' AND has_function_privilege('t_priv_nobody', p.oid, 'EXECUTE') ORDER BY 1;
+SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.proname !~ '^_' AND has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') ORDER BY 1;
 SELECT r.rolname, string_agg(p.proname, ', ' ORDER BY p.proname) FROM pg_proc p, pg_roles r
  WHERE p.pronamespace = 'pawl'::regnamespace AND r.rolname IN ('pawl_admin', 'pawl_operator', 'pawl_worker', 'pawl_reader') AND p.proname !~ '^_'
-   AND has_function_privilege(r.oid, p.oid, 'EXECUTE') AND NOT has_function_privilege('t_priv_nobody', p.oid, 'EXECUTE') GROUP BY 1 ORDER BY 1;
+   AND has_function_privilege(r.oid, p.oid, 'EXECUTE') AND NOT has_function_privilege('t_priv_stranger', p.oid, 'EXECUTE') GROUP BY 1 ORDER BY 1;
 -- SECURITY DEFINER only with a fixed search_path; every function says how it may run
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND p.prosecdef ORDER BY 1;
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
  WHERE p.pronamespace = 'pawl'::regnamespace AND l.lanname = 'plpgsql' AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false) ORDER BY 1;
 SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'pawl'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;
 
--- machines are defined by an admin, and only he writes the tables
-SET ROLE t_priv_nobody;
+-- only admins define machines, and only through the functions
+SET ROLE t_priv_stranger;
 SELECT says($$SELECT pawl.define('privileges_order', 'stateDiagram-v2')$$);
 SELECT says($$INSERT INTO pawl.machine (machine, version, source, diagram) VALUES ('a', 1, '', '')$$);
 SELECT says($$INSERT INTO pawl.binding (relation, state_column, machine, version) VALUES ('pg_class', 'relname', 'a', 1)$$);
@@ -51,7 +51,7 @@ SELECT pawl.define('privileges_order', $$stateDiagram-v2
 $$);
 SELECT defined_by FROM pawl.machine WHERE machine = 'privileges_order';
 
--- an admin attaches only what he owns
+-- an admin binds only the tables that it owns
 SET ROLE t_priv_owner;
 CREATE TABLE orders (id int PRIMARY KEY, state text NOT NULL, secret text);
 INSERT INTO orders VALUES (1, 'new'), (2, 'new'), (3, 'paid');
@@ -72,7 +72,7 @@ RESET ROLE;
 SELECT c.relname, c.relowner::regrole, replace(array_to_string(c.relacl, ' '), 'arwdDxtm', 'arwdDxt') FROM pg_class c
  WHERE c.relname IN ('orders_transitions', 'orders_transitions_log') AND c.relnamespace = 't_privileges'::regnamespace ORDER BY 1;
 
--- who may update the table needs nothing else, by whichever door
+-- the right to UPDATE the table is enough, for every way of changing a state
 SET ROLE t_priv_clerk;
 SELECT says($$UPDATE orders SET state = 'paid' WHERE id = 1$$);
 SELECT says($$UPDATE orders SET state = 'new' WHERE id = 1$$);
@@ -86,7 +86,7 @@ SELECT says($$SELECT pawl.upgrade('orders')$$);
 SELECT says($$SELECT pawl._remap('orders', 'state', '{"new": "done"}')$$);
 SELECT says($$SELECT * FROM pawl.verify()$$);
 
--- who may only read, reads
+-- a role that may only read can read the log
 SET ROLE t_priv_reader;
 SELECT count(*) FROM pawl.history('orders', 1);
 SELECT count(*) FROM pawl.verify('orders');
@@ -96,13 +96,13 @@ SELECT says($$INSERT INTO orders_transitions (subject_id, to_state) VALUES (3, '
 SELECT says($$SELECT pawl.define('privileges_order', '')$$);
 
 -- the log of a table that PUBLIC reads is not PUBLIC's
-SET ROLE t_priv_nobody;
+SET ROLE t_priv_stranger;
 SELECT says($$SELECT * FROM orders_transitions$$);
 SELECT says($$SELECT * FROM pawl.history('orders', 1)$$);
 SELECT says($$SELECT * FROM pawl.available('orders', 3)$$);
 SELECT says($$UPDATE orders SET state = 'done' WHERE id = 3$$);
 
--- a log that is given to somebody else is out of the reach of the table's owner, and goes on
+-- a log that is given to another role is out of reach of the table's owner, and is still written
 RESET ROLE;
 ALTER TABLE orders_transitions_log OWNER TO t_priv_reader;
 SET ROLE t_priv_clerk;
@@ -121,7 +121,7 @@ $$);
 SELECT pawl.upgrade('t_privileges.orders');
 SELECT says($$SELECT pawl.release('t_privileges.orders')$$);
 
--- an owner who is no admin cannot take the lifecycle off, but he stays the owner
+-- an owner that is no admin cannot release the lifecycle, but can drop the table
 SET ROLE t_priv_owner;
 SELECT says($$SELECT pawl.release('orders')$$);
 SELECT says($$DROP TABLE orders$$);
@@ -143,5 +143,5 @@ SELECT relation, problem, detail FROM pawl.verify() WHERE relation = 'hidden'::r
 RESET ROLE;
 DROP SCHEMA t_privileges CASCADE;
 DELETE FROM pawl.machine WHERE machine = 'privileges_order';
-DROP OWNED BY t_priv_admin, t_priv_owner, t_priv_clerk, t_priv_reader, t_priv_nobody;
-DROP ROLE t_priv_admin, t_priv_owner, t_priv_clerk, t_priv_reader, t_priv_nobody;
+DROP OWNED BY t_priv_admin, t_priv_owner, t_priv_clerk, t_priv_reader, t_priv_stranger;
+DROP ROLE t_priv_admin, t_priv_owner, t_priv_clerk, t_priv_reader, t_priv_stranger;

@@ -1,4 +1,4 @@
--- pawl.verify finds what got past enforcement, pawl.health what let it; pawl.upgrade moves a table to the newest drawing.
+-- pawl.verify finds rows that bypassed the enforcement, pawl.health finds what let them; pawl.upgrade takes a table to the newest version.
 \pset null '(null)'
 \pset format unaligned
 \pset tuples_only on
@@ -49,9 +49,9 @@ UPDATE orders_transitions SET machine_version = 99 WHERE subject_id = 8 AND sort
 UPDATE orders_transitions SET most_recent = false WHERE subject_id = 9 AND sort_key = 3;
 UPDATE orders_transitions SET most_recent = true WHERE subject_id = 9 AND sort_key = 1;
 UPDATE orders_transitions SET created_at = created_at - interval '1 day' WHERE subject_id = 10 AND sort_key = 3;
-UPDATE orders_transitions SET actor = 'somebody else' WHERE subject_id = 11 AND sort_key = 1;
+UPDATE orders_transitions SET actor = 'another role' WHERE subject_id = 11 AND sort_key = 1;
 UPDATE orders_transitions SET to_state = 'done' WHERE subject_id = 12 AND sort_key = 1;
-SELECT key, problem, regexp_replace(detail, 'written \S+( \S+)? before', 'written ... before') FROM pawl.verify('orders');
+SELECT key, problem, regexp_replace(detail, 'its time is \S+( \S+)? before', 'its time is ... before') FROM pawl.verify('orders');
 SELECT count(*) FROM pawl.verify() WHERE relation = 'orders'::regclass AND problem = 'unknown_state';
 
 -- what health suggests, pasted

@@ -41,30 +41,30 @@ select string_agg(format('%s %s %s', s.member, s.kind, s.is_valid and s.fits), '
 SQL
 my $expected_indexes = 'app.chores due t, app.errands due t, app.jobs claim t, app.jobs due t, app.jobs owned t, app.pieces claim t, app.pieces owned t';
 
-# Illegal is refused, legal is logged with the next number, in every table of the fixture.
+# An illegal state change is rejected, a legal one is logged with the next number, in every table of the fixture.
 sub enforced_again
 {
 	my ($name, $database) = @_;
 	is(one($node, $logs, $database), $original, "$name: machines, bindings and logs are what they were");
 	sound($node, $name, $database);
 
-	refused($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', "$name: plain table", $database);
-	refused($node, "update app.tasks set state = 'closed', note = null where id = 40", 'PW003', "$name: guard", $database);
-	refused($node, "update app.tasks set phase = 'todo' where id = 6", 'PW001', "$name: the second machine", $database);
-	refused($node, "insert into app.tasks values (99, 'closed')", 'PW002', "$name: first state", $database);
-	refused($node, "update app.parcels set state = 'packed' where no = 15", 'PW001', "$name: partitioned table", $database);
-	refused($node, "update app.parcels_live set state = 'delivered' where no = 25", '23514', "$name: a partition keeps its rows", $database);
-	refused($node, "delete from app.parcels where no = 15", 'PW001', "$name: on_delete", $database);
-	refused($node, "update app.lorries set state = 'lost' where id = 11", 'PW001', "$name: inheritance child", $database);
-	refused($node, "update only app.vehicles set state = 'lost' where id = 1", 'PW001', "$name: its parent", $database);
-	refused($node, "set session_replication_role = replica; update app.lorries set state = 'lost' where id = 11",
+	rejected($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', "$name: plain table", $database);
+	rejected($node, "update app.tasks set state = 'closed', note = null where id = 40", 'PW003', "$name: guard", $database);
+	rejected($node, "update app.tasks set phase = 'todo' where id = 6", 'PW001', "$name: the second machine", $database);
+	rejected($node, "insert into app.tasks values (99, 'closed')", 'PW002', "$name: first state", $database);
+	rejected($node, "update app.parcels set state = 'packed' where no = 15", 'PW001', "$name: partitioned table", $database);
+	rejected($node, "update app.parcels_live set state = 'delivered' where no = 25", '23514', "$name: a partition keeps its rows", $database);
+	rejected($node, "delete from app.parcels where no = 15", 'PW001', "$name: on_delete", $database);
+	rejected($node, "update app.lorries set state = 'lost' where id = 11", 'PW001', "$name: inheritance child", $database);
+	rejected($node, "update only app.vehicles set state = 'lost' where id = 1", 'PW001', "$name: its parent", $database);
+	rejected($node, "set session_replication_role = replica; update app.lorries set state = 'lost' where id = 11",
 		'PW001', "$name: always", $database);
-	refused($node, "update new_home.works set state_now = 'packed' where name = 'a'", 'PW001', "$name: renamed before", $database);
+	rejected($node, "update new_home.works set state_now = 'packed' where name = 'a'", 'PW001', "$name: renamed before", $database);
 	for my $log (qw(app.tasks_transitions app.tasks_phase_transitions_log app.parcels_transitions app.vehicles_transitions_log new_home.works_moves))
 	{
-		refused($node, "delete from $log", 'PW006', "$name: $log is immutable", $database);
+		rejected($node, "delete from $log", 'PW006', "$name: $log is immutable", $database);
 	}
-	refused($node, "delete from $_", 'PW006', "$name: $_ is immutable", $database) for qw(app.tasks_result_audit app.vehicles_transitions_log_pruned);
+	rejected($node, "delete from $_", 'PW006', "$name: $_ is immutable", $database) for qw(app.tasks_result_audit app.vehicles_transitions_log_pruned);
 
 	$node->safe_psql($database, <<'SQL');
 update app.tasks set state = 'closed' where id = 1;
@@ -90,14 +90,14 @@ SQL
 	accepted($node, 'alter table app.jobs rename column owner to worker', "$name: a managed column renamed", $database);
 	accepted($node, 'alter table app.jobs rename column rank to urgency', "$name: and one of the claim order", $database);
 	is(one($node, "select owner_column, claim_columns from pawl.binding where relation = 'app.jobs'::regclass", $database), 'worker|{urgency}', "$name: both are followed");
-	refused($node, 'alter table app.jobs drop column token', '2BP01', "$name: a managed column stays", $database);
-	refused($node, 'create table app.more (due timestamptz not null) inherits (app.chores)', '22023', "$name: and is nullable in every member", $database);
+	rejected($node, 'alter table app.jobs drop column token', '2BP01', "$name: a managed column stays", $database);
+	rejected($node, 'create table app.more (due timestamptz not null) inherits (app.chores)', '22023', "$name: and is nullable in every member", $database);
 	# renames are followed in the copy too, whatever brought it here
 	accepted($node, 'alter table app.tasks rename column state to condition', "$name: a state column renamed", $database);
 	accepted($node, 'alter table new_home.works rename column name to label', "$name: a key column renamed", $database);
 	accepted($node, "update app.tasks set condition = 'closed' where id = 2", "$name: it moves on under its new name", $database);
-	refused($node, "update app.tasks set condition = 'dropped' where id = 2", 'PW001', "$name: and is judged", $database);
-	refused($node, "delete from pawl.machine where machine = 'task'", '2BP01', "$name: the version in use stays", $database);
+	rejected($node, "update app.tasks set condition = 'dropped' where id = 2", 'PW001', "$name: and is validated", $database);
+	rejected($node, "delete from pawl.machine where machine = 'task'", '2BP01', "$name: the version in use stays", $database);
 	sound($node, "$name, after use", $database);
 	return;
 }
@@ -119,7 +119,7 @@ sub fresh
 	return $database;
 }
 
-# No command may complain; save that pg_dump --clean drops the primary keys of partitions by themselves, which PostgreSQL refuses
+# No command may complain; save that pg_dump --clean drops the primary keys of partitions by themselves, which PostgreSQL rejects
 # (with or without pawl), and drops them with their table a few lines later.
 sub quietly
 {
@@ -160,7 +160,7 @@ $node->command_ok(['pg_dump', '--data-only', '-f', "$dir/data.sql", 'postgres'],
 
 fresh('disable');
 quietly('schema', @psql, '-d', 'disable', '-f', "$dir/schema.sql");
-refused($node, 'insert into app.tasks values (1)', '42704', 'between schema and data, nothing gets in unjudged', 'disable');
+rejected($node, 'insert into app.tasks values (1)', '42704', 'between schema and data, nothing gets in unjudged', 'disable');
 quietly('data with --disable-triggers', @psql, '-d', 'disable', '-f', "$dir/data_disable.sql");
 # A restore without triggers leaves two things to do, and health says what: the column numbers by which renames are recognised were
 # not taken down, and PostgreSQL's ENABLE TRIGGER ALL, which ends such a dump, turned ENABLE ALWAYS into ENABLE.
@@ -175,7 +175,7 @@ quietly('schema', @psql, '-d', 'replica', '-f', "$dir/schema.sql");
 	local $ENV{PGOPTIONS} = '-c session_replication_role=replica';
 	my ($out, $err) = ('', '');
 	IPC::Run::run([@psql, '-v', 'ON_ERROR_STOP=1', '-d', 'replica', '-1', '-f', "$dir/data.sql"], '>', \$out, '2>', \$err);
-	like($err, qr/ERROR:  table app\.lorries carries triggers of pawl, but no lifecycle/, 'as a replica: always means always');
+	like($err, qr/ERROR:  table app\.lorries has state machine triggers, but no binding/, 'as a replica: always means always');
 	# so that table is told to be quiet
 	$node->safe_psql('replica', "alter table app.$_ disable trigger all") for qw(vehicles lorries);
 	quietly('data as a replica', @psql, '-d', 'replica', '-f', "$dir/data.sql");

@@ -51,8 +51,8 @@ SQL
 my %thrown = (
 	failure => "PW003|a message with %s and %d|a detail with %n|a hint||0|context",
 	definition => 'PW007|a definition error|Why. Line 12, column 34.|What to do.||0|context',
-	bad_alloc => '53200|out of memory|A C++ allocation of pawl failed.|||0|context',
-	'real bad_alloc' => '53200|out of memory|A C++ allocation of pawl failed.|||0|context',
+	bad_alloc => '53200|out of memory|A C++ allocation failed.|||0|context',
+	'real bad_alloc' => '53200|out of memory|A C++ allocation failed.|||0|context',
 	length_error => '54000|value too large||||0|context',
 	exception => 'XX000|a runtime error||||0|context',
 	anything => 'XX000|unknown C++ exception||||0|context');
@@ -62,7 +62,7 @@ for my $kind (sort keys %thrown)
 }
 is(one($node, q(select length(split_part(c, '|', 2)), split_part(c, '|', 1), split_part(c, '|', 6) from caught('select seam_throw(''long'')') c)),
 	'2046|XX000|0', 'a message too long is cut between characters');
-my $report = refused($node, "select seam_throw('failure')", 'PW003', 'and the client gets it');
+my $report = rejected($node, "select seam_throw('failure')", 'PW003', 'and the client gets it');
 like($report, qr/DETAIL:  a detail with %n\nHINT:  a hint/, 'with detail and hint');
 
 # Inwards and out again: errors pass through C++ frames as they were.
@@ -87,7 +87,7 @@ like($report, qr/WARNING:  01P01: careful/, 'warnings pass');
 # A cancelled statement is cancelled, whatever C++ frames it is below.
 for my $way (qw(seam_call seam_deep))
 {
-	refused($node, "set statement_timeout = '50ms'; select $way('select pg_sleep(1000)')", '57014', "$way: statement_timeout");
+	rejected($node, "set statement_timeout = '50ms'; select $way('select pg_sleep(1000)')", '57014', "$way: statement_timeout");
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
 	my $pid = $session->query('select pg_backend_pid()');
 	$session->query_until(qr/started/, "\\echo started\nselect $way('select pg_sleep(1000)');\nselect 'alive: ' || seam_alive();\n");

@@ -47,31 +47,31 @@ insert into u select g from generate_series(1, 20) g;
 SQL
 
 # What guards and effects raise arrives as they said it.
-my $err = refused($node, "update t set state = 'old', mood = 'error' where id = 1", '23514', 'a guard raises by UPDATE');
+my $err = rejected($node, "update t set state = 'old', mood = 'error' where id = 1", '23514', 'a guard raises by UPDATE');
 like($err, qr/the guard broke\nDETAIL:  its detail\nHINT:  its hint\nCONTEXT:  PL\/pgSQL function guard\(t,t\) line 4 at RAISE\nCONSTRAINT NAME:  k/, 'everything it said');
 $node->safe_psql('postgres', "update t set mood = case id when 2 then 'error' when 3 then 'pw' when 4 then 'no' when 5 then 'zero' when 6 then 'effect' end where id between 2 and 6");
-refused($node, "select pawl.fire('t', 2, 'age')", '23514', 'by fire');
-refused($node, "insert into t_transitions (subject_id, event) values (2, 'age')", '23514', 'by the log');
-refused($node, "select * from pawl.available('t', 2)", '23514', 'by available');
-refused($node, "select * from pawl.fire_many('t', array[1, 2, 7], 'age')", '23514', 'by fire_many: an error of its own is no refusal');
-refused($node, "select pawl.fire('t', 3, 'age')", 'PW001', 'a guard that raises a PW code of its own');
-refused($node, "update t set state = 'old' where id = 5", '22012', 'a guard divides by zero');
-$err = refused($node, "update t set state = 'old' where id = 6", 'P0042', 'an effect raises');
+rejected($node, "select pawl.fire('t', 2, 'age')", '23514', 'by fire');
+rejected($node, "insert into t_transitions (subject_id, event) values (2, 'age')", '23514', 'by the log');
+rejected($node, "select * from pawl.available('t', 2)", '23514', 'by available');
+rejected($node, "select * from pawl.fire_many('t', array[1, 2, 7], 'age')", '23514', 'by fire_many: an error inside a guard is no rejection');
+rejected($node, "select pawl.fire('t', 3, 'age')", 'PW001', 'a guard that raises a PW code of its own');
+rejected($node, "update t set state = 'old' where id = 5", '22012', 'a guard divides by zero');
+$err = rejected($node, "update t set state = 'old' where id = 6", 'P0042', 'an effect raises');
 like($err, qr/the effect broke\nDETAIL:  its detail\nHINT:  its hint\nCONTEXT:  PL\/pgSQL function effect\(t,t\)/, 'everything it said');
-refused($node, "select pawl.fire('t', 6, 'age')", 'P0042', 'by fire');
-refused($node, "update t set state = 'old' where id = 4", 'PW003', 'a guard that says no is a refusal');
+rejected($node, "select pawl.fire('t', 6, 'age')", 'P0042', 'by fire');
+rejected($node, "update t set state = 'old' where id = 4", 'PW003', 'a guard that says no is a rejection');
 is(one($node, "select sum(sort_key), count(*) from t_transitions"), '20|20', 'nothing was logged of all this');
 
 # A guard that raises a PW code below fire_many must leave the session whole: its frames were jumped over.
-is(one($node, "select pawl.fire('t', 4, 'age')"), 'odd', 'fire takes the arrow whose guard agrees');
-$err = refused($node, "select ok, sqlstate from pawl.fire_many('t', array[3, 7, 8], 'age')", 'PW001', 'fire_many, too, passes on what a guard raises');
+is(one($node, "select pawl.fire('t', 4, 'age')"), 'odd', 'fire takes the transition whose guard agrees');
+$err = rejected($node, "select ok, sqlstate from pawl.fire_many('t', array[3, 7, 8], 'age')", 'PW001', 'fire_many, too, passes on what a guard raises');
 like($err, qr/a PW of its own/, 'as it was said');
 is(one($node, "select key, ok, sqlstate, to_state from pawl.fire_many('t', array[4, 15, 999], 'renew')"), "4|f|PW001|\n15|f|PW001|\n999|f|P0002|",
-	'its own refusals are results');
+	'rejections are results');
 sound($node, 'after errors of guards');
 
 # The settings and intents of a failed call do not leak into the next statement.
-is(one($node, <<'SQL'), "new|old", 'the event of a refused fire is forgotten');
+is(one($node, <<'SQL'), "new|old", 'the event of a rejected fire does not stay set');
 \set ON_ERROR_STOP 0
 select pawl.fire('t', 2, 'age');
 update t set state = 'old', mood = null where id = 10;
@@ -95,12 +95,12 @@ my %long = (
 	'an effect' => "update t set state = 'old' where id in (12, 13)",
 	'fire_many' => "select * from pawl.fire_many('t', array[11, 13], 'age')",
 	'fire' => "select pawl.fire('t', 12, 'age')",
-	'the door of the log' => "insert into t_transitions (subject_id, to_state) values (11, 'old')",
+	'INSERT into the log' => "insert into t_transitions (subject_id, to_state) values (11, 'old')",
 	'enforce' => "select pawl.enforce('unbound', 'state', 'u'), pawl.enable_log('unbound', 'state')",
 	'verify' => "select * from pawl.verify('big')");
 for my $what (sort keys %long)
 {
-	my ($sleeps) = grep { $_ eq $what } ('a guard', 'an effect', 'fire_many', 'fire', 'the door of the log');
+	my ($sleeps) = grep { $_ eq $what } ('a guard', 'an effect', 'fire_many', 'fire', 'INSERT into the log');
 	if ($sleeps)
 	{
 		my $session = $node->background_psql('postgres', on_error_stop => 0);
@@ -113,7 +113,7 @@ for my $what (sort keys %long)
 		$session->query("update t set state = 'new' where id = 14");
 		$session->quit;
 	}
-	refused($node, "set statement_timeout = '20ms'; $long{$what}", '57014', "$what: statement_timeout");
+	rejected($node, "set statement_timeout = '20ms'; $long{$what}", '57014', "$what: statement_timeout");
 }
 is(one($node, "select count(*) from big where state <> 'new'"), 0, 'nothing moved');
 is(one($node, "select count(*) from pawl.binding where relation = 'unbound'::regclass"), 0, 'nothing was half attached');
@@ -142,7 +142,7 @@ sub many
 	is($last, 'flat', "$thousands,000 errors, memory as before: $name");
 	return;
 }
-many('refusals', 1, "update t set state = 'odd' where state = 'odd' or id = 14 and 1 / 0 = 1", "update t set state = 'nowhere' where id = 14",
+many('rejections', 1, "update t set state = 'odd' where state = 'odd' or id = 14 and 1 / 0 = 1", "update t set state = 'nowhere' where id = 14",
 	"insert into t values (99, 'old')", "update t_transitions set event = ''", "update t set state = 'old', mood = 'no' where id = 14");
 many('fire', 1, "select pawl.fire('t', 14, 'renew')", "select pawl.fire('t', 14, 'nonsense')", "select pawl.fire('t', 999, 'age')",
 	"select pawl.fire('t', 2, 'age')", "insert into t_transitions (subject_id, to_state) values (14, 'nowhere')");
@@ -167,13 +167,13 @@ many('SQL guards and effects that fail', 1, "update s set state = 'old' where id
 many('SQL guards and effects that fail in one transaction', 100,
 	map { "do \$\$ begin for i in 1 .. 100 loop begin update s set state = 'old' where id = $_; exception when others then null; end; end loop; end \$\$" } 1, 2);
 many('lifecycles compiled anew each time', 1, "create or replace function elsewhere() returns int language sql as 'select 1'", "update t set state = 'nowhere' where id = 14");
-many('exception blocks that undo a move', 100,
+many('exception blocks that undo a state change', 100,
 	"do \$\$ begin for i in 1 .. 100 loop begin update t set state = 'old' where id = 14; perform 1 / 0; exception when others then null; end; end loop; end \$\$");
 sound($node, 'after tens of thousands of errors');
 
 # Memory that runs out is an error.
-refused($node, q(select pawl.define('huge', repeat('x', 300 * 1024 * 1024))), '54000', 'a diagram of 300 MB');
-refused($node, q(select pawl.define(repeat('x', 100 * 1024 * 1024), 'stateDiagram-v2
+rejected($node, q(select pawl.define('huge', repeat('x', 300 * 1024 * 1024))), '54000', 'a diagram of 300 MB');
+rejected($node, q(select pawl.define(repeat('x', 100 * 1024 * 1024), 'stateDiagram-v2
     [*] --> a')), '42602', 'a name of 100 MB');
 is(one($node, 'select 1'), 1, 'and the server is there');
 

@@ -1,4 +1,4 @@
-# One session uses a table while another changes what it is judged by: from its next statement on, it is judged rightly.
+# One session uses a table while another changes its machine: from its next statement on, it is validated by the new version.
 use strict;
 use warnings;
 use FindBin;
@@ -35,8 +35,8 @@ SQL
 
 my $a = $node->background_psql('postgres', on_error_stop => 0);
 $a->query('\set VERBOSITY sqlstate');
-# judged(sql): what session A gets, an SQLSTATE or its rows
-sub judged
+# answer_to_a(sql): what session A gets, an SQLSTATE or its rows
+sub answer_to_a
 {
 	my ($sql) = @_;
 	$a->{stderr} = '';
@@ -48,35 +48,35 @@ sub other { $node->safe_psql('postgres', $_[0]); return }
 
 my $next = 0;
 sub row { return ++$next }
-is(judged("update t set state = 'b' where id = " . row() . ' returning state'), 'b', 'session A moves a row');
-is(judged("update t set state = 'c' where id = $next returning state"), 'c', 'and again');
-is(judged("update e set state = 'y' where id = 1 returning state"), 'y', 'and one of an enum');
+is(answer_to_a("update t set state = 'b' where id = " . row() . ' returning state'), 'b', 'session A changes a state');
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'and again');
+is(answer_to_a("update e set state = 'y' where id = 1 returning state"), 'y', 'and one of an enum');
 
 # Guard functions
 other("create or replace function guard(old t, new t) returns boolean language plpgsql as 'begin return false; end'");
-is(judged("update t set state = 'b' where id = " . row()), 'PW003', 'a guard replaced');
+is(answer_to_a("update t set state = 'b' where id = " . row()), 'PW003', 'a guard replaced');
 other("create or replace function guard(old t, new t) returns boolean language sql as 'select true'");
-is(judged("update t set state = 'b' where id = $next returning state"), 'b', 'replaced by one of another language');
+is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b', 'replaced by one of another language');
 other("create or replace function sql_guard(old t, new t) returns boolean language sql as 'select false'");
-is(judged("update t set state = 'c' where id = $next"), 'PW003', 'a SQL guard replaced');
+is(answer_to_a("update t set state = 'c' where id = $next"), 'PW003', 'a SQL guard replaced');
 other("drop function sql_guard; create function sql_guard(old t, new t) returns boolean language sql security definer set search_path = '' as 'select true'");
-is(judged("update t set state = 'c' where id = $next returning state"), 'c', 'a guard dropped and created anew');
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'a guard dropped and created anew');
 other('drop function guard');
-is(judged("update t set state = 'b' where id = " . row()), '42883', 'a guard dropped: nothing passes unasked');
+is(answer_to_a("update t set state = 'b' where id = " . row()), '42883', 'a guard dropped: nothing passes unasked');
 other("create function guard(old t, new t) returns boolean language plpgsql as 'begin return new.n = 0; end'");
-is(judged("update t set state = 'b' where id = $next returning state"), 'b', 'and created again');
-is(judged("update t set state = 'b', n = 1 where id = " . row()), 'PW003', 'it is the new one that is asked');
+is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b', 'and created again');
+is(answer_to_a("update t set state = 'b', n = 1 where id = " . row()), 'PW003', 'it is the new one that is asked');
 
 # In a transaction that is open: the statement decides.
 $a->query('begin');
-is(judged("update t set state = 'b' where id = $next returning state"), 'b', 'in a transaction');
+is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b', 'in a transaction');
 other("create or replace function guard(old t, new t) returns boolean language plpgsql as 'begin return false; end'");
-is(judged("update t set state = 'b' where id = " . row()), 'PW003', 'the next statement of the same transaction sees the new guard');
+is(answer_to_a("update t set state = 'b' where id = " . row()), 'PW003', 'the next statement of the same transaction sees the new guard');
 $a->query('rollback');
 other("create or replace function guard(old t, new t) returns boolean language plpgsql as 'begin return true; end'");
 
 # The machine
-is(judged("update t set state = 'c' where id = " . row()), 'PW001', 'no such arrow yet');
+is(answer_to_a("update t set state = 'c' where id = " . row()), 'PW001', 'no such transition yet');
 other("select pawl.define('m', 'stateDiagram-v2
     [*] --> a
     a --> b : go [guard]
@@ -84,74 +84,74 @@ other("select pawl.define('m', 'stateDiagram-v2
     b --> c : on
     b --> d : part
     d --> [*]')");
-is(judged("update t set state = 'c' where id = $next"), 'PW001', 'defined, but not enforced');
+is(answer_to_a("update t set state = 'c' where id = $next"), 'PW001', 'defined, but not enforced');
 other("select pawl.upgrade('t')");
-is(judged("update t set state = 'c' where id = $next returning state"), 'c', 'upgraded');
-is(judged("update t set state = 'a' where id = $next"), 'PW001', 'the arrow that is gone is gone');
-is(judged("select machine_version from pawl.history('t', $next) where most_recent"), 2, 'logged under the new version');
-is(judged("select pawl.fire('t', 10, 'jump')"), 'c', 'fire knows the new events');
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'upgraded');
+is(answer_to_a("update t set state = 'a' where id = $next"), 'PW001', 'a removed transition is rejected');
+is(answer_to_a("select machine_version from pawl.history('t', $next) where most_recent"), 2, 'logged under the new version');
+is(answer_to_a("select pawl.fire('t', 10, 'jump')"), 'c', 'fire knows the new events');
 $a->query("prepare move as update t set state = 'd' where id = \$1 returning state");
-is(judged('execute move(10)'), 'PW001', 'a prepared statement');
+is(answer_to_a('execute move(10)'), 'PW001', 'a prepared statement');
 other("select pawl.define('m', 'stateDiagram-v2
     [*] --> a
     a --> b
     c --> d
     b --> d
     d --> [*]'); select pawl.upgrade('t')");
-is(judged('execute move(10)'), 'd', 'is judged by the new version');
+is(answer_to_a('execute move(10)'), 'd', 'is validated by the new version');
 
 # Released and enforced again
 other("select pawl.release('t')");
-is(judged("update t set state = 'c' where id = 11 returning state"), 'c', 'released: nobody judges');
+is(answer_to_a("update t set state = 'c' where id = 11 returning state"), 'c', 'released: nothing is validated');
 other("update t set state = 'a' where id = 11; select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state')");
-is(judged("update t set state = 'd' where id = 11"), 'PW001', 'enforced again');
-is(judged("update t set state = 'b' where id = 11 returning state"), 'b', 'by the newest version');
-is(judged("select sort_key from pawl.history('t', 11) where most_recent"), 2, 'and logged');
+is(answer_to_a("update t set state = 'd' where id = 11"), 'PW001', 'enforced again');
+is(answer_to_a("update t set state = 'b' where id = 11 returning state"), 'b', 'by the newest version');
+is(answer_to_a("select sort_key from pawl.history('t', 11) where most_recent"), 2, 'and logged');
 other("select pawl.release('t'); select pawl.enforce('t', 'state', 'm')");
-is(judged("update t set state = 'd' where id = 11 returning state"), 'd', 'enforced without a log');
+is(answer_to_a("update t set state = 'd' where id = 11 returning state"), 'd', 'enforced without a log');
 other("select pawl.release('t'); update t set state = 'd'; select pawl.enforce('t', 'state', 'm'), pawl.enable_log('t', 'state', log_name => 'fresh_log')");
-is(judged("delete from t where id = 11 returning id"), 11, 'with another log');
-is(judged("select event from fresh_log where subject_id = 11 and most_recent"), 'pawl.delete', 'which is written');
+is(answer_to_a("delete from t where id = 11 returning id"), 11, 'with another log');
+is(answer_to_a("select event from fresh_log where subject_id = 11 and most_recent"), 'pawl.delete', 'which is written');
 other("alter table t add column second text not null default 'a'; select pawl.enforce('t', 'second', 'm'), pawl.enable_log('t', 'second', log_name => 'second_log')");
-is(judged("update t set second = 'd' where id = 12"), 'PW001', 'a second machine on the table');
-is(judged("update t set second = 'b' where id = 12 returning second"), 'b', 'moves rows too');
+is(answer_to_a("update t set second = 'd' where id = 12"), 'PW001', 'a second machine on the table');
+is(answer_to_a("update t set second = 'b' where id = 12 returning second"), 'b', 'moves rows too');
 
 # Enum labels
 other("alter type phase add value 'z'");
-is(judged("update e set state = 'z' where id = 2"), 'PW001', 'a new label is no state yet');
+is(answer_to_a("update e set state = 'z' where id = 2"), 'PW001', 'a new label is no state yet');
 other("select pawl.define('e', 'stateDiagram-v2
     [*] --> x
     x --> y
     x --> z
     y --> [*]
     z --> [*]'); select pawl.upgrade('e')");
-is(judged("update e set state = 'z' where id = 2 returning state"), 'z', 'until a version has it');
+is(answer_to_a("update e set state = 'z' where id = 2 returning state"), 'z', 'until a version has it');
 
 # Triggers that sort later, and what they change
-is(judged("update e set state = 'y' where id = 3 returning state"), 'y', 'before a later trigger');
+is(answer_to_a("update e set state = 'y' where id = 3 returning state"), 'y', 'before a later trigger');
 other("create function meddle() returns trigger language plpgsql as 'begin new.state := ''y''; return new; end'; create trigger \"~~~late\" before update on e for each row execute function meddle()");
-is(judged("update e set state = state where id = 2"), 'PW001', 'a later trigger that rewrites the state is judged');
-is(judged("update e set state = 'z' where id = 4 returning state"), 'y', 'by what it makes of the row');
-is(judged("select to_state from pawl.history('e', 4) where most_recent"), 'y', 'and so it is logged');
+is(answer_to_a("update e set state = state where id = 2"), 'PW001', 'a later trigger that rewrites the state is validated');
+is(answer_to_a("update e set state = 'z' where id = 4 returning state"), 'y', 'by what it makes of the row');
+is(answer_to_a("select to_state from pawl.history('e', 4) where most_recent"), 'y', 'and so it is logged');
 other('drop trigger "~~~late" on e');
-is(judged("update e set state = 'z' where id = 5 returning state"), 'z', 'and gone again');
+is(answer_to_a("update e set state = 'z' where id = 5 returning state"), 'z', 'and gone again');
 
 # Names and shapes
 other('alter table t rename column state to condition; alter table t rename to things');
-is(judged("update things set condition = 'a' where id = 13"), 'PW001', 'renamed');
+is(answer_to_a("update things set condition = 'a' where id = 13"), 'PW001', 'renamed');
 other('alter table things drop column n; alter table things add column extra int; alter table things alter column condition type varchar(10)');
-is(judged("update things set condition = 'a', extra = 1 where id = 13"), 'PW001', 'of another shape');
-is(judged("insert into things (id) values (30) returning condition"), 'a', 'with a default');
-is(judged("update things set condition = 'b' where id = 30 returning condition"), 'b', 'it moves');
+is(answer_to_a("update things set condition = 'a', extra = 1 where id = 13"), 'PW001', 'of another shape');
+is(answer_to_a("insert into things (id) values (30) returning condition"), 'a', 'with a default');
+is(answer_to_a("update things set condition = 'b' where id = 30 returning condition"), 'b', 'it moves');
 
 # Partitions
-is(judged("update p set state = 'y' where id = 1 returning state"), 'y', 'a partition known to the session');
+is(answer_to_a("update p set state = 'y' where id = 1 returning state"), 'y', 'a partition known to the session');
 other("create table p2 partition of p for values in (2); create table p3 (region int not null, id int not null, note text, state text); insert into p3 values (3, 50, '', 'x'); alter table p3 drop column note; alter table p attach partition p3 for values in (3)");
-is(judged("insert into p values (20, 'y', 2)"), 'PW002', 'a new partition judges');
-is(judged("update p set state = 'gone' where id = 50"), 'PW001', 'an attached one, of another layout, too');
-is(judged("update p set state = 'y', region = 2 where id = 50 returning state"), 'y', 'a row moves across');
+is(answer_to_a("insert into p values (20, 'y', 2)"), 'PW002', 'a new partition validates');
+is(answer_to_a("update p set state = 'gone' where id = 50"), 'PW001', 'an attached one, of another layout, too');
+is(answer_to_a("update p set state = 'y', region = 2 where id = 50 returning state"), 'y', 'a row moves across');
 other('alter table p detach partition p1');
-is(judged("update p1 set state = 'whatever' where id = 2 returning state"), 'whatever', 'a detached partition is free')
+is(answer_to_a("update p1 set state = 'whatever' where id = 2 returning state"), 'whatever', 'a detached partition is free')
   or diag($a->{stderr});
 $a->quit;
 

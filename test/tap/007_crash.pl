@@ -64,7 +64,7 @@ my $catalog = q(select (select count(*) from pawl.binding), (select count(*) fro
     (select count(*) from pg_class where relname ~ 'transitions'), (select sum(version) from pawl.binding));
 my $before = one($node, $catalog);
 killed('enforce', "select pawl.enforce('plain', 'state', 'm'), pawl.enable_log('plain', 'state', most_recent => 'stored', hash_chain => true)",
-	# it has made the log, which nobody else can see yet
+	# it has made the log, which no other session can see yet
 	"select count(*) > 0 from pg_locks l where pid = PID and locktype = 'relation' and mode = 'AccessExclusiveLock' and not exists (select from pg_class c where c.oid = l.relation)");
 is(one($node, $catalog), $before, 'enforce: nothing is half attached');
 accepted($node, "update plain set state = 'anything' where id = 1; update plain set state = 'new' where id = 1", 'enforce: the table is as free as before');
@@ -80,7 +80,7 @@ killed('upgrade', q(select pawl.upgrade('plain', remap => '{"new": "fresh"}')), 
 	. (one($node, "select pg_relation_size('plain_transitions')") + 1000000));
 is(one($node, $catalog), $before, 'upgrade: the old version is enforced');
 is(one($node, "select count(*) from plain where state <> 'new'"), 0, 'upgrade: no row was remapped');
-refused($node, "update plain set state = 'fresh' where id = 1", 'PW001', 'upgrade: and is judged by it');
+rejected($node, "update plain set state = 'fresh' where id = 1", 'PW001', 'upgrade: and is validated by it');
 sound($node, 'after a crash in upgrade');
 is(one($node, q(select pawl.upgrade('plain', remap => '{"new": "fresh"}'))), 2, 'upgrade: again, and this time to the end');
 sound($node, 'after the upgrade');
@@ -131,5 +131,5 @@ accepted($node, "update stored set state = 'used' where id = (select id from sto
 
 # We sent every signal that killed a process ourselves.
 my @others = grep { /terminated by signal (?!9:)|PANIC:|TRAP:/ } split /\n/, slurp_file($node->logfile);
-is(join("\n", @others), '', 'nobody died but those who were killed');
+is(join("\n", @others), '', 'no process died but those that were killed');
 done_testing();

@@ -12,7 +12,7 @@ my $node = new_cluster('main', conf => "log_min_messages = log\n");
 $node->safe_psql('postgres', <<'SQL');
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
     attempts int not null default 0, note text);
--- Stands still where it is told to, for as long as somebody holds the lock.
+-- Stops at the given place for as long as a session holds the lock.
 create function stand(place text) returns boolean language plpgsql as $$
 begin
     if current_setting('test.stop', true) = place then perform pg_advisory_xact_lock_shared(1); end if;
@@ -24,7 +24,7 @@ select pawl.define('job', 'stateDiagram-v2
     [*] --> ready
     ready --> running : start [stand_in_guard]
     running --> done : finish [stand_in_guard]
-    running --> ready : lapse [stand_in_guard]
+    running --> ready : expire [stand_in_guard]
     done --> [*]
     class running owned');
 create trigger before_row before update on job for each row execute function stand_in_trigger();
@@ -34,7 +34,7 @@ create constraint trigger at_commit after update on job deferrable initially def
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.enable_timers('job', 'state', due => 'due'),
-    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'lapse'), pawl.enable_events('job', 'state');
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'expire'), pawl.enable_events('job', 'state');
 insert into job (id) select generate_series(1, 50);
 select pawl.claim(null::job, processor => 'w1', batch => 20, lease => '1 day');
 select pawl.claim(null::job, processor => 'w2', batch => 10, lease => '1 ms');
@@ -43,14 +43,14 @@ create view everything as select md5(string_agg(j::text, ',' order by j.id)) as 
 SQL
 my $rows = q(select rows, records, events from everything);
 
-# Who is owned, leased and counted as the states and the record say.
+# Owners, leases and counters agree with the states and the log.
 sub in_order
 {
 	my ($name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is(one($node, q(select count(*) from job where (state = 'running') <> (owner is not null) or (owner is null) <> (lease is null))), 0, "$name: owners and leases are where they belong");
 	is(one($node, q(select count(*) from job j where attempts <> (select count(*) from job_transitions l where l.subject_id = j.id and l.event = 'start'))), 0,
-		"$name: attempts are those on the record");
+		"$name: attempts are those in the log");
 	sound($node, $name);
 	return;
 }
@@ -113,13 +113,13 @@ $node->start;
 is(one($node, "select count(*) > 1000 from job where state = 'done'"), 't', 'the postmaster was killed under load');
 in_order('after the postmaster was killed');
 is(one($node, q(select count(*) from job j where state = 'done' and id > 1000 and not exists (select from told t where t.job = j.id and t.token = j.token))), 0,
-	'every completed job was told of by who completed it');
-is(one($node, q(select count(*) from told t where not exists (select from job j where j.id = t.job and j.token = t.token and j.state = 'done'))), 0, 'and nobody told of another');
+	'every completed job was reported by the worker that completed it');
+is(one($node, q(select count(*) from told t where not exists (select from job j where j.id = t.job and j.token = t.token and j.state = 'done'))), 0, 'and no worker reported another');
 $node->poll_query_until('postgres', "select done = 0 and next_at is null from pawl.reap('job', 10000)") or diag('leases are left');
 is(one($node, q(select count(*) from job where owner is not null)), 0, 'what the dead had taken comes back');
 is(one($node, "select count(*) from pawl.claim(null::job, processor => 'last', batch => 1000)"), 1000, 'and is claimed again');
 in_order('in the end');
 
 my @others = grep { /terminated by signal (?!9:)|PANIC:|TRAP:/ } split /\n/, slurp_file($node->logfile);
-is(join("\n", @others), '', 'nobody died but those who were killed');
+is(join("\n", @others), '', 'no process died but those that were killed');
 done_testing();

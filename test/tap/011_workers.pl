@@ -24,7 +24,7 @@ select pawl.define('job', 'stateDiagram-v2
     running --> done : finish
     running --> waiting : fail
     running --> dead : fail
-    running --> ready : lapse
+    running --> ready : expire
     running --> ready : give_back
     waiting --> ready : wake after 1 hour
     done --> [*]
@@ -35,7 +35,7 @@ create table job (id int primary key, state text not null default 'ready', owner
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state', hash_chain => true),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.enable_timers('job', 'state', due => 'due'),
-    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'priority desc', on_expiry => 'lapse', retry => '{fail}', backoff => '{"strategy": "exponential", "base": "50 ms", "cap": "400 ms", "jitter": "full", "max_attempts": 12}'),
+    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'priority desc', on_expiry => 'expire', retry => '{fail}', backoff => '{"strategy": "exponential", "base": "50 ms", "cap": "400 ms", "jitter": "full", "max_attempts": 12}'),
     pawl.enable_events('job', 'state');
 insert into job (id, priority) select g, g % 3 from generate_series(1, $jobs) g;
 create table told (n bigserial, kind text not null, job int not null, token bigint not null, worker text not null, until timestamptz, at timestamptz not null default clock_timestamp());
@@ -53,7 +53,7 @@ begin
           from pawl.claim(null::job, processor => me, batch => 1 + (random() * 4)::int, lease => '300 ms') c;
         commit;
         for mine in select c.job, c.token from told c where c.worker = me and c.kind = 'claim'
-                       and not exists (select from told e where e.worker = me and e.job = c.job and e.token = c.token and e.kind in ('finish', 'fail', 'refused')) order by c.n loop
+                       and not exists (select from told e where e.worker = me and e.job = c.job and e.token = c.token and e.kind in ('finish', 'fail', 'rejected')) order by c.n loop
             perform pg_sleep(case when random() < 0.06 then 0.45 else random() * 0.03 end);
             if random() < 0.3 then
                 held := pawl.heartbeat('job', me, '300 ms');
@@ -74,7 +74,7 @@ begin
                     insert into told (kind, job, token, worker) values ('finish', mine.job, mine.token, me);
                 end if;
             exception when sqlstate 'PW004' or sqlstate 'PW005' then
-                insert into told (kind, job, token, worker) values ('refused', mine.job, mine.token, me);
+                insert into told (kind, job, token, worker) values ('rejected', mine.job, mine.token, me);
             end;
             commit;
         end loop;
@@ -161,7 +161,7 @@ while (time() < $end)
 }
 wait_until(sub { $node->psql('postgres', 'select 1') == 0 }, 'the server');
 
-# Nobody is killed any more; what is left is worked off.
+# No worker is killed any more; what is left is completed.
 wait_until(sub { look_after(); one($node, "select count(*) from job where state not in ('done', 'dead')") eq '0' }, 'all jobs to end');
 $node->safe_psql('postgres', 'update control set stop = true');
 $_->{handle}->finish for @worker;
@@ -171,11 +171,11 @@ note(one($node, q(select string_agg(kind || ' ' || n, ', ' order by kind) from (
 
 cmp_ok($count{killed} + $count{terminated}, '>', $seconds / 4, 'workers were killed and cut off');
 cmp_ok($count{crashed}, '>=', 1, 'and the server crashed');
-is($count{other}, 0, 'workers met no error but refusals and serialization failures');
+is($count{other}, 0, 'workers met no errors but rejections and serialization failures');
 cmp_ok($count{serialization}, '>', 0, 'workers with snapshots were told to try again');
 
 is(one($node, "select count(*) from job where state not in ('done', 'dead')"), 0, 'every job has ended');
-is(one($node, "select count(*) from job where owner is not null or lease is not null or due is not null"), 0, 'and belongs to nobody');
+is(one($node, "select count(*) from job where owner is not null or lease is not null or due is not null"), 0, 'and has no owner');
 is(one($node, <<'SQL'), 0, 'no two executions of a job have leases that overlap');
 with execution as (
     select c.job, c.token, c.until - interval '300 ms' as began,
@@ -186,25 +186,25 @@ select count(*) from (select *, lag(ended) over (partition by job order by token
 SQL
 is(one($node, "select count(*) from (select job, token from told where kind = 'claim' group by 1, 2 having count(*) > 1) x"), 0, 'no token was given twice');
 is(one($node, "select count(*) from told t where kind = 'claim' and token <> (select count(*) from told u where u.job = t.job and u.kind = 'claim' and u.token < t.token) + 1
-	+ (select count(*) from job_transitions l where l.subject_id = t.job and l.event = 'lapse' and l.metadata ? 'lost_owner' and (l.metadata ->> 'token')::bigint < t.token)"),
+	+ (select count(*) from job_transitions l where l.subject_id = t.job and l.event = 'expire' and l.metadata ? 'lost_owner' and (l.metadata ->> 'token')::bigint < t.token)"),
 	0, 'tokens grow by one with every owner taken and lost');
-cmp_ok(one($node, "select count(*) from told where kind = 'refused'"), '>', 0, 'late workers were refused');
-is(one($node, <<'SQL'), 0, 'and only who had lost the job: its lease was over, or its token another');
-select count(*) from told r where r.kind = 'refused'
+cmp_ok(one($node, "select count(*) from told where kind = 'rejected'"), '>', 0, 'late workers were rejected');
+is(one($node, <<'SQL'), 0, 'and only workers that had lost the job: its lease had expired, or its token had changed');
+select count(*) from told r where r.kind = 'rejected'
    and r.at <= (select max(u.until) from told u where u.job = r.job and u.token = r.token and u.kind in ('claim', 'beat'))
    and not exists (select from told c where c.job = r.job and c.token > r.token)
-   and not exists (select from job_transitions l where l.subject_id = r.job and l.event = 'lapse' and (l.metadata ->> 'token')::bigint = r.token)
+   and not exists (select from job_transitions l where l.subject_id = r.job and l.event = 'expire' and (l.metadata ->> 'token')::bigint = r.token)
 SQL
-is(one($node, <<'SQL'), 0, 'whoever ended an execution is who had begun it, with nothing in between');
+is(one($node, <<'SQL'), 0, 'the worker that ended an execution is the one that began it, with nothing in between');
 select count(*) from (select event, processor, lag(event) over w as event_before, lag(processor) over w as processor_before
                         from job_transitions window w as (partition by subject_id order by sort_key)) l
  where event in ('finish', 'fail') and (event_before is distinct from 'start' or processor_before is distinct from processor)
 SQL
 is(one($node, "select count(*) from (select job from told where kind = 'finish' group by 1 having count(*) > 1) x"), 0, 'no job was finished twice');
 is(one($node, "select count(*) from job j where state = 'done' and not exists (select from told t where t.job = j.id and t.kind = 'finish' and t.token = j.token)"), 0, 'each by the owner of its last token');
-is(one($node, "select count(*) from told where kind = 'claim'"), one($node, "select count(*) from job_transitions where event = 'start'"), 'every execution is on the record');
-is(one($node, "select count(*) from job j where attempts <> (select count(*) from job_transitions l where l.subject_id = j.id and l.event = 'start')"), 0, 'attempts match the record');
-is(one($node, "select count(*) from job where state = 'dead' and attempts < 12"), 0, 'nobody gave up too early');
+is(one($node, "select count(*) from told where kind = 'claim'"), one($node, "select count(*) from job_transitions where event = 'start'"), 'every execution is in the log');
+is(one($node, "select count(*) from job j where attempts <> (select count(*) from job_transitions l where l.subject_id = j.id and l.event = 'start')"), 0, 'attempts match the log');
+is(one($node, "select count(*) from job where state = 'dead' and attempts < 12"), 0, 'no job was given up too early');
 is(one($node, "select count(distinct (id, token)) from job"), $jobs, 'all jobs are there');
 sound($node, 'in the end');
 done_testing();

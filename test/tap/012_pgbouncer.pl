@@ -1,5 +1,5 @@
 # Through pgbouncer in transaction mode: many clients on two sessions of the server, every transaction on whichever is free. What is said
-# for one transaction counts for that one; what sessions remember (plans, bookmarks) is anybody's.
+# for one transaction counts for that one; what server sessions remember (plans, scan positions) serves any client.
 use strict;
 use warnings;
 use FindBin;
@@ -16,7 +16,7 @@ select pawl.define('job', 'stateDiagram-v2
     ready --> running : start
     running --> done : finish
     running --> waiting : fail
-    running --> ready : lapse
+    running --> ready : expire
     waiting --> ready : wake after 1 hour
     done --> [*]
     class running owned');
@@ -24,7 +24,7 @@ create table job (id int primary key, state text not null default 'ready', owner
 select pawl.enforce('job', 'state', 'job'), pawl.enable_log('job', 'state'),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.enable_timers('job', 'state', due => 'due'),
-    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'lapse', retry => '{fail}', backoff => '{"strategy": "none"}');
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'expire', retry => '{fail}', backoff => '{"strategy": "none"}');
 insert into job (id) select generate_series(1, 3000);
 SQL
 
@@ -39,7 +39,7 @@ my (undef, $error) = ask('select pawl.claim(null::job)');
 like($error, qr/22004/, 'which the next transaction does not have, on whatever session it is');
 is(ask("select pawl.heartbeat('job', 'w1', '1 hour')"), 3, 'heartbeat');
 (undef, $error) = ask("update job set state = 'done' where id = 1");
-like($error, qr/PW004/, 'nobody is the owner');
+like($error, qr/PW004/, 'no processor is set');
 (undef, $error) = ask("begin; select pawl.set_context(processor => 'w1', token => 99); update job set state = 'done' where id = 1; commit;");
 like($error, qr/PW005/, 'an old token, by the context');
 is(ask("begin; select pawl.set_context(processor => 'w1', token => 1); update job set state = 'done' where id = 1; commit;"), '', 'complete by plain SQL in one transaction');
@@ -74,8 +74,8 @@ ok(IPC::Run::run(['pgbench', '-n', '-h', $folder, '-p', $port, '-M', 'simple', '
 cmp_ok(one($node, "select count(*) from job where state = 'done'"), '>', 1000, 'they get their work done');
 is(one($node, "select count(distinct pid) <= 2 from pg_stat_activity where application_name = 'pgbench' and backend_type = 'client backend'"), 't', 'by two sessions');
 is(one($node, "select count(*) from job_transitions where event in ('start', 'finish', 'fail') and processor is distinct from correlation_id and coalesce(correlation_id, '') not in ('', 'r1')"), 0,
-	'nobody acts under the name of another');
-is(one($node, <<'SQL'), 0, 'whoever ended a job is who had begun it');
+	'no client acts as the processor of another');
+is(one($node, <<'SQL'), 0, 'the client that ended a job is the one that began it');
 select count(*) from (select event, processor, lag(event) over w as event_before, lag(processor) over w as processor_before
                         from job_transitions window w as (partition by subject_id order by sort_key)) l
  where event in ('finish', 'fail') and (event_before is distinct from 'start' or processor_before is distinct from processor)

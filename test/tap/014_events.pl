@@ -145,7 +145,7 @@ $loading = load(1_000_000);
 $pruning = pruning(1_000_000);
 my $so_far = one($node, $sunk);
 $node->poll_query_until('postgres', "select count(*) > $so_far + 3000 from sink where consumer = 'alone'") or die 'the load stands still';
-# a backend that waits for a lock whose holder has gone would wait for ever
+# a backend that waits for a lock whose owner has gone would wait for ever
 kill_server($node, split /\n/, one($node, 'select pid from pg_stat_activity where pid <> pg_backend_pid()'));
 eval { $_->[0]->finish } for @background;
 $node->start;
@@ -174,7 +174,7 @@ for my $consumer ('alone', 'together')
 }
 # What two readers of one consumer wrote into the table is not in its order; the order of one is.
 is(one($node, q(select count(*) from (select sort_key - lag(sort_key) over (partition by key order by i) as step from sink where consumer = 'alone' and relation = 'logged'::regclass) s where step <> 1)),
-	0, 'the moves of a row come in their order, without a gap');
+	0, 'the state changes of a row come in order, without a gap');
 is(one($node, q(select count(*) from (select to_state = lag(to_state) over (partition by key order by i) as same from sink where consumer = 'alone' and relation = 'bare'::regclass) s where same)),
 	0, 'also without a log');
 is(one($node, q(select count(*) from (select (metadata ->> 'seq')::int < lag((metadata ->> 'seq')::int) over (partition by metadata ->> 'client' order by i) as back from sink where consumer = 'alone' and metadata ? 'client') s where back)),
@@ -182,12 +182,12 @@ is(one($node, q(select count(*) from (select (metadata ->> 'seq')::int < lag((me
 is(one($node, q(select count(*) from (select txid, lag(txid) over (order by i) as last, row_number() over (partition by txid order by i) as n from sink where consumer = 'alone') s where n > 1 and txid <> last)),
 	0, 'the events of a transaction come together');
 is(one($node, 'select behind from pawl.consumers where consumer = $$alone$$'), 0, 'nothing is behind');
-is(one($node, 'select behind > 10000 from pawl.consumers where consumer = $$late$$'), 't', 'but who has not read');
+is(one($node, 'select behind > 10000 from pawl.consumers where consumer = $$late$$'), 't', 'but a consumer that has not read is');
 sound($node, 'after the load');
 
-# Who comes late gets the same, in the same order.
+# A late consumer gets the same, in the same order.
 $node->safe_psql('postgres', "call consume('late', 4, 10000)");
-is(one($node, q(select count(*) from (select txid, relation, key, sort_key, to_state, at from sink where consumer = 'alone' except all select txid, relation, key, sort_key, to_state, at from sink where consumer = 'late') d)), 0, 'who comes late gets the same');
+is(one($node, q(select count(*) from (select txid, relation, key, sort_key, to_state, at from sink where consumer = 'alone' except all select txid, relation, key, sort_key, to_state, at from sink where consumer = 'late') d)), 0, 'a late consumer gets the same');
 $node->safe_psql('postgres', 'select pawl.prune_events()') for 1 .. 4;
 is(one($node, 'select sum(pawl._slot_size(s)) < 1100000 from generate_series(1, 3) s'), 't', 'and when all have read, the outbox is small');
 
@@ -214,5 +214,5 @@ $other->safe_psql('postgres', 'select pawl.prune_events()') for 1 .. 4;
 is(one($other, "select count(*) from pawl.read_events('alone')"), one($other, "select count(*) from pawl.read_events('late')"), 'other consumers go on too');
 sound($other, 'restored');
 my @others = grep { /terminated by signal (?!9:)|PANIC:|TRAP:/ } map { split /\n/, slurp_file($_->logfile) } $node, $other;
-is(join("\n", @others), '', 'nobody died but those who were killed');
+is(join("\n", @others), '', 'no process died but those that were killed');
 done_testing();

@@ -8,7 +8,7 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $sleeper = "$FindBin::Bin/../../bench/sleeper.py";
+my $waiter = "$FindBin::Bin/../../bench/waiter.py";
 my $script = PostgreSQL::Test::Utils::tempdir . '/jobs.sql';
 append_to_file($script, <<'SQL');
 begin;
@@ -27,21 +27,21 @@ for my $preloaded (0, 1)
 select pawl.define('job', 'stateDiagram-v2
     [*] --> pending
     pending --> running : start
-    running --> pending : lapse
+    running --> pending : expire
     running --> done : finish
     done --> [*]
     running:::owned');
 create table jobs (id bigint generated always as identity primary key, state text not null default 'pending', worker text, lease timestamptz, token bigint);
 select pawl.enforce('jobs', 'state', 'job'), pawl.enable_log('jobs', 'state'),
     pawl.enable_queue('jobs', 'state', owner => 'worker', lease => 'lease', token => 'token'),
-    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'lapse'),
+    pawl.set_claiming('jobs', 'state', claim => array['start'], on_expiry => 'expire'),
     pawl.enable_events('jobs', 'state', events => false, wake => true);
 SQL
 	local $ENV{PGHOST} = $node->host;
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = 'postgres';
 	my ($in, $out, $err) = ('', '', '');
-	my $worker = IPC::Run::start([ 'python3', $sleeper, 'jobs', q{select count(*) from pawl.claim(null::jobs, processor => 'w', batch => 10)} ], '<pipe', \*WORKER, '>', \$out, '2>', \$err);
+	my $worker = IPC::Run::start([ 'python3', $waiter, 'jobs', q{select count(*) from pawl.claim(null::jobs, processor => 'w', batch => 10)} ], '<pipe', \*WORKER, '>', \$out, '2>', \$err);
 	$node->poll_query_until('postgres', "select count(*) = 1 from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = 'jobs'::regclass")
 		or die 'the worker does not sleep';
 	# slow enough for the worker to sleep most of the time

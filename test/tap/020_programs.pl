@@ -74,15 +74,15 @@ like($metrics, qr/^pawld_connected\{lane="scheduling"\} 1$/m, 'and knows of the 
 is((http_get($port, '/nothing'))[0], 404, 'and has nothing else');
 is(end_program($workers[$_], 'TERM'), 0, "worker $_ drains and ends well") for 1, 2;
 
-# Gauges: what nobody works on, what somebody does, what waits for a decision.
-define_template($node, '{"name": "unserved", "namespace": "nobody", "steps": [{"name": "s"}, {"name": "t", "dependencies": ["s"]}]}');
-$node->safe_psql('postgres', q{select pawl_dag.start_tasks('unserved', array(select jsonb_build_object('n', g) from generate_series(1, 7) g), 'nobody')});
+# Gauges: what is not claimed, what is claimed, what waits for a decision.
+define_template($node, '{"name": "unserved", "namespace": "unserved", "steps": [{"name": "s"}, {"name": "t", "dependencies": ["s"]}]}');
+$node->safe_psql('postgres', q{select pawl_dag.start_tasks('unserved', array(select jsonb_build_object('n', g) from generate_series(1, 7) g), 'unserved')});
 sub gauge { my ($name) = @_; my (undef, $text) = http_get($port, '/metrics'); my ($value) = $text =~ /^\Q$name\E (\S+)$/m; return $value // 'none' }
-becomes(sub { gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}') }, 7, '/metrics knows how deep a queue is');
-cmp_ok(gauge('pawl_queue_oldest_seconds{relation="pawl_dag.steps",queue="nobody"}'), '>', 0, 'and how old');
-is(one($node, q{select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', gen_random_uuid()::text, '1 hour', 3, 'nobody')}), '3', 'three are claimed');
+becomes(sub { gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="unserved"}') }, 7, '/metrics knows how deep a queue is');
+cmp_ok(gauge('pawl_queue_oldest_seconds{relation="pawl_dag.steps",queue="unserved"}'), '>', 0, 'and how old');
+is(one($node, q{select count(*) from pawl.claim(null::pawl_dag.steps, 'Start', gen_random_uuid()::text, '1 hour', 3, 'unserved')}), '3', 'three are claimed');
 wait_until(sub { gauge('pawl_owned_rows{relation="pawl_dag.steps"}') eq '3' }, 'three owned steps');
-is(gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="nobody"}'), '4', 'owned rows are no longer claimable');
+is(gauge('pawl_queue_claimable{relation="pawl_dag.steps",queue="unserved"}'), '4', 'owned rows are no longer claimable');
 is(gauge('pawl_owners{relation="pawl_dag.steps"}'), '1', 'one owner');
 is(gauge('pawl_leases_expired{relation="pawl_dag.steps"}'), '0', 'no lease has expired');
 $node->safe_psql('postgres', q{select pawl_dag.cancel_tasks(array(select task_uuid from pawl_dag.tasks where name = 'unserved'), 'gauged')});
@@ -98,7 +98,7 @@ is(end_program($worker, 'TERM'), 0, 'it is told to end, and does');
 my ($done, $failed) = $worker->{out} =~ /^(\d+) succeeded, (\d+) failed, 0 dropped/m;
 cmp_ok($done // 0, '>=', 1, 'what ran is finished');
 is($failed, 0, 'nothing is cut off');
-is(one($node, "select count(*) from pawl_dag.steps where state = 'in_progress'"), '0', 'nothing stays behind with an owner who is gone');
+is(one($node, "select count(*) from pawl_dag.steps where state = 'in_progress'"), '0', 'no step stays with an owner that is gone');
 is(one($node, "select count(*) from pawl_dag.tasks t join pawl_dag.steps s using (task_uuid) where t.name = 'slow' and s.result is not null"),
 	$done, 'the results are in the database');
 
@@ -127,7 +127,7 @@ is(end_program($service, 'TERM'), 0, 'it ends when told to');
 is(told(), 'STOPPING=1', 'and says so');
 
 my $bad = begin_program($node, 'pawld', '--batch', 'many', '--check');
-is(end_program($bad), 2, 'settings that make no sense are refused');
+is(end_program($bad), 2, 'contradictory settings are rejected');
 like($bad->{err}, qr/batch must be a whole number from 1 to 10000, not "many"/, 'with a reason');
 
 sound($node, 'after all of it');

@@ -45,8 +45,8 @@ like($shown, qr/^montage  complete  103 of 103 steps\n/, 'show begins with the t
 is(scalar(() = $shown =~ /  complete(?:  |$)/mg), 104, 'and has a line for each step');
 my $drawn = pawl('export', $task);
 like($drawn, qr/^flowchart TD\n/, 'export draws a flowchart');
-is(scalar(() = $drawn =~ / --> /g), one($node, 'select count(*) from pawl_dag.edges'), 'with every edge');
-is(scalar @{ pawl('--json', 'history', $task) }, one($node, 'select count(*) from pawl_dag.task_transitions'), 'history has every move');
+is(scalar(() = $drawn =~ / --> /g), one($node, 'select count(*) from pawl_dag.edges'), 'with every dependency');
+is(scalar @{ pawl('--json', 'history', $task) }, one($node, 'select count(*) from pawl_dag.task_transitions'), 'history has every state change');
 
 # What operators do
 define_template($node, '{"name": "fails", "identity_strategy": "always_unique", "steps": [{"name": "one", "handler": "sql:public.missing"}, {"name": "two", "dependencies": ["one"]}]}');
@@ -86,18 +86,18 @@ my $json = PostgreSQL::Test::Utils::tempdir() . '/chain.json';
 PostgreSQL::Test::Utils::append_to_file($json, '{"name": "chain", "identity_strategy": "caller_provided", "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b"]}]}');
 like(pawl('--json', 'template', $json)->{template}, qr/^[0-9a-f-]{36}$/, 'template defines a workflow');
 my $chain = pawl('--json', 'start', 'chain', '--key', 'k1', '--context', '{"n": 1}', '--priority', '5')->{task};
-is((pawl('start', 'chain', '--key', 'k1'))[1], 3, 'the same key again is refused');
+is((pawl('start', 'chain', '--key', 'k1'))[1], 3, 'the same key again is rejected');
 is((pawl('start', 'chain', '--key', 'k2', '--context', '{'))[1], 2, 'a context that is no JSON');
 is(scalar @{ pawl('--json', 'list', '--name', 'chain') }, 1, 'list by name');
 is(pawl('--json', 'cancel', $chain, 'b', '--reason', 'not wanted')->{moved}, 2, 'a step is cancelled with what waits for it');
-is((pawl('cancel', $chain, 'a', '--descendants', 'refuse'))[1], 0, 'one that nobody waits for any more');
+is((pawl('cancel', $chain, 'a', '--descendants', 'reject'))[1], 0, 'a step that no other step waits for any more');
 is(pawl('--json', 'resolve', $chain, '--reason', 'done by phone')->{moved}, 1, 'a task is closed by hand');
 is(pawl('--json', 'show', $chain)->{state}, 'resolved_manually', 'and shows it');
-is(pawl('--json', 'export', $chain)->{mermaid} =~ /cancelled/ ? 1 : 0, 1, 'its drawing has the states');
+is(pawl('--json', 'export', $chain)->{mermaid} =~ /cancelled/ ? 1 : 0, 1, 'its diagram has the states');
 
 my $hopeless = pawl('--json', 'start', 'fails')->{task};
 end_program(begin_program($node, 'pawld', '--once'));
-is(pawl('--json', 'resolve', $hopeless, 'one', '--reason', 'skip it')->{moved}, 1, 'a step is settled without a result');
+is(pawl('--json', 'resolve', $hopeless, 'one', '--reason', 'skip it')->{moved}, 1, 'a step is resolved without a result');
 $hopeless = pawl('--json', 'start', 'fails')->{task};
 end_program(begin_program($node, 'pawld', '--once'));
 is(pawl('--json', 'give-up', $hopeless, '--reason', 'no use')->{moved}, 1, 'a blocked task is given up');
@@ -105,15 +105,15 @@ is(pawl('--json', 'list', '--state', 'error')->[0]{task}, $hopeless, 'and is in 
 is(pawl('--json', 'retry', $hopeless)->{moved}, 1, 'and begins anew');
 
 # Machines
-my $file = PostgreSQL::Test::Utils::tempdir() . '/door.mmd';
+my $file = PostgreSQL::Test::Utils::tempdir() . '/gate.mmd';
 PostgreSQL::Test::Utils::append_to_file($file, "stateDiagram-v2\n    [*] --> open\n    open --> shut : close\n    shut --> open : open\n    shut --> [*]\n");
 is((pawl('check', $file))[1], 0, 'check finds no error');
-is(pawl('--json', 'define', 'door', $file)->{version}, 1, 'define gives the version');
-like(scalar pawl('diagram', 'door'), qr/open --> shut : close/, 'diagram prints it');
+is(pawl('--json', 'define', 'gate', $file)->{version}, 1, 'define gives the version');
+like(scalar pawl('diagram', 'gate'), qr/open --> shut : close/, 'diagram prints it');
 PostgreSQL::Test::Utils::append_to_file($file, "    shut -- nonsense\n");
 is((pawl('check', $file))[1], 1, 'check ends with 1 where there is an error');
-my (undef, $refused, $why) = pawl('define', 'door', $file);
-is($refused, 3, 'what the database refuses ends with 3');
+my (undef, $rejected, $why) = pawl('define', 'gate', $file);
+is($rejected, 3, 'a rejection by the database ends with exit code 3');
 like($why, qr/\[PW007\]/, 'and its code');
 is((pawl('show', '00000000-0000-0000-0000-000000000000'))[1], 3, 'a task that is not there');
 is((pawl('nonsense'))[1], 2, 'a command that is not there');

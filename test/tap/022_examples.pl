@@ -50,10 +50,10 @@ is($loans->{out}, <<'OUT', 'and says what it should');
 no amount: 22023
 north-1 is clawed back
 south-1 is clawed back
-SUCCESS: 4 of 4 tasks settled, {"amount":500,"bank":"north","customer":"Ada","fee":2.5,"receipt":"north-1","score":"good"}, errors null
-SUCCESS: 4 of 4 tasks settled, {"amount":5000,"bank":"south","customer":"Bob","fee":2.5,"receipt":"south-1","score":"unsure","seen_by":"clerk 7, who saw \"unsure\""}, errors null
-REVERTED: 3 of 4 tasks settled, {"amount":9000,"customer":"Mallory"}, errors {"pay":{"message":"that is not his passport","type":"fraud"}}
-REVERTED: 4 of 4 tasks settled, {"amount":100,"customer":"Eve"}, errors {"letter":{"message":"no address","type":"permanent"}}
+SUCCESS: 4 of 4 tasks ended, {"amount":500,"bank":"north","customer":"Ada","fee":2.5,"receipt":"north-1","score":"good"}, errors null
+SUCCESS: 4 of 4 tasks ended, {"amount":5000,"bank":"south","customer":"Bob","fee":2.5,"receipt":"south-1","score":"unsure","seen_by":"clerk 7, for score \"unsure\""}, errors null
+REVERTED: 3 of 4 tasks ended, {"amount":9000,"customer":"Mallory"}, errors {"pay":{"message":"the passport belongs to another person","type":"fraud"}}
+REVERTED: 4 of 4 tasks ended, {"amount":100,"customer":"Eve"}, errors {"letter":{"message":"no address","type":"permanent"}}
 OUT
 is(one($node, 'select count(*) from pawl_saga.flows f join loans l on l.flow = f.flow_uuid'), '4', 'one loan, one flow');
 is(one($node, 'select count(*) from pawl_saga.flows'), '4', 'what was not committed never began');

@@ -77,7 +77,7 @@ my $daemon = begin_program($node, @{ $program{pawld} });
 for my $when (qw(before after))
 {
 	my $run = begin_through($proxy, $node, @{ $program{example_worker} });
-	# a step may be over before anybody looks
+	# a step may be over before the test looks
 	wait_until(sub { begin_task(); one($node, q{select count(*) from pawl_dag.steps where state = 'in_progress'}) > 0 }, 'a step at work');
 	$proxy->arm([ 'SELECT pawl.abandon', $when, 'cut' ]);
 	is(end_program($run, 'TERM'), 0, "a drain that is cut $when it gives work back ends well");

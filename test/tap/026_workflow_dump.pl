@@ -69,10 +69,10 @@ select count(*) from pawl_dag.tasks t, pawl_dag._count_steps(t.task_uuid) c
     <> (c.total, c.blocked, c.ready, c.in_flight, c.waiting, c.failed, c.satisfied, c.cancelled)
 SQL
 	is(one($node, $wrong, $database), 0, "$name: the counters are right");
-	refused($node, "update pawl_dag.tasks set state = 'complete' where state = 'pending'",
-		'PW001', "$name: tasks are judged", $database);
-	refused($node, 'delete from pawl_dag.step_result_audit', 'PW006', "$name: the audit is immutable", $database);
-	# the worker who was at it reports, with the fence he had
+	rejected($node, "update pawl_dag.tasks set state = 'complete' where state = 'pending'",
+		'PW001', "$name: tasks are validated", $database);
+	rejected($node, 'delete from pawl_dag.step_result_audit', 'PW006', "$name: the audit is immutable", $database);
+	# the worker that had claimed the step reports, with its old token
 	is(one($node, <<"SQL", $database), 't', "$name: a worker's lease outlives the dump");
 select r.ok from pawl_dag.steps s, pawl_dag.report(jsonb_build_array(jsonb_build_object('task_uuid', s.task_uuid, 'step_uuid', s.step_uuid, 'fence', s.fence, 'result', 1)), '$worker') r
  where s.state = 'in_progress'
@@ -104,9 +104,9 @@ $ENV{PGOPTIONS} = '';
 
 # The pack goes, and comes again.
 $node->safe_psql('postgres', 'create view mine as select task_uuid, state from pawl_dag.tasks');
-refused($node, 'drop extension pawl_dag', '2BP01', 'DROP EXTENSION while something needs it');
+rejected($node, 'drop extension pawl_dag', '2BP01', 'DROP EXTENSION while something needs it');
 is(one($node, $picture), $original, 'nothing is gone');
-refused($node, 'drop extension pawl', '2BP01', 'nor does the kernel go while the pack is there');
+rejected($node, 'drop extension pawl', '2BP01', 'nor does the kernel go while the pack is there');
 accepted($node, 'drop extension pawl_dag cascade', 'DROP EXTENSION … CASCADE');
 is(one($node, "select count(*) from pg_class where relname = 'mine' or relnamespace = to_regnamespace('pawl_dag')"), 0, 'what needed it is gone');
 is(one($node, 'select (select count(*) from pawl.binding) + (select count(*) from pawl.audit_binding)'), 0, 'no lifecycle is bound any more');
@@ -115,8 +115,8 @@ accepted($node, 'drop extension pawl_dag', 'DROP EXTENSION while nothing needs i
 accepted($node, 'create extension pawl_dag', 'and again');
 $node->safe_psql('postgres', q(select pawl_dag.define_template('{"name": "one", "steps": [{"name": "a"}]}'); select pawl_dag.start_task('one'); select work()));
 is(one($node, 'select state from pawl_dag.tasks'), 'complete', 'it works as before');
-refused($node, 'alter extension pawl_dag set schema public', '0A000', 'its schema is its name');
+rejected($node, 'alter extension pawl_dag set schema public', '0A000', 'its schema is its name');
 accepted($node, 'alter extension pawl_dag update', 'ALTER EXTENSION … UPDATE');
-refused($node, 'drop table pawl_dag.edges', '2BP01', 'its tables stay');
+rejected($node, 'drop table pawl_dag.edges', '2BP01', 'its tables stay');
 sound($node, 'in the end');
 done_testing();

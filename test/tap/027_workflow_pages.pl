@@ -13,7 +13,7 @@ my $node = new_cluster('main');
 my $page = slurp_file("$FindBin::Bin/../../docs/dag.md");
 my $out = gives_what_it_says(name => 'docs/dag.md', text => $page, psql => [ 'psql', '-d', $node->connstr('postgres') ], folder => PostgreSQL::Test::Utils::tempdir);
 like($out, qr/pack\[1\]/, 'a mapped step is there');
-is(one($node, "select string_agg(state, ' ' order by task_uuid) from pawl_dag.tasks"), 'cancelled pending pending', 'and it ends as the page says');
+is(one($node, "select string_agg(state, ' ' order by task_uuid) from pawl_dag.tasks"), 'cancelled steps_in_process pending pending', 'and it ends as the page says');
 
 my $missing = join "\n", grep { $page !~ /^`(?:call )?pawl_dag\.\Q$_\E\(/m } split /\n/,
   one($node, q{select distinct p.proname from pg_proc p where p.pronamespace = 'pawl_dag'::regnamespace and p.proname !~ '^_'

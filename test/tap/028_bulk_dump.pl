@@ -49,20 +49,20 @@ is(one($node, 'select count(distinct status) from pawl_bulk.operations'), '4', '
 is(one($node, q{select (select string_agg(first_row || ' ' || last_row, ',') from pawl_bulk.unvalidated) || '; ' || (select string_agg(channel || ' ' || state, ',' order by channel) from pawl_bulk.notices)}), '2 2; mail leased,post ready', 'one of them half validated, with notices');
 is(one($node, 'select count(*) from pawl_bulk.verify()'), 0, 'all is well before');
 
-# Everything that was begun comes to its end, whoever does it.
+# Everything that was begun comes to its end, whichever worker does it.
 sub finished
 {
 	my ($name, $database) = @_;
 	is(one($node, $picture, $database), $original, "$name: everything is there");
 	is(one($node, 'select count(*) from pawl_bulk.verify()', $database), 0, "$name: and fits together");
 	sound($node, $name, $database);
-	refused($node, "update pawl_bulk.operations set status = 'Completed' where status = 'Pending'", 'PW001', "$name: operations are judged", $database);
-	is(one($node, <<'SQL', $database), 't', "$name: the worker who was at it reports");
+	rejected($node, "update pawl_bulk.operations set status = 'Completed' where status = 'Pending'", 'PW001', "$name: operations are validated", $database);
+	is(one($node, <<'SQL', $database), 't', "$name: the worker that had claimed the row reports");
 select r.ok from pawl_bulk.work w, pawl_bulk.report(jsonb_build_array(jsonb_build_object('operation', w.operation, 'row_number', w.row_number,
     'step_index', w.step_index, 'token', w.fence, 'result', 'ok')), 'worker') r where w.worker = 'worker'
 SQL
 	is(one($node, q{select r.ok from pawl_bulk.notices n, pawl_bulk.report_notices(jsonb_build_array(jsonb_build_object('operation', n.operation, 'notice', n.notice, 'token', n.fence, 'result', 'ok')), 'mailer') r where n.worker = 'mailer'}, $database),
-		't', "$name: so does who delivers a notice");
+		't', "$name: so does the sender of a notice");
 	$node->safe_psql($database, <<'SQL');
 select run();
 select from pawl_bulk.run_sql_rows();

@@ -111,8 +111,8 @@ is(one($node, "select status || ': ' || error_message from pawl_bulk.operations 
 is((pawl('bulk', 'cancel', $array->{operation}))[1], 0, 'cancel');
 is(scalar @{ pawl('--json', 'bulk', 'list', '--status', 'Cancelled') }, 1, 'list by state');
 
-# What is refused
-is((pawl('bulk', 'submit', "$folder/p.txt", '--operation', 'payments'))[1], 2, 'a format that nobody knows');
+# What is rejected
+is((pawl('bulk', 'submit', "$folder/p.txt", '--operation', 'payments'))[1], 2, 'an unknown format');
 is((pawl('bulk', 'submit', "$folder/missing.csv", '--operation', 'payments'))[1], 2, 'a file that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'nothing'))[1], 3, 'a definition that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--metadata', '{'))[1], 2, 'metadata that is no JSON');
@@ -121,8 +121,8 @@ is((pawl('bulk'))[1], 2, 'bulk alone');
 is((pawl('--database', 'host=/nowhere', 'bulk', 'submit', $csv, '--operation', 'payments'))[1], 4, 'a server that is not there');
 is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail"}]'))[1], 3, 'a target that is none');
 my $told_id = pawl('--json', 'bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail", "target": "me", "triggers": ["cancelled"]}]')->{operation};
-is((pawl('bulk', 'cancel', $told_id))[1], 0, 'an operation whose end somebody wants to hear of');
-is(one($node, "select string_agg(target || ' ' || (payload ->> 'trigger'), ',') from pawl_bulk.notices where operation = '$told_id'"), 'me cancelled', 'he will');
+is((pawl('bulk', 'cancel', $told_id))[1], 0, 'an operation whose end is to be notified');
+is(one($node, "select string_agg(target || ' ' || (payload ->> 'trigger'), ',') from pawl_bulk.notices where operation = '$told_id'"), 'me cancelled', 'a notice is created');
 one($node, "delete from pawl_bulk.operations where operation = '$told_id'");
 
 # The daemon is killed again and again; the rows notice nothing.
@@ -148,11 +148,11 @@ is(one($node, 'select count(*) from public.seen'), 20_000 + 19_980, 'and every h
 # Daemon and worker look by themselves every ten minutes: they are woken, by the work of any pack.
 $node->safe_psql('postgres', q{create extension pawl_dag; create extension pawl_saga;
 	select pawl_bulk.define('{"name": "woken", "steps": [{"name": "one", "handler": "sql:public.note"}, {"name": "register", "handler": "devices"}, {"name": "two", "handler": "sql:public.note"}]}')});
-my @sleepers = (begin_program($node, 'pawld', '--longest-poll-ms', 600_000), begin_program($node, 'example_devices', 60_000, 0, 600_000));
-$node->poll_query_until('postgres', q{select count(*) >= 4 from pg_locks where locktype = 'advisory' and classid is not null and mode = 'ShareLock' and objsubid = 7101}) or die 'nobody sleeps';
+my @waiters = (begin_program($node, 'pawld', '--longest-poll-ms', 600_000), begin_program($node, 'example_devices', 60_000, 0, 600_000));
+$node->poll_query_until('postgres', q{select count(*) >= 4 from pg_locks where locktype = 'advisory' and classid is not null and mode = 'ShareLock' and objsubid = 7101}) or die 'no program waits';
 my $woken = pawl('--json', 'bulk', 'submit', file('woken.csv', "Assignment\nAAAAA1\nAAAAA2\n"), '--operation', 'woken')->{operation};
-ok($node->poll_query_until('postgres', "select count(*) = 2 from pawl_bulk.records where operation = '$woken' and step_index = 2 and state = 'Completed'"), 'who sleeps is woken');
-is(end_program($_, 'TERM'), 0, "$_->{name} ends well") for @sleepers;
+ok($node->poll_query_until('postgres', "select count(*) = 2 from pawl_bulk.records where operation = '$woken' and step_index = 2 and state = 'Completed'"), 'waiting programs are woken');
+is(end_program($_, 'TERM'), 0, "$_->{name} ends well") for @waiters;
 is(end_program(begin_program($node, 'pawld', '--once')), 0, 'the end is found');
 
 is(one($node, 'select count(*) from pawl_bulk.verify()'), '0', 'verify of the pack finds nothing');

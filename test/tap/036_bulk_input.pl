@@ -125,7 +125,7 @@ is(rows_of('wide', $long->{operation}), '2 a=1,b=2; 3 ' . $many . ' !the row is 
 becomes('elements.json', '[{"a": 1}, {"a": "' . 'y' x 2000 . '"}, {"a": 3}]', [ '--longest-row', 1000 ], '1 a=1; 1 {"a": "' . 'y' x 993 . ' !the row is longer than 1000 bytes; 1 a=3');
 becomes('a long row that is allowed', "a\n" . 'y' x 2_000_000 . "\n", [ '--longest-row', 3_000_000 ], '2 a=' . 'y' x 2_000_000);
 
-# What is refused leaves nothing.
+# Rejected input leaves nothing.
 my $before = one($node, 'select count(*) from pawl_bulk.operations', 'wide');
 for my $case (
 	[ 'a map of a column that is not there', "a,b\n", [ '--rename', 'c=d' ], 3, qr/the header has no column "c"/ ],
@@ -137,7 +137,7 @@ for my $case (
 	[ 'gzip that is no more than its beginning', "\x1F\x8B\x08\x00\x00\x00", [], 2, qr/gzip|columns/ ])
 {
 	my ($name, $bytes, $options, $expected, $why) = @$case;
-	my (undef, $status, $err) = submit('wide', file('refused.csv', $bytes), @$options);
+	my (undef, $status, $err) = submit('wide', file('rejected.csv', $bytes), @$options);
 	is($status, $expected, $name) or diag($err);
 	like($err, $why, "$name: why");
 }
@@ -212,7 +212,7 @@ my ($second) = submit('wide', $again, '--once');
 is(join(' ', $second->{operation}, $second->{created} ? 1 : 0), "$first->{operation} 0", 'the same file once more is the same operation');
 $proxy->end;
 
-# A terminal has one live line, cut to its width; who reads along has the answer alone on standard output.
+# A terminal shows one live line, cut to its width; a program that reads standard output gets the answer alone.
 {
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGUSER => one($node, 'select current_user'), TERM => 'xterm');
 	my ($out, $screen) = ('', '');

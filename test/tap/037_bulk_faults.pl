@@ -81,7 +81,7 @@ for my $name (qw(example_devices pawld))
 	$accidents->proxy->end;
 }
 
-# Signals and retries that are cut off, from the command line; who sends them again gets the answer that counts.
+# Signals and retries that are cut off, from the command line; sent again, they get the answer that counts.
 my @programs = map { begin_program($node, @{ $program{$_} }) } qw(pawld pawld example_devices example_devices);
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
 sub pawl_through { my $run = begin_through($proxy, $node, 'pawl', @_); return (end_program($run), $run->{out}) }

@@ -44,8 +44,8 @@ push @kinds, ([ 'example_devices', 800, 100 ]) x 4;
 sub begin_one { my ($i) = @_; $crowd[$i] = begin_program($node, @{ $kinds[$i] }); return }
 begin_one($_) for 0 .. $#kinds;
 
-# Stops a worker, if it can be, with rows in hand; how many.
-sub rows_in_hand
+# Stops a worker, if possible with claimed rows; returns their number.
+sub claimed_rows
 {
 	my ($run) = @_;
 	for (1 .. 50)
@@ -61,7 +61,7 @@ sub rows_in_hand
 	return 0;
 }
 
-my ($killed, $found, $looks, $turn, $in_hand) = (0, '', 0, 0, 0);
+my ($killed, $found, $looks, $turn, $in_flight) = (0, '', 0, 0, 0);
 sub accident
 {
 	++$killed;
@@ -86,21 +86,21 @@ sub accident
 	else
 	{
 		my $i = $what % 2 ? $turn % 3 : 3 + $turn % 4;
-		$in_hand += rows_in_hand($crowd[$i]) if $i > 2;
+		$in_flight += claimed_rows($crowd[$i]) if $i > 2;
 		kill_program($crowd[$i]);
 		begin_one($i);
 	}
 	return;
 }
 
-# Nobody ends who was not killed.
+# No process ends that was not killed.
 sub alive
 {
 	for my $run (@crowd) { eval { $run->{harness}->pump_nb; 1 } or die "$run->{name} ended by itself: $run->{err}" }
 	return;
 }
 
-# People outside send signals, and somebody looks whether everything is right, which is one statement: one moment.
+# Signals come from outside, and a checker verifies everything in one statement, so of one moment.
 sub look
 {
 	asked($node, q{select count(pawl_bulk.signal(k.operation, k.key)) from (select k.operation, k.key from pawl_bulk.signal_keys k join pawl_bulk.work w using (operation, row_number, step_index)
@@ -144,7 +144,7 @@ asked($node, q{select pawl_bulk.retry(operation) from pawl_bulk.operations where
 phase('the retry', 3 * $half, $ENV{PAWL_LONG} ? 7 : 4);
 is($found, '', "verify found nothing while everything moved, $looks times");
 cmp_ok($killed, '>=', 10, "$killed accidents");
-cmp_ok($in_hand, '>', 0, "$in_hand rows were in the hands of workers who were killed");
+cmp_ok($in_flight, '>', 0, "$in_flight rows were claimed by workers that were killed");
 wait_until(sub { alive(); asked($node, q{select count(*) from pawl_bulk.work}) eq '0' }, 'nothing to do');
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @crowd;
 

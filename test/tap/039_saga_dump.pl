@@ -38,7 +38,7 @@ select define('posted', '{"task": "a"}');
 select pawl_saga.start(n) from unnest(array['leased', 'waiting', 'backing off', 'broken', 'suspended']) n;
 select pawl_saga.suspend(flow_uuid) from pawl_saga.flows where name = 'suspended';
 select work('{execute fails first,execute fails,revert stuck}');
-select count(*) from pawl_saga.claim('holder', 'held', 1, '1 day');
+select count(*) from pawl_saga.claim('claimer', 'held', 1, '1 day');
 select pawl_saga.signal(flow_uuid, 'later') from pawl_saga.flows where name = 'waiting';
 select define('suspended', '{"task": "a"}, {"task": "c"}');
 select pawl_saga.alter_flow(flow_uuid) from pawl_saga.flows where name = 'suspended';
@@ -52,17 +52,17 @@ is(one($node, q(select string_agg(name || ' ' || state, ', ' order by name) from
 	'backing off RUNNING, broken FAILURE, leased RUNNING, suspended SUSPENDED, waiting RUNNING', 'flows in several states');
 is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'all is well before');
 
-# Everything that was begun comes to its end, whoever does it.
+# Everything that was begun comes to its end, whichever worker does it.
 sub goes_on
 {
 	my ($name, $database) = @_;
 	is(one($node, $picture, $database), $original, "$name: everything is there");
 	is(one($node, 'select count(*) from pawl_saga.verify()', $database), 0, "$name: and fits together");
 	sound($node, $name, $database);
-	refused($node, "update pawl_saga.flows set state = 'SUCCESS' where state = 'SUSPENDED'", 'PW001', "$name: flows are judged", $database);
-	refused($node, "update pawl_saga.nodes set name = 'x'", 'PW006', "$name: definitions are immutable", $database);
-	is(one($node, <<'SQL', $database), 't', "$name: the worker who was at it reports");
-select r.ok from pawl_saga.tasks t, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence, 'result', 1)), 'holder') r where t.worker = 'holder'
+	rejected($node, "update pawl_saga.flows set state = 'SUCCESS' where state = 'SUSPENDED'", 'PW001', "$name: flows are validated", $database);
+	rejected($node, "update pawl_saga.nodes set name = 'x'", 'PW006', "$name: definitions are immutable", $database);
+	is(one($node, <<'SQL', $database), 't', "$name: the worker that had claimed the task reports");
+select r.ok from pawl_saga.tasks t, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence, 'result', 1)), 'claimer') r where t.worker = 'claimer'
 SQL
 	$node->safe_psql($database, <<'SQL');
 select pawl_saga.signal(flow_uuid, 'go', '"now"') from pawl_saga.flows where name = 'waiting';

@@ -11,7 +11,7 @@ use Test::More;
 my $node = new_cluster('main', conf => "log_min_messages = log\n");
 $node->safe_psql('postgres', <<'SQL');
 create extension pawl_saga;
--- Stands still where it is told to, for as long as somebody holds the lock.
+-- Stops at the given place for as long as a session holds the lock.
 create function stand() returns trigger language plpgsql as $$
 begin
     if current_setting('test.stop', true) = tg_table_name || ' ' || tg_name then perform pg_advisory_xact_lock_shared(1); end if;
@@ -76,14 +76,14 @@ $owner->query(q(select pawl_saga.tie_job(job_uuid, 'me') from pawl_saga.jobs));
 is(one($node, q(select count(*) from pg_locks where locktype = 'advisory')), 1, 'one lock for any number of jobs');
 is(one($node, 'select done from pawl_saga.release_jobs()'), 0, 'the session lives');
 is($owner->query('select done from pawl_saga.release_jobs()'), 0, 'and does not take itself for dead');
-refused($node, q(select pawl_saga.tie_job(job_uuid, 'you') from pawl_saga.jobs), 'PW004', 'nobody ties the jobs of others');
+rejected($node, q(select pawl_saga.tie_job(job_uuid, 'you') from pawl_saga.jobs), 'PW004', 'a conductor cannot tie the jobs of others');
 $owner->query(q(select pawl_saga.consume_job(job_uuid, 'me') from pawl_saga.jobs where name = 'other'));
 is(one($node, q(select session_lock is null from pawl_saga.jobs where name = 'other')), 't', 'what is consumed is not tied any more');
 $node->psql('postgres', "select pg_terminate_backend($owner_pid)");
 $node->poll_query_until('postgres', q(select done = 1 from pawl_saga.release_jobs())) or die 'the job does not come back';
 eval { $owner->quit };
 is(one($node, q(select state from pawl_saga.jobs where name = 'tied')), 'UNCLAIMED', 'a killed session gives its job back');
-is(one($node, q(select event || ' ' || processor from pawl_saga.job_transitions j join pawl_saga.jobs using (job_uuid) where name = 'tied' order by j.sort_key desc limit 1)), 'gone me', 'which is on the record');
+is(one($node, q(select event || ' ' || processor from pawl_saga.job_transitions j join pawl_saga.jobs using (job_uuid) where name = 'tied' order by j.sort_key desc limit 1)), 'gone me', 'which is in the log');
 is(one($node, q(select pawl_saga.claim_job(job_uuid, 'next') > 1 from pawl_saga.jobs where name = 'tied')), 't', 'and the next one takes it');
 
 # The postmaster under load: SQL tasks that write, workers that come and go, failures, suspensions.
@@ -143,5 +143,5 @@ is(one($node, q(select count(*) from public.done where trip % 3 = 0)), 200 * 4, 
 is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'nothing is wrong in the end');
 sound($node, 'in the end');
 my @others = grep { /terminated by signal (?!9:|15)|PANIC:|TRAP:/ } split /\n/, slurp_file($node->logfile);
-is(join("\n", @others), '', 'nobody died but those who were killed');
+is(join("\n", @others), '', 'no process died but those that were killed');
 done_testing();

@@ -55,11 +55,11 @@ like($conductor->{out}, qr/^20 claimed, 20 consumed, 0 given back, 2 trashed, 0 
 like($conductor->{err}, qr/\Aprocessor .*\nconducts board trips\ntrip 30: began\n/, 'the urgent one came first');
 is(value(q{select count(*) from bookings}), '60', 'each trip has its three bookings');
 
-# What a conductor has in hand when it ends goes back to the board; its flow goes on; who takes the job goes on with it
+# Jobs that a conductor has claimed when it ends go back to the board; the flow goes on, and so does the next conductor of the job
 end_program($_, 'TERM') for @running;
 value(q{select pawl_saga.post('trip 31', 'trip', '{"trip": 31}', board => 'trips')});
 $conductor = begin_program($node, 'example_conductor');
-ok($node->poll_query_until('postgres', q{select flow_uuid is not null from pawl_saga.jobs where name = 'trip 31'}), 'a flow has begun, nobody works');
+ok($node->poll_query_until('postgres', q{select flow_uuid is not null from pawl_saga.jobs where name = 'trip 31'}), 'a flow has begun, without a worker');
 is(end_program($conductor, 'TERM'), 0, 'the conductor ends well');
 is(value(q{select j.state || ' ' || f.state from pawl_saga.jobs j join pawl_saga.flows f using (flow_uuid) where j.name = 'trip 31'}), 'UNCLAIMED RUNNING', 'the job is back on the board');
 value(q{select pawl_saga.suspend(flow_uuid) from pawl_saga.jobs where name = 'trip 31'});
@@ -104,11 +104,11 @@ ok($node->poll_query_until('postgres', q{select count(*) = 140 from pawl_saga.jo
   or diag(value(q{select string_agg(x::text, ' ') from (select j.board, j.state, f.state, j.trashed_for, count(*) from pawl_saga.jobs j left join pawl_saga.flows f using (flow_uuid) group by 1, 2, 3, 4) x}));
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @alive;
 my $trips = q{(select (f.inputs ->> 'trip')::int as trip, f.* from pawl_saga.flows f where (f.inputs ->> 'trip')::int >= 100)};
-is(value("select count(*) || ' ' || count(distinct trip) from $trips t"), '140 140', 'each trip has one flow, whoever died');
+is(value("select count(*) || ' ' || count(distinct trip) from $trips t"), '140 140', 'each trip has one flow, whatever was killed');
 is(value("select string_agg(distinct state, ', ' order by state) from $trips t"), 'REVERTED, SUCCESS', 'which was made or undone');
 is(value("select count(*) from $trips t where state = 'SUCCESS' and 3 <> (select count(*) from bookings b where b.trip = t.trip and cancelled_at is null)"), '0', 'what was made has its three bookings');
 is(value("select count(*) from $trips t where state = 'REVERTED' and exists (select from bookings b where b.trip = t.trip and cancelled_at is null)"), '0', 'of what was undone nothing is left');
-is(value("select count(*) from $trips t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), '0', 'who travels has a ticket, once');
+is(value("select count(*) from $trips t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), '0', 'each completed trip has one ticket');
 is(value(q{select count(*) from (select lag(to_state) over (partition by flow_uuid, node order by sort_key) as before, * from pawl_saga.task_transitions) x where before is distinct from from_state}), '0',
 	'nothing happened to a task that its log does not tell');
 cmp_ok(value(q{select count(*) from pawl_saga.task_transitions where event in ('lost', 'settle')}), '>', 0, 'tasks were taken back from the dead');

@@ -42,8 +42,8 @@ my $good = define('trip', '{"flow": "linear", "name": "trip", "children": [{"tas
 	  . '{"flow": "unordered", "name": "stay", "retry": {"retry": "Times", "name": "again", "attempts": 2}, "children": [{"task": "hotel", "execute": "sql:public.ok"}, {"task": "car"}]}]}');
 is("$good->{name} $good->{version} $good->{tasks}", 'trip 1 3', 'define');
 define('broken', '{"flow": "linear", "name": "broken", "children": [{"task": "flight", "execute": "sql:public.ok", "revert": "sql:public.undo"}, {"task": "hotel", "execute": "sql:public.bad"}]}');
-my (undef, $refused, $why) = pawl('define', do { PostgreSQL::Test::Utils::append_to_file("$folder/x.json", '{"flow": "round", "name": "x"}'); "$folder/x.json" });
-is($refused, 3, 'what is no structure is refused');
+my (undef, $rejected, $why) = pawl('define', do { PostgreSQL::Test::Utils::append_to_file("$folder/x.json", '{"flow": "round", "name": "x"}'); "$folder/x.json" });
+is($rejected, 3, 'an invalid structure is rejected');
 like($why, qr/unknown kind of flow "round".*\[PW007\]/s, 'with the reason and the code');
 
 # A flow that waits for a worker: suspended, shown, resumed, reverted
@@ -83,7 +83,7 @@ my $broken = pawl('--json', 'run', 'broken')->{flow};
 duties();
 my ($followed, $ended) = pawl('follow', $broken);
 is($ended, 1, 'follow ends with 1 for a flow that failed');
-like($followed, qr/^\d\d:\d\d:\d\d\.\d{3}  ▶ broken  PENDING → RUNNING\n.*✗ hotel  RUNNING → FAILURE\n.*✗ flight  REVERTING → REVERT_FAILURE\n.*✗ broken  RUNNING → FAILURE\n$/s, 'and tells every move')
+like($followed, qr/^\d\d:\d\d:\d\d\.\d{3}  ▶ broken  PENDING → RUNNING\n.*✗ hotel  RUNNING → FAILURE\n.*✗ flight  REVERTING → REVERT_FAILURE\n.*✗ broken  RUNNING → FAILURE\n$/s, 'and prints every state change')
   or diag($followed);
 unlike($followed, qr/\033/, 'no colours where there is no terminal');
 my ($outcome) = pawl('--json', 'follow', $broken);
@@ -102,7 +102,7 @@ my @history = @{ pawl('--json', 'history', $broken, 'flight') };
 is(join(' ', map { $_->{to_state} } @history), 'RUNNING SUCCESS REVERTING REVERT_FAILURE REVERTING REVERT_FAILURE REVERTED', 'the history of a task');
 is($history[-1]{reason}, 'cancelled by phone', 'with the reason');
 is(scalar @{ pawl('--json', 'history', $flow, '--attempts') }, one($node, "select count(*) from pawl_saga.attempts where flow_uuid = '$flow'"), 'attempts of retries');
-is(status_of('history', $broken, 'nobody'), 3, 'of a task that is not there');
+is(status_of('history', $broken, 'missing'), 3, 'of a task that is not there');
 is(scalar @{ pawl('--json', 'list', '--state', 'REVERTED') }, 1, 'list by state');
 is(pawl('--json', 'list', '--name', 'broken')->[0]{flow}, $broken, 'and by name');
 $node->safe_psql('postgres', 'update mood set open = true');
@@ -115,8 +115,8 @@ is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 # A flow that waits for a word
 define('asked', '{"flow": "linear", "name": "asked", "children": [{"task": "answer", "signal": "said", "provides": "word"}, {"task": "hotel", "execute": "sql:public.ok"}]}');
 my $asked = pawl('--json', 'run', 'asked')->{flow};
-is(pawl('--json', 'signal', $asked, 'other')->{taken_by}, undef, 'a signal that nobody waits for');
-is(pawl('--json', 'signal', $asked, 'said', '--payload', '"yes"')->{taken_by}, 'answer', 'one that somebody waits for');
+is(pawl('--json', 'signal', $asked, 'other')->{taken_by}, undef, 'a signal that no task waits for');
+is(pawl('--json', 'signal', $asked, 'said', '--payload', '"yes"')->{taken_by}, 'answer', 'one that a task waits for');
 is(one($node, "select pawl_saga.outputs('$asked') ->> 'word'"), 'yes', 'its payload is the result');
 is(status_of('signal', $asked, 'said', '--payload', '{'), 2, 'what is no JSON');
 

@@ -1,4 +1,4 @@
-# The HTTP API: who may do what, on the routes of tasks; errors, idempotency, pages.
+# The HTTP API: what each role may do, on the routes of tasks; errors, idempotency, pages.
 use strict;
 use warnings;
 use FindBin;
@@ -15,7 +15,7 @@ my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my $narrow = make_token($node, 'pawl_operator', 'nora', '{read}');
 my $api = begin_api($node);
 
-subtest 'anybody' => sub {
+subtest 'without a token' => sub {
 	is(ask('GET', '/healthz')->{status}, 200, 'is told that the daemon is alive');
 	is(ask('GET', '/readyz')->{status}, 200, 'and ready');
 	is(ask('GET', '/openapi.json')->{json}{openapi}, '3.1.0', 'and gets the document');

@@ -74,7 +74,7 @@ for my $template (sort keys %{ $document->{paths} })
 		$said->('by an operator', $operate) unless $operate->{status} =~ /^(2..|409|415|404)$/;
 	}
 }
-is(join("\n", @wrong), '', "$routes routes are for whom they are");
+is(join("\n", @wrong), '', "$routes routes answer the roles that they are for");
 
 my $served = join ' ', sort grep { !$named{$_}{'x-native'} } keys %named;
 is($served, one($node, q{select string_agg(p.proname, ' ' order by p.proname collate "C") from pg_proc p where p.pronamespace = 'pawl_api'::regnamespace

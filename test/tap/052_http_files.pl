@@ -13,8 +13,8 @@ my $node = api_cluster('files', qw(pawl_bulk));
 $node->safe_psql('postgres', q{
 	select pawl_bulk.define('{"name": "devices", "row_id": "imei", "is_retryable": true, "track_row_data": true, "max_input_bytes": 0, "row": {"required": ["imei"], "properties": {"imei": {"maxLength": 6}}},
 	    "metadata": {"required": ["carrier"]}, "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 h", "signal_key": "go-{row}"}]}');
-	select pawl_bulk.define('{"name": "numbered", "row_id": "a", "steps": [{"name": "load", "kind": "sync", "handler": "nobody"}]}');
-	select pawl_bulk.define('{"name": "many", "track_row_data": true, "max_input_bytes": 0, "steps": [{"name": "load", "kind": "sync", "handler": "nobody"}]}');
+	select pawl_bulk.define('{"name": "numbered", "row_id": "a", "steps": [{"name": "load", "kind": "sync", "handler": "missing"}]}');
+	select pawl_bulk.define('{"name": "many", "track_row_data": true, "max_input_bytes": 0, "steps": [{"name": "load", "kind": "sync", "handler": "missing"}]}');
 });
 my $operator = make_token($node, 'pawl_operator', 'otto', '{read,operate}');
 my $api = begin_api($node);
@@ -54,7 +54,7 @@ subtest 'an upload' => sub {
 	like($export->{content}, qr/'=b/, 'and no formula');
 	is($export->{headers}{'content-disposition'}, "attachment; filename=\"$id-report.csv\"", 'under its name');
 	is(scalar @{ ask('GET', "/api/bulks/$id/export?mode=data&format=json", token => $operator)->{json} }, 3, 'as JSON it is an array');
-	is(ask('GET', "/api/bulks/$id/export?mode=nothing", token => $operator)->{status}, 400, 'an unknown mode is refused before the first byte');
+	is(ask('GET', "/api/bulks/$id/export?mode=nothing", token => $operator)->{status}, 400, 'an unknown mode is rejected before the first byte');
 	is(ask('GET', "/api/bulks/$id/retry/eligibility", token => $operator)->{json}{eligible}, JSON::PP::true, 'it can be retried');
 	is(ask('POST', "/api/bulks/$id/retry/rows", token => $operator, body => { rowNumbers => [ 1, 2, 3, 9 ] })->{json}{submitted}, 1, 'the row that failed is retried');
 	# an event is listed when nothing that began before it is still under way: a duty that is being run hides it for that moment
@@ -115,13 +115,13 @@ subtest 'a large file' => sub {
 	my $row = join(',', 'x' x 90, 'y' x 90) . "\n";
 	my $rows = 400_000;
 	my $head = "--XyZ\r\nContent-Disposition: form-data; name=\"operationName\"\r\n\r\nmany\r\n--XyZ\r\nContent-Disposition: form-data; name=\"file\"; filename=\"l.csv\"\r\n\r\na,b\n";
-	my $tail = "\r\n--XyZ--\r\n";
-	my $length = length($head) + $rows * length($row) + length($tail);
+	my $closing = "\r\n--XyZ--\r\n";
+	my $length = length($head) + $rows * length($row) + length($closing);
 	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => api_port(), Timeout => 30) or die $!;
 	print $socket "POST /api/bulks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $operator\r\nContent-Type: multipart/form-data; boundary=XyZ\r\nContent-Length: $length\r\nConnection: close\r\n\r\n$head";
 	my $block = $row x 1000;
 	print $socket $block for 1 .. $rows / 1000;
-	print $socket $tail;
+	print $socket $closing;
 	my $answer = do { local $/; <$socket> };
 	like($answer, qr/^HTTP\/1.1 201/, 'of 73 MB is taken');
 	my ($id) = $answer =~ /"operation":"([^"]+)/;

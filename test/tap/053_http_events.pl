@@ -35,7 +35,7 @@ sub open_stream
 	print $socket 'GET /v1/events' . ($how{query} // '') . " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " . ($how{token} // $reader) . "\r\n$last\r\n";
 	my $stream = { socket => $socket, raw => '', select => IO::Select->new($socket) };
 	wait_until(sub { pull($stream); $stream->{raw} =~ /\r\n\r\n/ }, 'the stream to begin');
-	die "the stream is refused: $stream->{raw}" unless $how{refused} || $stream->{raw} =~ m{^HTTP/1.1 200};
+	die "the stream is rejected: $stream->{raw}" unless $how{rejected} || $stream->{raw} =~ m{^HTTP/1.1 200};
 	return $stream;
 }
 
@@ -92,7 +92,7 @@ subtest 'at another daemon' => sub {
 	unlike($third->{text}, qr/event: gap/, 'without a gap');
 };
 
-subtest 'a crowd of writers and a listener who comes and goes' => sub {
+subtest 'a crowd of writers and a listener that comes and goes' => sub {
 	my $begin = open_stream();
 	$node->safe_psql('postgres', 'insert into tickets values (100)');
 	wait_until(sub { pull($begin); $begin->{id} }, 'a position');
@@ -116,9 +116,9 @@ subtest 'a crowd of writers and a listener who comes and goes' => sub {
 	is($doubled // 0, 0, 'each once');
 };
 
-is((split / /, (split /\r\n/, open_stream(refused => 1, query => '?relations=secrets')->{raw})[0])[1], 404, 'a table that the role may not read has no events for it');
-is((split / /, (split /\r\n/, open_stream(refused => 1, after => 'nonsense')->{raw})[0])[1], 400, 'a position that is none is refused');
+is((split / /, (split /\r\n/, open_stream(rejected => 1, query => '?relations=secrets')->{raw})[0])[1], 404, 'a table that the role may not read has no events for it');
+is((split / /, (split /\r\n/, open_stream(rejected => 1, after => 'nonsense')->{raw})[0])[1], 400, 'an invalid position is rejected');
 my $closing = open_stream();
-is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends, though somebody listens');
+is(end_program($api->{run}, 'TERM'), 0, 'the daemon ends, though a client listens');
 no_crash($node);
 done_testing();

@@ -1,4 +1,4 @@
-# What is not meant well or not well meant: keys used twice, cursors made up, guessing of tokens, garbage, clients who are slow on purpose.
+# Abuse and mistakes: keys used twice, invalid cursors, guessing of tokens, garbage, clients that are slow on purpose.
 use strict;
 use warnings;
 use FindBin;
@@ -31,7 +31,7 @@ subtest 'an idempotency key' => sub {
 	my $again = ask('POST', '/v1/tasks', %how, headers => { 'Idempotency-Key' => 'k1' }, body => { name => 'order' });
 	is($again->{json}{task_uuid}, $first->{json}{task_uuid}, 'gets the first answer again');
 	is(one($node, 'select count(*) from pawl_dag.tasks'), 1, 'and starts one task');
-	is(ask('POST', '/v1/tasks', token => $operator, headers => { 'Idempotency-Key' => 'k1' }, body => { name => 'order', priority => 3 })->{status}, 422, 'is refused with another request');
+	is(ask('POST', '/v1/tasks', token => $operator, headers => { 'Idempotency-Key' => 'k1' }, body => { name => 'order', priority => 3 })->{status}, 422, 'is rejected with another request');
 	is(ask('POST', '/v1/tasks', token => $operator, headers => { 'Idempotency-Key' => 'k2' }, body => { name => 'none' })->{status}, 404, 'of a request that fails');
 	is(one($node, "select count(*) from pawl_api.answers where key = 'k2'"), 0, 'is not kept');
 	$node->safe_psql('postgres', 'create role mallory login in role pawl_operator');
@@ -39,7 +39,7 @@ subtest 'an idempotency key' => sub {
 	for my $call (q{pawl_api.once('k3', 'start_task', '{}', '{"name": "order"}')}, q{pawl_api._first_answer('k3', 'start_task', '')}, q{pawl_api._keep_answer('k1', '{"task_uuid": null}')})
 	{
 		my ($status, undef, $error) = $node->psql('postgres', "$forged; set session authorization mallory; select $call", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-		like($error, qr/42501: idempotency keys belong to requests/, "is not for who has SQL of his own: $call");
+		like($error, qr/42501: idempotency keys belong to requests/, "is not for sessions with plain SQL: $call");
 	}
 	is(one($node, 'select count(*) from pawl_api.answers'), 1, 'and nothing was kept');
 	is(one($node, "select pawl_api.prune_answers('0 s')"), 1, 'keys are pruned');
@@ -59,7 +59,7 @@ subtest 'pages' => sub {
 	my $named = ask('GET', "/v1/tasks?identity_key=$key", token => $operator)->{json};
 	is_deeply([ map({ $_->{identity_key} } @{ $named->{items} }), $named->{next} ], [ $key, undef ], 'a task is found by its key');
 	is_deeply(ask('GET', "/v1/tasks?identity_key=$key&state=complete", token => $operator)->{json}, { items => [], next => undef }, 'if the other filters let it');
-	is(ask('GET', "/v1/tasks?$_", token => $operator)->{status}, 400, "?$_ is refused") for qw(cursor=nonsense cursor=WyJ4Il0 limit=0 limit=501 limit=x unknown=1 limit=1&limit=2);
+	is(ask('GET', "/v1/tasks?$_", token => $operator)->{status}, 400, "?$_ is rejected") for qw(cursor=nonsense cursor=WyJ4Il0 limit=0 limit=501 limit=x unknown=1 limit=1&limit=2);
 	is(ask('GET', '/v1/tasks/nonsense', token => $operator)->{status}, 400, 'a task that is no uuid, too');
 };
 
@@ -106,7 +106,7 @@ subtest 'guessing' => sub {
 	$last = ask('GET', '/v1/session', token => "pawl_guess$_") for 1 .. 12;
 	is($last->{status}, 429, 'too many guesses are not listened to');
 	cmp_ok($last->{headers}{'retry-after'}, '>', 0, 'for a while');
-	is(ask('GET', '/v1/session', token => $operator)->{status}, 200, 'who was known before is served');
+	is(ask('GET', '/v1/session', token => $operator)->{status}, 200, 'a client that was known before is served');
 	unlike($api->{run}{err}, qr/pawl_guess|\Q$operator\E/, 'no token is in the log');
 };
 

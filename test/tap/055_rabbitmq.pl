@@ -1,5 +1,5 @@
 # Workers that RabbitMQ tells of work, by a real broker that is killed, restarted, emptied and doubled: nothing is lost, nothing is run twice, and
-# work is looked for where nobody tells of it.
+# work is polled for where no message announces it.
 use strict;
 use warnings;
 use FindBin;
@@ -54,7 +54,7 @@ begin_tasks($node, 20);
 all_done($node, 'the broker is back');
 once($node, 'the broker is back');
 wait_until(sub { messages() == 0 }, 'messages of what was done long ago');
-unlike($daemon->{err} . $worker->{err}, qr/@{[Broker::password()]}/, 'nobody tells the password');
+unlike($daemon->{err} . $worker->{err}, qr/@{[Broker::password()]}/, 'no program prints the password');
 
 # All messages lost, with the queues: the broker is killed and begins anew.
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
@@ -66,7 +66,7 @@ $broker->start;
 $worker = told_worker($node, \%settings);
 all_done($node, 'all messages lost');
 
-# Lost between outbox and broker: somebody else reads the events. The worker is connected, and looks after a while.
+# Lost between outbox and broker: another session reads the events. The worker is connected, and looks after a while.
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well') or diag($daemon->{err});
 $worker = told_worker($node, \%settings, fallback => 1_000);
@@ -120,7 +120,7 @@ cmp_ok($again, '>', 0, 'what a worker had when it died was taken from it');
 once($node, 'killed after the claim', $again);
 wait_until(sub { messages() == 0 }, 'acknowledgements');
 
-# Through TLS, to a broker that shows who it is; not to one that cannot.
+# Through TLS, to a broker with a valid certificate; not to one without.
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 $proxy->end;
 my %secure = (PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->tls_url, PAWL_BROKER_CA => $broker->authority);
@@ -135,10 +135,10 @@ for my $wrong ([ 'a certificate of an unknown authority', { PAWL_PROVIDER => 'ra
 	[ 'a wrong password', { PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url =~ s/:never/:ever/r }, qr/no broker.*ACCESS_REFUSED/ ])
 {
 	my ($name, $with, $said) = @$wrong;
-	my $refused = publisher($node, $with, alone => 1);
-	log_has($refused, $said);
-	is(end_program($refused, 'TERM'), 0, "$name: pawld goes on, and ends well");
-	unlike($refused->{err}, qr/ever-to-be-told/, "$name: without telling the password");
+	my $rejected = publisher($node, $with, alone => 1);
+	log_has($rejected, $said);
+	is(end_program($rejected, 'TERM'), 0, "$name: pawld goes on, and ends well");
+	unlike($rejected->{err}, qr/ever-to-be-told/, "$name: without telling the password");
 }
 
 # Rows of any enforced table.
@@ -158,7 +158,7 @@ for my $wrong ([ [ '--provider', 'rabbitmq' ], qr/queue provider rabbitmq needs 
 {
 	my ($flags, $said) = @$wrong;
 	my $run = begin_program($node, 'pawld', '--check', @$flags);
-	is(end_program($run), 2, "@$flags: refused");
+	is(end_program($run), 2, "@$flags: rejected");
 	like($run->{err}, $said, 'with the reason');
 }
 

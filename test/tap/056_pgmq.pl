@@ -52,7 +52,7 @@ my @workers = map { told_worker($node, \%settings) } 1 .. 2;
 all_done($node, 'messages doubled');
 once($node, 'messages doubled');
 is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue"), 1, 'all are acknowledged');
-is(one($node, "select count(*) from pgmq.a_$queue"), 5, 'what nobody can read is put aside');
+is(one($node, "select count(*) from pgmq.a_$queue"), 5, 'an unreadable message is archived');
 is(end_program($_, 'TERM'), 0, 'a worker ends well') for @workers;
 begin_tasks($node, 20);
 $node->poll_query_until('postgres', "select count(*) = 20 from pgmq.q_$queue");

@@ -1,4 +1,4 @@
-# Counters of moves and refusals: what is committed counts, what is rolled back does not, refusals always do. With the library loaded with
+# Counters of state changes and rejections: what is committed counts, what is rolled back does not, rejections always do. With the library loaded with
 # the server and without.
 use strict;
 use warnings;
@@ -31,19 +31,19 @@ select pawl.enforce('lights', 'state', 'light');
 insert into lights select g from generate_series(1, 10) g;
 SQL
 
-# Of the arrows of a machine: from>to=count.
+# The transitions of a machine: from>to=count.
 my $moves = q{select coalesce(string_agg(format('%s>%s=%s', from_state, to_state, n), ' ' order by from_state nulls first, to_state), '') from
-    (select from_state, to_state, sum(count) n from pawl.counters() where kind = 'move' and machine = '%s' and count > 0 group by 1, 2) c};
+    (select from_state, to_state, sum(count) n from pawl.counters() where kind = 'transition' and machine = '%s' and count > 0 group by 1, 2) c};
 sub moves { my ($node, $machine, $database) = @_; return one($node, sprintf($moves =~ s/%s>%s=%s/%%s>%%s=%%s/r, $machine), $database) }
-sub refusals { my ($node, $where) = @_; return one($node, "select coalesce(sum(count), 0) from pawl.counters() where kind = 'refusal' and $where") }
+sub rejections { my ($node, $where) = @_; return one($node, "select coalesce(sum(count), 0) from pawl.counters() where kind = 'rejection' and $where") }
 
 my $without = new_cluster('without');
 $without->safe_psql('postgres', $schema);
 $without->safe_psql('postgres', "update lights set state = 'green'");
-refused($without, "update lights set state = 'blue'", 'PW001', 'a refusal where nothing is counted');
+rejected($without, "update lights set state = 'blue'", 'PW001', 'a rejection where nothing is counted');
 is(one($without, 'select pawl.counted_since() is null'), 't', 'nothing is counted where pawl is not loaded with the server');
 is(one($without, 'select count(*) from pawl.counters()'), '0', 'and there are no counters');
-refused($without, 'select pawl.reset_counters()', '55000', 'nothing to reset');
+rejected($without, 'select pawl.reset_counters()', '55000', 'nothing to reset');
 no_crash($without);
 $without->stop;
 
@@ -100,21 +100,21 @@ is(moves($node, 'light'), '>red=10 green>red=53 red>green=57', 'two hundred subt
 $node->safe_psql('postgres', 'delete from lights where id = 10');
 is(moves($node, 'light'), '>red=10 green>red=53 red>green=57 red>=1', 'a deletion');
 
-# refusals
-refused($node, "update lights set state = 'blue' where id = 1", 'PW001', 'a state that is none');
-refused($node, "begin; insert into lights values (20, 'green'); commit", 'PW002', 'no first state');
-is(refusals($node, "sqlstate = 'PW001' and machine = 'light'"), 1, 'a refusal counts, though its transaction is undone');
-is(refusals($node, "sqlstate = 'PW002' and machine = 'light'"), 1, 'by code and machine');
-is(one($node, "select count(*) from pawl.fire_many('lights', array[1, 7], 'stop') where not ok"), '1', 'one of two keys is refused');
-is(refusals($node, "sqlstate = 'PW001' and machine = 'light'"), 2, 'a refusal in a result counts too');
+# rejections
+rejected($node, "update lights set state = 'blue' where id = 1", 'PW001', 'a state that is none');
+rejected($node, "begin; insert into lights values (20, 'green'); commit", 'PW002', 'no first state');
+is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 1, 'a rejection counts, though its transaction is rolled back');
+is(rejections($node, "sqlstate = 'PW002' and machine = 'light'"), 1, 'by code and machine');
+is(one($node, "select count(*) from pawl.fire_many('lights', array[1, 7], 'stop') where not ok"), '1', 'one of two keys is rejected');
+is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 2, 'a rejection in a result counts too');
 $node->safe_psql('postgres', "do \$\$ begin update lights set state = 'blue' where id = 1; exception when sqlstate 'PW001' then null; end \$\$");
-is(refusals($node, "sqlstate = 'PW001' and machine = 'light'"), 3, 'and one that was caught');
-refused($node, "select pawl.define('wrong', 'no diagram')", 'PW007', 'a diagram that is none');
-refused($node, "select pawl.fire('lights', 1, 'fly')", 'PW008', 'an event that is none');
-is(refusals($node, "sqlstate = 'PW007'"), 1, 'definition errors');
-is(refusals($node, "sqlstate = 'PW008'"), 1, 'unknown events');
-refused($node, "select pawl.raise('PW004', 'not yours')", 'PW004', 'SQL raises');
-is(refusals($node, "sqlstate = 'PW004'"), 1, 'what SQL raises');
+is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 3, 'and one that was caught');
+rejected($node, "select pawl.define('wrong', 'no diagram')", 'PW007', 'a diagram that is none');
+rejected($node, "select pawl.fire('lights', 1, 'fly')", 'PW008', 'an event that is none');
+is(rejections($node, "sqlstate = 'PW007'"), 1, 'definition errors');
+is(rejections($node, "sqlstate = 'PW008'"), 1, 'unknown events');
+rejected($node, "select pawl.raise('PW004', 'not yours')", 'PW004', 'SQL raises');
+is(rejections($node, "sqlstate = 'PW004'"), 1, 'what SQL raises');
 
 # times
 $node->safe_psql('postgres', <<'SQL');
@@ -130,7 +130,7 @@ my $by_role = q{select coalesce(sum(count), 0) || ' ' || coalesce(sum(timed), 0)
 is(one($node, sprintf($by_role, 'claim')), '5 5', 'claims, each with the time its row had waited');
 is(one($node, sprintf($by_role, 'completion')), '2 2', 'a result and a failure, each with the time its row was owned');
 is(one($node, sprintf($by_role, 'retry')), '1 1', 'a retry');
-is(one($node, sprintf($by_role, 'lapse')), one($node, "select format('%s %s', n, n) from (select count(*) n from jobs_transitions where event = 'lost') x"), 'leases that ran out');
+is(one($node, sprintf($by_role, 'expiry')), one($node, "select format('%s %s', n, n) from (select count(*) n from jobs_transitions where event = 'lost') x"), 'leases that ran out');
 is(one($node, "select bool_and((select sum(b) from unnest(buckets) b) = timed and cardinality(buckets) = cardinality(pawl.counter_bounds()) + 1) from pawl.counters()"), 't', 'buckets hold all times');
 is(one($node, "select bool_and(abs(c.seconds - t.seconds) < 0.001) from pawl.counters() c join (select from_state, to_state, event, extract(epoch from sum(lasted)) seconds
 	from (select *, created_at - lag(created_at) over (partition by id_ order by sort_key) lasted from (select subject_id id_, * from jobs_transitions) e) d
@@ -146,16 +146,16 @@ $node->safe_psql('postgres', "select pawl.define('light', 'stateDiagram-v2
     off --> red : on
     red --> off : cut'); create table lamps (id int primary key, state text not null default 'off'); select pawl.enforce('lamps', 'state', 'light');
 	insert into lamps values (1); update lamps set state = 'red'");
-is(moves($node, 'light'), '>off=1 >red=10 green>red=54 off>red=1 red>green=57 red>=1', 'arrows of a machine that was defined anew are others');
+is(moves($node, 'light'), '>off=1 >red=10 green>red=54 off>red=1 red>green=57 red>=1', 'transitions of a new version are counted apart');
 $node->safe_psql('postgres', "begin; set local pawl.restoring = on; insert into lamps values (2, 'red'); commit");
 is(moves($node, 'light'), '>off=1 >red=10 green>red=54 off>red=1 red>green=57 red>=1', 'a restore moves nothing');
 is(one($node, "select count(*) from pawl.counters() where machine is null and sqlstate is null and count > 0"), '0', 'all had room so far');
 my $many = join "\n", map { "s$_ --> s" . ($_ + 1) . " : e$_" } 1 .. 60;
 $node->safe_psql('second', "select pawl.define('long', 'stateDiagram-v2\n[*] --> s1\n$many'); create table longs (id int primary key, state text default 's1'); select pawl.enforce('longs', 'state', 'long');
 	insert into longs values (1); do \$\$ begin for i in 1 .. 60 loop perform pawl.fire('longs', 1, 'e' || i); end loop; end \$\$");
-is(one($node, "select (select sum(count) from pawl.counters() where machine = 'long') + (select count from pawl.counters() where kind = 'move' and machine is null)", 'second'),
+is(one($node, "select (select sum(count) from pawl.counters() where machine = 'long') + (select count from pawl.counters() where kind = 'transition' and machine is null)", 'second'),
 	61, 'what has no room is counted as other');
-cmp_ok(one($node, "select count from pawl.counters() where kind = 'move' and machine is null", 'second'), '>', 20, 'and that was much');
+cmp_ok(one($node, "select count from pawl.counters() where kind = 'transition' and machine is null", 'second'), '>', 20, 'and that was much');
 
 $node->safe_psql('postgres', 'select pawl.reset_counters()');
 is(moves($node, 'light'), '', 'reset');

@@ -21,7 +21,7 @@ my %wrong = (
 	'buckets that fall' => "# HELP h x\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n",
 	'no +Inf' => "# HELP h x\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_sum 1\nh_count 2\n",
 	'a count that is not +Inf' => "# HELP h x\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 1\nh_count 3\n");
-for (sort keys %wrong) { ok(!eval { read_exposition($wrong{$_}); 1 }, "the reader refuses: $_") }
+for (sort keys %wrong) { ok(!eval { read_exposition($wrong{$_}); 1 }, "the reader rejects: $_") }
 
 my ($node, $port);
 sub scrape
@@ -68,7 +68,7 @@ select pawl.fire('jobs', 2, 'fail');
 select count(*) from pawl.claim(null::jobs, processor => 'x', lease => '1 ms', batch => 1);
 update jobs set state = 'late' where id = 10;
 SQL
-refused($node, "update jobs set state = 'none' where id = 4", 'PW001', 'a refusal');
+rejected($node, "update jobs set state = 'none' where id = 4", 'PW001', 'a rejection');
 my $run = daemon('--api', '127.0.0.1:0', '--api-database', 'user=pawl_authenticator');
 answers('/readyz', 200);
 is((http_get($port, '/healthz'))[0], 200, '/healthz too');
@@ -78,7 +78,7 @@ wait_until(sub { $seen = scrape(); sample($seen, 'pawl_lease_expiries_total') ==
 my $machine = qr/machine="odd \\"name\\"\\\\"/;
 is(sample($seen, 'pawl_counters_preloaded'), 1, 'moves are counted');
 is(sample($seen, 'pawl_transitions_total', $machine), one($node, 'select count(*) from jobs_transitions'), 'as many as the log has');
-is(sample($seen, 'pawl_transitions_total', qr/$machine,version="1",from="ready",to="running",event="start"/), 4, 'by arrow');
+is(sample($seen, 'pawl_transitions_total', qr/$machine,version="1",from="ready",to="running",event="start"/), 4, 'by transition');
 is(sample($seen, 'pawl_rejections_total', qr/$machine,sqlstate="PW001"/), 1, 'rejections by code');
 is(sample($seen, 'pawl_retries_total', $machine), 1, 'a retry');
 is(sample($seen, 'pawl_claim_latency_seconds_count', $machine), 4, 'the latency of every claim');
@@ -165,15 +165,15 @@ $node->safe_psql('postgres', "update pg_extension set extversion = '0.1.0' where
 # a duty that is stuck behind a lock, then a drain, then the database gone
 $run = daemon('--stuck-after-ms', '500');
 answers('/readyz', 200);
-my $holder = $node->background_psql('postgres');
-$holder->query_safe('begin; lock table pawl_dag.tasks in access exclusive mode');
+my $locker = $node->background_psql('postgres');
+$locker->query_safe('begin; lock table pawl_dag.tasks in access exclusive mode');
 answers('/healthz', 503);
 like((http_get($port, '/healthz'))[1], qr/lane scheduling has not run for \d+ s: it runs \w[\w .]*$/, '/healthz says which duty is stuck');
 $run->{harness}->signal('TERM');
 becomes(sub { (http_get($port, '/readyz'))[1] =~ /(draining)/ ? $1 : '' }, 'draining', '/readyz says no in a drain');
 is(sample(scrape(), 'pawld_draining'), 1, 'and /metrics says why');
-$holder->query_safe('rollback');
-$holder->quit;
+$locker->query_safe('rollback');
+$locker->quit;
 is(end_program($run), 0, 'the daemon ends when its duty does');
 $run = daemon('--stuck-after-ms', '60000');
 answers('/readyz', 200);

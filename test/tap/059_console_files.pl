@@ -37,7 +37,7 @@ is(ref $policy, '', 'there is one policy');
 like($policy, qr/default-src 'none'/, 'which forbids what it does not allow');
 like($policy, qr/script-src 'self';/, 'scripts come from here alone');
 like($policy, qr/connect-src 'self';/, 'and requests go nowhere else');
-like($policy, qr/frame-ancestors 'none'/, 'nobody frames it');
+like($policy, qr/frame-ancestors 'none'/, 'no page can frame it');
 is($page->{headers}{'x-content-type-options'}, 'nosniff', 'types are not guessed');
 is($page->{headers}{'cache-control'}, 'no-cache', 'the page is asked for anew');
 is(fetch('/console/', 'If-None-Match' => $page->{headers}{etag})->{status}, 304, 'and not sent again when it has not changed');
@@ -75,7 +75,7 @@ cmp_ok($eager, '<', 200_000, "what is fetched at first is small ($eager bytes, n
 is(join(' ', grep { $files{$_} =~ m{(?:src|href)=["']?https?://|\@import|url\(["']?https?:} } grep { /\.(html|css)$/ } keys %files), '', 'no file asks for one from elsewhere');
 
 is(fetch("/console/$_")->{status}, 404, "$_ is not there") for 'nothing.js', '../healthz', '%2e%2e/etc/passwd', 'assets/';
-is($http->request('GET', "$root/console/$main", { headers => { 'Accept-Encoding' => 'identity' } })->{status}, 406, 'who takes no gzip is told so');
+is($http->request('GET', "$root/console/$main", { headers => { 'Accept-Encoding' => 'identity' } })->{status}, 406, 'a client that does not accept gzip gets 406');
 is($http->request('HEAD', "$root/console/")->{status}, 406, 'also by HEAD');
 
 # The pure parts have unit tests of their own, where the console was built.

@@ -42,7 +42,7 @@ $browser->find('input[name=token]');
 picture('sign_in');
 $browser->type('input[name=token]', 'pawl_wrong');
 $browser->press('Enter');
-ok($browser->sees('HTTP 401'), 'a wrong token is refused, and told why');
+ok($browser->sees('HTTP 401'), 'a wrong token is rejected with the reason');
 $browser->run('document.querySelector("input[name=token]").select()');
 $browser->type('input[name=token]', $operator);
 $browser->click('button[type=submit]');
@@ -74,10 +74,10 @@ picture('machine_of_tasks');
 page('#/row?relation=shop.tickets&key=4');
 ok($browser->sees('answered', '.timeline'), 'a row has a timeline');
 page('#/row?relation=shop.tickets&key=2');
-ok($browser->sees('ask again'), 'and shows the ways out');
+ok($browser->sees('ask again'), 'and shows the possible transitions');
 picture('timeline');
 $browser->click('td button', 'Fire');
-ok($browser->sees('The row will move from answered to', 'dialog'), 'an event asks first, and says what will happen');
+ok($browser->sees('The row will change from answered to', 'dialog'), 'an event asks first, and says what will happen');
 $browser->click('dialog button[type=submit]');
 ok($node->poll_query_until('postgres', q{select state <> 'answered' from shop.tickets where id = 2}), 'then fires');
 ok($browser->sees('#3', '.timeline'), 'the timeline grows');
@@ -106,7 +106,7 @@ $browser->type('dialog input[name=reason]', 'the card is good again');
 $browser->click('dialog button[type=submit]');
 ok($browser->sees('complete', 'h1'), 'the task completes, and the page knows');
 becomes(sub { scalar(() = $browser->all('.node.good')) }, 7, 'the graph has changed with it');
-is(one($node, "select string_agg(distinct metadata ->> 'reason', ',') from pawl_dag.step_transitions_log where task_uuid = '$task' and event = 'ResetForRetry'"), 'the card is good again', 'the reason is on the record');
+is(one($node, "select string_agg(distinct metadata ->> 'reason', ',') from pawl_dag.step_transitions_log where task_uuid = '$task' and event = 'ResetForRetry'"), 'the card is good again', 'the reason is in the log');
 picture('task_complete');
 
 # Dead letters
@@ -154,9 +154,9 @@ $browser->click('dialog button[type=submit]');
 ok($node->poll_query_until('postgres', q{select state = 'Completed' from pawl_bulk.records where row_number = 1 and step_index = 1}), 'the signal is answered');
 becomes(sub { $browser->text('#signals') =~ /(carrier-1)\b/ ? $1 : '' }, '', 'and the row waits no more');
 $browser->click('#signals button', 'Fail');
-$browser->type('dialog input[name=reason]', 'the carrier refuses');
+$browser->type('dialog input[name=reason]', 'the carrier rejects it');
 $browser->click('dialog button[type=submit]');
-ok($node->poll_query_until('postgres', q{select state = 'Failed' and error_message = 'the carrier refuses' from pawl_bulk.records where row_number = 2 and step_index = 1}), 'or failed, with a reason');
+ok($node->poll_query_until('postgres', q{select state = 'Failed' and error_message = 'the carrier rejects it' from pawl_bulk.records where row_number = 2 and step_index = 1}), 'or failed, with a reason');
 page($browser->run('return location.hash.split("?")[0]') . '?row=7');
 ok($browser->sees('there is no such plan', '#row'), 'a row tells what each step made of it');
 picture('bulk_row');
@@ -166,7 +166,7 @@ ok($browser->sees('completed with errors', 'h1'), 'the operation ends while one 
 ok($browser->sees('can be retried'), 'it can be retried now');
 picture('bulk_ended');
 $browser->click('.head button', 'Retry');
-ok($browser->sees('will be begun again at the step that failed', 'dialog'), 'which asks first');
+ok($browser->sees('will start again at the step that failed', 'dialog'), 'which asks first');
 $browser->click('dialog button[type=submit]');
 ok($node->poll_query_until('postgres', 'select retry_count = 1 from pawl_bulk.operations'), 'and is done');
 
@@ -215,7 +215,7 @@ for my $where ([ '#/', 'overview', 'Throughput' ], [ '#/tasks', 'tasks', 'order'
 }
 $browser->devtools('Emulation.clearDeviceMetricsOverride');
 
-# Who only reads
+# A role that only reads
 $browser->click('button', 'Sign out');
 $browser->type('input[name=token]', $reader);
 $browser->press('Enter');
@@ -228,7 +228,7 @@ is(scalar($browser->all('main button')), 0, 'a reader has no buttons');
 # A token that is revoked
 $node->safe_psql('postgres', q{update pawl_api.tokens set revoked_at = now() where person = 'rita'});
 page('#/tasks');
-ok($browser->sees('The token is no longer valid', 'main'), 'a token that was revoked leads back to the door');
+ok($browser->sees('The token is no longer valid', 'main'), 'a token that was revoked leads back to the login page');
 
 # What the browser has to say about all this
 my @asked = map { $_->{request}{url} } grep { defined } map { my $m = decode_json($_->{message})->{message}; $m->{method} eq 'Network.requestWillBeSent' ? $m->{params} : undef } $browser->log_of('performance');

@@ -1,4 +1,4 @@
-# Handlers that are told to stop and say so have not failed: their work goes back or is begun anew, and nobody audits a failure.
+# Handlers that are told to stop and say so have not failed: their work goes back or is begun anew, and no failure is audited.
 use strict;
 use warnings;
 use FindBin;
@@ -30,11 +30,11 @@ $proxy->arm(map { [ 'SELECT pawl.heartbeat', 'before', 'cut' ] } 1 .. 1000);
 wait_until(sub { start_tasks($node, 'once', 2); $proxy->fired > 12 }, 'heartbeats that are lost');
 $proxy->arm();
 ok(all_ended($node, 'once'), 'every task ends though no heartbeat gets through');
-is(failures(), 0, 'and nobody reported a failure');
+is(failures(), 0, 'and no failure was reported');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/, 0 failed,/, 'and has counted none');
 
-# The leases are extended, but the worker never hears of it: he stops, finds what is still his, and begins it anew.
+# The leases are extended, but the worker does not get the answer: it stops, finds the work that it still owns, and begins it anew.
 define_template($node, qq({"name": "long", "identity_strategy": "always_unique", "steps": [
 	{"name": "only", "handler": "sleep", "handler_options": {"seconds": 4}, $retry}]}));
 $worker = begin_worker('default', 4, 1, 900, 8);
@@ -46,7 +46,7 @@ is(failures(), 0, 'no failure');
 is(end_program($worker, 'TERM'), 0, 'the worker ends');
 like($worker->{out}, qr/^3 succeeded, 0 failed, 0 dropped/, 'each step was reported once');
 my ($attempts, $tokens) = split / /, one($node, q{select max(s.attempts) || ' ' || max(s.fence) from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid) where t.name = 'long'});
-is("$attempts $tokens", '1 1', 'by the owner who had it from the beginning');
+is("$attempts $tokens", '1 1', 'by the first owner');
 
 # The grace of a drain is over.
 define_template($node, qq({"name": "endless", "identity_strategy": "always_unique", "steps": [

@@ -1,4 +1,4 @@
-# The connections to the database: requests that take long leave others theirs, and nobody who waits is forgotten.
+# The connections to the database: slow requests leave connections to others, and every waiting request is answered.
 use strict;
 use warnings;
 use FindBin;

@@ -1,4 +1,4 @@
-# TLS: a certificate of our own authority, clients who show theirs instead of a token, and those who show a wrong one.
+# TLS: a certificate of our own authority, clients that show a certificate instead of a token, and clients that show a wrong one.
 use strict;
 use warnings;
 use FindBin;
@@ -66,8 +66,8 @@ sub https
 	return { status => $status + 0, body => $body, json => scalar(eval { decode_json($body) }), err => $err };
 }
 
-is(https('/healthz')->{status}, 200, 'who trusts the authority is spoken to');
-is(https('/healthz', trusts => 'strangers')->{status}, 0, 'who does not trust it ends the connection');
+is(https('/healthz')->{status}, 200, 'a client that trusts the authority is answered');
+is(https('/healthz', trusts => 'strangers')->{status}, 0, 'a client that does not trust it ends the connection');
 is(https('/healthz', more => [ '--tls-max', '1.1', '--ciphers', 'ALL:@SECLEVEL=0' ])->{status}, 0, 'TLS 1.1 is too old');
 is(https('/healthz', more => [ '--tls-max', '1.2' ])->{status}, 200, 'TLS 1.2 is not');
 like(https('/healthz', more => ['-i'])->{body}, qr/^strict-transport-security: max-age=31536000/im, 'browsers are told to stay with TLS');
@@ -85,14 +85,14 @@ subtest 'client certificates' => sub {
 	is(https('/v1/tasks', shows => 'watcher')->{status}, 200, 'a reader\'s reads');
 	is(https('/v1/tasks', shows => 'watcher', body => { name => 'order' })->{json}{sqlstate}, '42501', 'and does not operate');
 	my $unknown = https('/v1/tasks', shows => 'unknown');
-	is("$unknown->{status} $unknown->{json}{sqlstate}", '401 28000', 'one that nobody has accepted is nobody\'s');
+	is("$unknown->{status} $unknown->{json}{sqlstate}", '401 28000', 'a certificate that was not accepted identifies no role');
 	is(https('/v1/tasks', shows => 'late')->{status}, 401, 'nor is one that was accepted for a time that is over');
 	is(https('/v1/tasks', shows => 'unknown', token => $reader)->{status}, 200, 'beside a token it does not matter');
 	is(https('/v1/tasks', shows => 'robot', token => 'pawl_wrong')->{status}, 401, 'a wrong token is not mended by a right certificate');
-	is(https('/healthz', shows => 'expired')->{status}, 0, 'an expired one is refused by TLS, accepted or not');
+	is(https('/healthz', shows => 'expired')->{status}, 0, 'an expired one is rejected by TLS, accepted or not');
 	is(https('/healthz', shows => 'foreign')->{status}, 0, 'and so is one of another authority');
 	$node->safe_psql('postgres', "select pawl_api.revoke_token('$robot')");
-	is(https('/v1/tasks', shows => 'robot')->{status}, 401, 'one that was revoked is nobody\'s from the next request on');
+	is(https('/v1/tasks', shows => 'robot')->{status}, 401, 'one that was revoked identifies no role from the next request on');
 };
 
 subtest 'no TLS' => sub {
@@ -100,12 +100,12 @@ subtest 'no TLS' => sub {
 	print $socket "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 	my $answer = do { local $/; <$socket> } // '';
 	unlike($answer, qr/^HTTP/, 'plain HTTP is not answered');
-	is(https('/healthz')->{status}, 200, 'and harms nobody');
+	is(https('/healthz')->{status}, 200, 'and other requests are answered');
 };
 
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
 my $without = begin_program($node, 'pawld', '--api', '127.0.0.1:0', '--api-certificate', "$folder/server.pem", '--api-key', "$folder/robot.key");
-isnt(end_program($without), 0, 'a key of another certificate is refused at the start');
+isnt(end_program($without), 0, 'a key of another certificate is rejected at the start');
 like($without->{err}, qr/key/, 'by name');
 no_crash($node);
 done_testing();

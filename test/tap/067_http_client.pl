@@ -88,7 +88,7 @@ for my $name (sort keys %calls)
 	}
 	push @done, $name if $method{$name} eq 'post' && grep { $_->[0] !~ /^wrong/ && $_->[1] =~ /^2/ } @{ $calls{$name} };
 }
-is(join("\n", @bad), '', 'what is right is answered, what is wrong is refused as the fault of who asks, ' . (grep { /: wrong,/ } split /\n/, $said) . ' ways');
+is(join("\n", @bad), '', 'valid requests are answered, invalid ones are rejected as the client\'s fault, ' . (grep { /: wrong,/ } split /\n/, $said) . ' ways');
 my %done = map { $_ => 1 } @done;
 is(join(' ', grep { $method{$_} eq 'post' && !$done{$_} } sort keys %method), '', 'and each operation that acts has acted');
 

@@ -16,7 +16,7 @@ my $node = new_cluster('pages');
 $node->safe_psql('postgres', q{
 	create extension pawl_dag cascade; create extension pawl_bulk; create schema shop;
 	select pawl_dag.define_template('{"name": "order", "steps": [{"name": "pack", "handler": "shop.pack"}]}');
-	select pawl_bulk.define('{"name": "devices", "metadata": {"required": ["carrier"]}, "steps": [{"name": "load", "handler": "nobody"}]}');
+	select pawl_bulk.define('{"name": "devices", "metadata": {"required": ["carrier"]}, "steps": [{"name": "load", "handler": "missing"}]}');
 	select pawl.define('ticket', E'stateDiagram-v2\n[*] --> open\nopen --> answered : answer\nanswered --> [*]');
 	create table shop.tickets (id integer primary key, state text not null default 'open');
 	select pawl.enforce('shop.tickets', 'state', 'ticket'), pawl.enable_log('shop.tickets', 'state'),

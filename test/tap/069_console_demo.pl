@@ -113,7 +113,7 @@ subtest 'act 4: devices' => sub {
 		my $file;
 		wait_until(sub { ($file) = grep { $_ =~ $name && !m{/oui\.csv$} && -s } glob "$folder/*.csv" }, "the file of \"$button\"");
 		my $text = slurp_file($file);
-		like($text, qr/\ARowNumber,/, "\"$button\" hands a file to the browser");
+		like($text, qr/\ARowNumber,/, "\"$button\" gives a file to the browser");
 		is(one($node, q{select count(*) from regexp_matches($csv$} . $text . q{$csv$, '^\d+,', 'gn')}), $count, 'with all its rows');
 	}
 	$node->safe_psql('devices', 'revoke execute on function pawl_api._export_command(jsonb) from pawl_operator');

@@ -28,16 +28,16 @@ is(one($node, 'select done from pawl_saga.release_jobs()'), 0, 'so the duty leav
 ok(wait_until(sub { $first->{harness}->pump_nb; 2 == (() = $first->{err} =~ /^conducts board/mg) }, 'its words'), 'it says that it began again');
 unlike($first->{err}, qr/: lost$/m, 'and lost nothing');
 
-# What it has is done under its hands.
+# Its flow ends while it has the job.
 one($node, q(select count(*) from pawl_saga.claim('w', 'default', 1)));
 one($node, q(select count(*) from pawl_saga.tasks t, pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', t.flow_uuid, 'node', t.node, 'fence', t.fence, 'result', 1)), 'w') where t.worker = 'w'));
 ok($node->poll_query_until('postgres', q(select count(*) = 1 from pawl_saga.jobs where state = 'COMPLETE')), 'a job whose flow has ended is consumed');
 
-# It dies; a session that was cut while it was dead to the world has lost its jobs to whoever released them.
+# It dies; a session that was cut off meanwhile has lost its jobs, which were released.
 kill_program($first);
 ok($node->poll_query_until('postgres', 'select not exists (select from pawl_saga._session_locks())'), 'with the program its session is gone');
 is(one($node, 'select done from pawl_saga.release_jobs()'), 2, 'the duty gives its jobs back');
-is(one($node, q(select count(*) from pawl_saga.job_transitions where event = 'gone')), 2, 'which the record says');
+is(one($node, q(select count(*) from pawl_saga.job_transitions where event = 'gone')), 2, 'which the log says');
 my $second = begin_program($node, 'example_conductor', 0);
 ok($node->poll_query_until('postgres', "select ($tied) = 2"), 'the next conductor has them');
 is(one($node, 'select count(*) from pawl_saga.flows'), 3, 'with the flows that there are');

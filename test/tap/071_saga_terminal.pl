@@ -36,7 +36,7 @@ $screen =~ s/\033\[[0-9;]*m//g;
 like($screen, qr{\A(?:\d\d:\d\d:\d\d\.\d{3}  . [a-z]+  [A-Z_]+ → [A-Z_]+\n)+\[[#.]{40}\] \d/2  REVERTED\z}, 'moves, and one bar below them') or diag($seen);
 is(join(', ', map { s/^\S+  . (\S+)  \S+ → (\S+)$/$1 $2/r } grep { /→/ } split /\n/, $screen),
 	'trip RUNNING, flight RUNNING, flight SUCCESS, hotel RUNNING, hotel FAILURE, hotel REVERTING, hotel REVERTED, flight REVERTING, flight REVERTED, trip REVERTED',
-	'each move once, in the order in which they were made') or diag($seen);
+	'each state change once, in order') or diag($seen);
 like($seen, qr/\033\[\d+m✗ hotel/, 'in colours');
 cmp_ok(scalar(() = $seen =~ /\r\033\[K/g), '>=', 4, 'the bar was written over');
 done_testing();

@@ -1,4 +1,4 @@
-# Who watches flows is told of every transition, in order, while daemons run them; a sleeper is notified. What the guide shows of flows can be pasted.
+# A consumer that watches flows reads every state change, in order, while daemons run them; a waiter is notified. What the guide shows of flows can be pasted.
 use strict;
 use warnings;
 use FindBin;
@@ -41,7 +41,7 @@ asks('select $$channel $$ || pawl.sleep()', qr/^channel (\S+)$/m);
 my ($channel) = $told =~ /^channel (\S+)$/m;
 one($node, q(select pawl_saga.start('good')));
 asks('select 1', qr/Asynchronous notification/);
-like($told, qr/^Asynchronous notification "\Q$channel\E" received/m, 'who sleeps is notified of a transition');
+like($told, qr/^Asynchronous notification "\Q$channel\E" received/m, 'a waiter is notified of a state change');
 $asked .= "\\q\n";
 $watcher->finish;
 

@@ -63,7 +63,7 @@ is(one($node, "select count(*) || ' ' || count(distinct trip) from $flows f"), "
 is(one($node, q{select count(*) from pawl_saga.flows where state not in ('SUCCESS', 'REVERTED')}), 0, 'which was made or undone');
 is(one($node, "select count(*) from $flows t where state = 'SUCCESS' and 3 <> (select count(*) from bookings b where b.trip = t.trip and cancelled_at is null)"), 0, 'what was made has its three bookings');
 is(one($node, "select count(*) from $flows t where state = 'REVERTED' and exists (select from bookings b where b.trip = t.trip and cancelled_at is null)"), 0, 'of what was undone nothing is left');
-is(one($node, "select count(*) from $flows t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), 0, 'who travels has a ticket');
+is(one($node, "select count(*) from $flows t where (state = 'SUCCESS') <> exists (select from tickets k where k.trip = t.trip)"), 0, 'each completed trip has a ticket');
 cmp_ok(one($node, q{select count(*) from pawl_saga.flows where state = 'REVERTED'}), '>', 0, 'some were undone');
 is(one($node, q{select count(*) from (select from pawl_saga.task_transitions where to_state in ('SUCCESS', 'FAILURE') group by flow_uuid, node
 	having count(*) > (select count(*) from pawl_saga.task_transitions r where (r.flow_uuid, r.node) = (task_transitions.flow_uuid, task_transitions.node) and r.to_state = 'RUNNING')) x}), 0, 'no result without its own beginning');

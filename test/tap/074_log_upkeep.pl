@@ -1,4 +1,4 @@
-# pawld tends logs: those that somebody has declared, and no others; with all that belongs to it a declaration is dumped and restored.
+# pawld tends logs: those that were declared, and no others; with all that belongs to it a declaration is dumped and restored.
 use strict;
 use warnings;
 use FindBin;
@@ -25,7 +25,7 @@ update asked set state = 'sent';
 update silent set state = 'sent';
 SQL
 is(end_program(begin_program($node, 'pawld', '--once')), 0, 'pawld --once ends well');
-is(one($node, 'select (select count(*) from asked_transitions) || $$ $$ || (select count(*) from silent_transitions)'), '5000 5000', 'and prunes nothing that nobody asked for');
+is(one($node, 'select (select count(*) from asked_transitions) || $$ $$ || (select count(*) from silent_transitions)'), '5000 5000', 'and prunes nothing that was not declared');
 $node->safe_psql('postgres', q(select pawl.keep_log('asked', '0'), pawl.keep_log('months', null, period => 'day', ahead => 2)));
 my ($last) = split /\n/, one($node, q(select inhrelid::regclass from pg_inherits where inhparent = 'months_transitions_log'::regclass order by inhrelid desc));
 $node->safe_psql('postgres', "drop table $last");
@@ -63,7 +63,7 @@ is(one($node, 'select (select count(*) from doubled_result_audit) || $$ $$ || (s
 $node->safe_psql('postgres', q(insert into pawl.log_upkeep (log, period) values ('months_transitions_log', 'year')));
 my ($status, $out, $err) = $node->psql('postgres', 'select done from pawl.tend_logs()');
 is("$status $out", '0 100', 'one log cannot be tended, the others are');
-like($err, qr/WARNING:  public.months_transitions_log was not tended: partition .* would overlap.*tend_logs\('public.months'/s, 'and it is told which');
+like($err, qr/WARNING:  public.months_transitions_log was not maintained: partition .* would overlap.*tend_logs\('public.months'/s, 'and it is told which');
 is(one($node, 'select count(*) from doubled_paid_result_audit'), 0, 'what was done stays');
 $node->safe_psql('postgres', q(select pawl.keep_log('months', null, period => 'day', ahead => 2)));
 is(end_program(begin_program($node, 'pawld', '--once', '--skip', 'tend_logs')), 0, 'and can be told to leave it');

@@ -36,10 +36,10 @@ begin_tasks($node, 20);
 all_done($node, 'a queue that an operator made');
 once($node, 'a queue that an operator made');
 $node->safe_psql('postgres', qq{select pgmq.send('$queue', '"hello"')});
-is($node->poll_query_until('postgres', "select count(*) = 1 from pgmq.a_$queue"), 1, 'what nobody can read is put aside');
+is($node->poll_query_until('postgres', "select count(*) = 1 from pgmq.a_$queue"), 1, 'an unreadable message is archived');
 is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue"), 1, 'all is acknowledged');
 
-# The queue is emptied, and dropped, under who listens.
+# The queue is emptied, and dropped, while a worker listens.
 $node->safe_psql('postgres', "truncate pgmq.q_$queue");
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 my ($told) = $worker->{out} =~ /, (\d+) by message$/m;

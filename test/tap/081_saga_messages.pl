@@ -85,7 +85,7 @@ for my $settings ({ PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url }, 
 	cmp_ok(by_message(@workers), '>', 0, "$provider: they were told of tasks");
 	cmp_ok(one($node, q{select count(*) from pawl_saga.task_transitions where event = 'revert'}), '>', 0, "$provider: also of what is to be reverted");
 
-	# Lost: before the worker comes; and while he waits, said to somebody else.
+	# Lost: before the worker comes; and while it waits, read by another.
 	trips(6);
 	wait_until(sub { $count->() > 0 }, 'messages');
 	is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
@@ -97,7 +97,7 @@ for my $settings ({ PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url }, 
 	$node->safe_psql('postgres', "select from pawl.read_events('$provider', 100000)");
 	all_travelled("$provider, messages lost while the worker waits");
 	is(end_program($_, 'TERM'), 0, 'a program ends well') for $worker, $daemon;
-	is(by_message($worker), 0, "$provider: he was told of none");
+	is(by_message($worker), 0, "$provider: it got no message");
 
 	# Doubled: the publisher loses its session before it has committed what the broker has; where both are one transaction, by hand.
 	trips(6);
@@ -129,7 +129,7 @@ for my $settings ({ PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url }, 
 		kill_program($victim);
 		my $heir = traveller($settings, lease => 2_000, fallback => 500);
 		all_travelled("$provider, killed $when the claim");
-		is(one($node, $lost) - $before > 0 ? 1 : 0, $when eq 'after' ? 1 : 0, "$provider: what the dead had was taken from him");
+		is(one($node, $lost) - $before > 0 ? 1 : 0, $when eq 'after' ? 1 : 0, "$provider: the task of the dead worker was taken back");
 		is(end_program($heir, 'TERM'), 0, 'the heir ends well');
 		$through->end;
 	}

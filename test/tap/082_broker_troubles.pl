@@ -1,4 +1,4 @@
-# What a RabbitMQ does to those who use it: it gives up clients that it does not hear of, refuses messages for queues that are full, deletes queues, stands still, and
+# What a RabbitMQ does to its clients: it gives up clients that it does not hear of, rejects messages for queues that are full, deletes queues, stands still, and
 # is away: a few seconds, or a minute and more with PAWL_LONG=1.
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ sub messages { my %of = map { split /\t/ } split /\n/, $broker->control('list_qu
 sub commits { return one($node, q{select xact_commit from pg_stat_database where datname = current_database()}) }
 sub behind { return one($node, q{select behind from pawl.consumers where consumer = 'publisher'}) }
 
-# Somebody whose hands are full for longer than the broker waits for a sign of life; he does not ask the database while he has no room either.
+# A worker that is full for longer than the broker waits for a sign of life; it does not ask the database either while it has no room.
 my $daemon = publisher($node, \%settings);
 my $worker = told_worker($node, \%settings, arguments => [ 'default', 1, 0.001, 60_000, 1 ], fallback => 100);
 start_tasks($node, 'slow', 3);
@@ -31,18 +31,18 @@ wait_until(sub { messages() > 0 }, 'messages that wait');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 my $before = commits();
 all_ended($node, 'slow');
-cmp_ok(commits() - $before, '<', 1_200, 'with full hands nobody asks without end');
+cmp_ok(commits() - $before, '<', 1_200, 'a full worker does not ask again and again');
 $worker->{harness}->pump_nb;
-unlike($worker->{err}, qr/no messages/, 'the broker has heard of him all the while');
+unlike($worker->{err}, qr/no messages/, 'the broker has heard of the worker all the while');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 like($worker->{out}, qr/^3 succeeded, 0 failed, 0 dropped, 0 given back/, 'and has done all');
 
-# A queue with a limit refuses what is too much: nothing of the batch counts as said, and it is said again until all of it has been taken.
+# A queue with a limit rejects what is too much: nothing of the batch counts as sent, and it is sent again until all of it has been accepted.
 $broker->control('set_policy', '--vhost', 'work', 'limited', '^pawl\\.', '{"max-length":5,"overflow":"reject-publish"}', '--apply-to', 'queues');
 $daemon = publisher($node, \%settings);
 begin_tasks($node, 20);
 log_has($daemon, qr/no broker.*queue $queue takes no more messages \(is it full\?\)/) for 1 .. 2;
-cmp_ok(behind(), '>', 0, 'what the broker refused does not count as said');
+cmp_ok(behind(), '>', 0, 'what the broker rejected does not count as sent');
 $worker = told_worker($node, \%settings);
 all_done($node, 'a queue that is full');
 once($node, 'a queue that is full');
@@ -52,7 +52,7 @@ begin_tasks($node, 20);
 all_done($node, 'a queue that was full');
 once($node, 'a queue that was full');
 
-# A queue is deleted under who listens to it: he makes it again.
+# A queue is deleted while a worker listens to it: the worker makes it again.
 $broker->control('delete_queue', '--vhost', 'work', $queue);
 log_has($worker, qr/no messages, polling for work instead/);
 log_has($worker, qr/messages come from/);

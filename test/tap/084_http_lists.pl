@@ -55,7 +55,7 @@ my %once = map { $_->{task_uuid} => 1 } @$common;
 is(scalar(keys %once), 4500, 'each once');
 my ($flows) = whole('/v1/flows?limit=5&name=rare');
 is_deeply([ map { $_->{flow_uuid} } @$flows ], [ $flow ], 'flows too');
-is_deeply(ask('GET', '/v1/tasks?limit=5&name=nobody&state=complete', token => $token)->{json}{items}, [], 'what is not there is not found');
+is_deeply(ask('GET', '/v1/tasks?limit=5&name=missing&state=complete', token => $token)->{json}{items}, [], 'what is not there is not found');
 
 # The console does not stop at a page that is empty.
 my $browser = Browser->new;
@@ -91,10 +91,10 @@ $node->safe_psql('postgres', q{
 $node->safe_psql('postgres', "update $_ set state = 'long'") for qw(stays parted);
 $node->safe_psql('postgres', "update $_ set state = 'short' where id <= 10") for qw(stays parted);
 my $expected = { 'public.stays short' => 300, 'public.stays long' => 10, 'public.parted short' => 300, 'public.parted long' => 10 };
-for my $who ('who may read the log', 'who may read its partitions as well')
+for my $reader ('a role that may read the log', 'a role that may read its partitions as well')
 {
 	my $answered = ask('GET', '/v1/machines/stay/slowest', token => $token);
-	is_deeply({ map { ("$_->{relation} $_->{state}" => $_->{samples}) } @{ $answered->{json}{items} } }, $expected, "stays are measured, however many rows moved meanwhile, in a partitioned log too: $who")
+	is_deeply({ map { ("$_->{relation} $_->{state}" => $_->{samples}) } @{ $answered->{json}{items} } }, $expected, "stays are measured, however many rows changed state meanwhile, in a partitioned log too: $reader")
 		or diag($answered->{content});
 	$node->safe_psql('postgres', q{grant select on all tables in schema public to pawl_reader});
 }

@@ -24,7 +24,7 @@ sub made
 	return $got;
 }
 
-is(made($bulk[0], '', token => undef)->{status}, 401, 'who shows no token gets no link');
+is(made($bulk[0], '', token => undef)->{status}, 401, 'a request without a token gets no link');
 is(made($bulk[0], '', token => 'pawl_' . 'x' x 43)->{status}, 401, 'nor with a wrong one');
 is(made('00000000-0000-0000-0000-000000000000', '')->{status}, 404, 'nor for what is not there');
 
@@ -40,8 +40,8 @@ is(ask('GET', $link->{href})->{status}, 401, 'it is good once');
 
 my ($first) = made($bulk[0], '')->{json}{href} =~ /ticket=(.*)/;
 is(ask('GET', "/api/bulks/$bulk[1]/export?ticket=$first")->{status}, 401, 'it is not good for another operation');
-is(ask('GET', "/api/bulks/$bulk[0]/export?ticket=$first")->{status}, 401, 'and who has tried has lost it');
-is(ask('GET', "/api/bulks/$bulk[0]/export?ticket=" . 'a' x 64)->{status}, 401, 'nobody guesses one');
+is(ask('GET', "/api/bulks/$bulk[0]/export?ticket=$first")->{status}, 401, 'and the attempt has used it up');
+is(ask('GET', "/api/bulks/$bulk[0]/export?ticket=" . 'a' x 64)->{status}, 401, 'a guessed ticket is rejected');
 is(ask('GET', "/v1/tasks?ticket=$first")->{status}, 400, 'other routes know no links');
 is(ask('GET', "/api/bulks/$bulk[0]/export?ticket=x", token => $token)->{status}, 200, 'a token counts before a link');
 
@@ -55,7 +55,7 @@ is(ask('GET', $late)->{status}, 401, 'when the token is revoked, its links are t
 my $free = make_token($node, 'pawl_reader', 'rudi', '{read}');
 my $status = 200;
 for (1 .. 1001) { $status = ask('GET', "/api/bulks/$bulk[1]/export/link", token => $free)->{status}; last if $status != 200 }
-is($status, 503, 'nobody makes links without end');
+is($status, 503, 'the number of links is limited');
 
 $api->{run}{harness}->pump_nb;
 is(join(' ', grep { index($api->{run}{err}, $_) >= 0 } @tickets), '', 'no link is in the log');

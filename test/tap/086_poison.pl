@@ -1,4 +1,4 @@
-# SQL functions that end their transaction or their session: the attempt is on record, they come to the end of their attempts, and the others
+# SQL functions that end their transaction or their session: the attempt is logged, they come to the end of their attempts, and the others
 # go on. Here by hand, and by pawld.
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ select pawl_dag.define_template(jsonb_build_object('name', f, 'steps', jsonb_bui
     'retry', '{"max_attempts": 2, "backoff": "linear", "backoff_base_ms": 6000}'::jsonb)))) from unnest(array['good', 'slow', 'deadly', 'late', 'patient']) f;
 SQL
 
-# What pawld does, and what anybody may do by hand; each call in a session of its own, that may end.
+# What pawld does, and what any session may do by hand; each call in a session of its own, that may end.
 my @duties = ('select from pawl_dag.orchestrate(100)', q{call pawl_dag.work_sql_steps(10, '200 ms')}, 'select from pawl.reap()', 'select from pawl.fire_due()');
 sub turn
 {
@@ -62,13 +62,13 @@ turn($duties[0]);
 my $run = $node->background_psql('postgres');
 $run->query_until(qr/go/, "\\echo go\n$duties[1];\n");
 $node->poll_query_until('postgres', q{select count(*) = 1 from pawl_dag.steps where state = 'in_progress' and lease_until < clock_timestamp()}) or die;
-is(one($node, 'select done from pawl.reap()'), 0, 'who is at work is not missed, though his lease is over');
+is(one($node, 'select done from pawl.reap()'), 0, 'a step whose session still works is not reaped, though its lease has expired');
 $run->quit;
 turn(@duties) for 1 .. 2;
-like(states(), qr/patient complete 1/, 'and brings his work to its end');
+like(states(), qr/patient complete 1/, 'and completes');
 
-refused($node, "begin; $duties[1];", '2D000', 'it commits, so it is not for inside a transaction');
-refused($node, 'call pawl_dag.work_sql_steps(0)', '22023', 'nor for no step');
+rejected($node, "begin; $duties[1];", '2D000', 'it commits, so it is not for inside a transaction');
+rejected($node, 'call pawl_dag.work_sql_steps(0)', '22023', 'nor for no step');
 
 # pawld sees it in the same way.
 $node->safe_psql('postgres', q{alter system set statement_timeout = '1 s'; select pg_reload_conf()});

@@ -70,7 +70,7 @@ cmp_ok($met{$_} // 0, '>=', 2, "$_ was met on the way") for '57014', '57P01', '2
 sound($node, 'after all of them');
 is(one($node, 'select count(*) from pawl_bulk.verify()'), 0, 'and pawl_bulk.verify() finds nothing');
 
-# Who is at work is not missed, however short his lease.
+# Work whose session still runs is not reaped, however short its lease.
 my $slow = submit('first', 1, 1 => 'slow');
 wait_until(sub { one($node, 'select done from pawl_bulk.advance()') == 0 }, 'the row to be ready');
 my $run = $node->background_psql('postgres', on_error_stop => 0);
@@ -103,7 +103,7 @@ is(one($node, q{select string_agg(target || ' ' || state || ' ' || tries, ', ' o
 	'each notice has its tries, and the good one is delivered');
 is(one($node, 'select count(*) from public.told'), 1, 'once');
 
-refused($node, 'begin; call pawl_bulk.work_sql_rows();', '2D000', 'the duty commits, so it is not for inside a transaction');
-refused($node, 'call pawl_bulk.work_sql_rows(0)', '22023', 'nor for no row');
+rejected($node, 'begin; call pawl_bulk.work_sql_rows();', '2D000', 'the duty commits, so it is not for inside a transaction');
+rejected($node, 'call pawl_bulk.work_sql_rows(0)', '22023', 'nor for no row');
 no_crash($node);
 done_testing();

@@ -125,11 +125,11 @@ is(one($node, "select failures || ' ' || sqlstate from pawl_bulk.troubles where 
 $run->{run}->kill_kill;
 is(one($node, "select pawl_bulk.cancel('$long')"), 't', 'it can be cancelled');
 
-refused($node, 'begin; call pawl_bulk.work_operations();', '2D000', 'the duty commits, so it is not for inside a transaction');
-refused($node, 'call pawl_bulk.work_operations(0)', '22023', 'nor for no row');
-refused($node, q{call pawl_bulk.work_operations(1, '0')}, '22023', 'nor without a lease');
-refused($node, 'set role pawl_reader; call pawl_bulk.work_operations()', '42501', 'nor for a reader');
-refused($node, "set role helper; insert into pawl_bulk.validation_attempts (operation, lease_until) values ('$long', now())", '42501', 'a worker does not forge losses');
+rejected($node, 'begin; call pawl_bulk.work_operations();', '2D000', 'the duty commits, so it is not for inside a transaction');
+rejected($node, 'call pawl_bulk.work_operations(0)', '22023', 'nor for no row');
+rejected($node, q{call pawl_bulk.work_operations(1, '0')}, '22023', 'nor without a lease');
+rejected($node, 'set role pawl_reader; call pawl_bulk.work_operations()', '42501', 'nor for a reader');
+rejected($node, "set role helper; insert into pawl_bulk.validation_attempts (operation, lease_until) values ('$long', now())", '42501', 'a worker does not forge losses');
 
 # pawld sees it in the same way.
 my @poison = map { submit(2, bad => {1 => 'deadly'}, priority => 9), submit(1, metadata => 'deadly', priority => 9) } 1 .. 2;

@@ -19,11 +19,11 @@ append_to_file("$extensions/pawl--0.1.0--0.2.0.sql", "SELECT pawl._check_library
 $node->safe_psql('postgres', 'create database newer');
 my ($state, $err) = sqlstate_of($node, "create extension pawl version '0.2.0'", 'newer');
 is($state, '55000', 'an older library does not serve newer SQL objects');
-like($err, qr/the library is of version 0\.1\.0.*SQL objects that are being installed are of version 0\.2\.0.*restart the server/s, 'the error says what to do');
+like($err, qr/the installed library has version 0\.1\.0.*SQL objects to install have version 0\.2\.0.*restart the server/s, 'the error says what to do');
 is(one($node, q(select count(*) from pg_extension where extname = 'pawl'), 'newer'), '0', 'and nothing is installed');
 is(scalar(sqlstate_of($node, "alter extension pawl update to '0.2.0'")), '55000', 'an update is rejected, too');
 is(one($node, q(select extversion from pg_extension where extname = 'pawl')), '0.1.0', 'and the version is the one before');
-refused($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'enforced as before');
+rejected($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'enforced as before');
 
 # The library is missing: writes fail, and no row changes.
 rename($library, "$library.away") or die $!;
@@ -48,8 +48,8 @@ command_ok(['pg_upgrade', '--no-sync', '-d', $node->data_dir, '-D', $upgraded->d
 $upgraded->append_conf('postgresql.conf', "max_prepared_transactions = 10\n");
 $upgraded->start;
 sound($upgraded, 'after pg_upgrade');
-refused($upgraded, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'after pg_upgrade');
-refused($upgraded, 'delete from app.tasks_transitions', 'PW006', 'the log after pg_upgrade');
+rejected($upgraded, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'after pg_upgrade');
+rejected($upgraded, 'delete from app.tasks_transitions', 'PW006', 'the log after pg_upgrade');
 
 no_crash($upgraded);
 done_testing();

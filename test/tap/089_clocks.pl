@@ -39,7 +39,7 @@ select pawl.define('parcel', 'stateDiagram-v2
     [*] --> ready
     [*] --> waiting
     ready --> running : start
-    running --> ready : lapse
+    running --> ready : expire
     running --> ready : fail
     waiting --> rung : ring after 5 minutes
     rung --> [*]
@@ -49,7 +49,7 @@ create table parcels (id text primary key, state text not null default 'ready', 
 select pawl.enforce('parcels', 'state', 'parcel'), pawl.enable_log('parcels', 'state'),
     pawl.enable_queue('parcels', 'state', owner => 'owner', lease => 'lease', token => 'token', attempts => 'attempts'),
     pawl.enable_timers('parcels', 'state', due => 'due'),
-    pawl.set_claiming('parcels', 'state', claim => '{start}', on_expiry => 'lapse', retry => '{fail}', backoff => '{"base": "5 minutes"}');
+    pawl.set_claiming('parcels', 'state', claim => '{start}', on_expiry => 'expire', retry => '{fail}', backoff => '{"base": "5 minutes"}');
 SQL
 $node->safe_psql('postgres', fixture('../../examples/table_worker/table.sql'));
 $node->safe_psql('postgres', q(select pawl.release('jobs'); drop table jobs_transitions_log cascade));

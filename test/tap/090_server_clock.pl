@@ -1,4 +1,4 @@
-# The server's own clock is set, forward and back: timers fire once, leases and fences hold, logs do not run backwards, events come once, and what sessions
+# The server's own clock is set, forward and back: timers fire once, leases and fencing tokens hold, logs do not run backwards, events come once, and what sessions
 # remember of an index that is full of dead rows does not outlive the times it was remembered by.
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ select pawl.define('work', 'stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> ready : lapse
+    running --> ready : expire
     done --> [*]
     class running owned');
 create table alarm (id int primary key, state text not null default 'set', due timestamptz);
@@ -40,7 +40,7 @@ select pawl.enforce('alarm', 'state', 'alarm'), pawl.enable_log('alarm', 'state'
     pawl.enable_timers('alarm', 'state', due => 'due'), pawl.enable_events('alarm', 'state');
 select pawl.enforce('job', 'state', 'work'), pawl.enable_log('job', 'state'),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token'),
-    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'lapse'), pawl.enable_events('job', 'state');
+    pawl.set_claiming('job', 'state', claim => '{start}', on_expiry => 'expire'), pawl.enable_events('job', 'state');
 select pawl.create_consumer('c');
 SQL
 my $fired = 'select done from pawl.fire_due($$alarm$$)';
@@ -74,13 +74,13 @@ is(one($node, $reaped), 1, 'which is over when the clock is set forward');
 set_clock(0);
 is(claim('other', '60 s'), '1 3', 'another takes it when it is set back');
 my $late = sqlstate_of($node, q(set pawl.processor = 'slow'; set pawl.token = 1; update job set state = 'done' where id = 1));
-is($late, 'PW005', 'and the first is refused, though his minute is not over by this clock');
+is($late, 'PW005', 'and the first is rejected, though its minute is not over by this clock');
 is(sqlstate_of($node, q(set pawl.processor = 'other'; set pawl.token = 3; update job set state = 'done' where id = 1)), '', 'the other is not');
 set_clock(600);
 is(claim('early', '60 s'), '2 1', 'claimed ten minutes ahead');
 set_clock(0);
-is(one($node, $reaped), 0, 'it is his, for eleven minutes');
-is(one($node, q(select pawl.heartbeat('job', 'early'))), 1, 'he may have it longer');
+is(one($node, $reaped), 0, 'the job keeps its owner for eleven minutes');
+is(one($node, q(select pawl.heartbeat('job', 'early'))), 1, 'the owner may extend the lease');
 is(sqlstate_of($node, q(set pawl.processor = 'early'; update job set state = 'done' where id = 2)), '', 'and finish it');
 
 # What a session remembers: dead leases lie before those that have run out.

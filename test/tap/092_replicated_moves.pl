@@ -1,4 +1,4 @@
-# Logical replication in the forms that show a move as something else: between partitions, in streamed and prepared transactions, in both
+# Logical replication in the forms that show a state change as something else: between partitions, in streamed and prepared transactions, in both
 # directions, as rows that were there before.
 use strict;
 use warnings;
@@ -114,11 +114,11 @@ for my $table (qw(place_root place_here))
 	same_lives($table, '1:new used, 2:new', "$table: another place, the same state");
 }
 
-# an illegal move is refused, whichever way it comes, and the row stays
+# an illegal state change is rejected, in whichever form it comes, and the row stays
 $publisher->safe_psql('postgres', "alter table list_there disable trigger user");
 $publisher->safe_psql('postgres', "update list_there set state = 'new' where id = 1");
 wait_until(sub { slurp_file($subscriber->logfile) =~ /ERROR:  PW00\d: .*\n.*DETAIL:  Row \(id\)=\(1\) of public\.list_there/ }, "the worker's error");
-is(one($subscriber, "select string_agg(state, ' ') from list_there where id = 1"), 'worn', 'an illegal move between partitions is refused');
+is(one($subscriber, "select string_agg(state, ' ') from list_there where id = 1"), 'worn', 'an illegal state change between partitions is rejected');
 $subscriber->safe_psql('postgres', 'drop subscription list_there');
 
 # --- a transaction that is streamed while it runs, with savepoints
@@ -179,32 +179,32 @@ $publisher->safe_psql('postgres', "update older set state = 'worn' where id = 1;
 $publisher->wait_for_catchup('older');
 is(lives($subscriber, 'older'), '1:used worn, 2:new used', 'older: a table enforced after it was copied goes on from where it is');
 
-# --- a log and its triggers are its owner's, whoever the subscription belongs to
+# --- a log and its triggers are its owner's, whichever role owns the subscription
 replicate('owned', \&parted, \&parted);
 $subscriber->safe_psql('postgres', <<'SQL');
 create role log_owner;
 grant create on schema public to log_owner;
-create table seen (who name, restricted boolean);
+create table seen (acting name, restricted boolean);
 alter table seen owner to log_owner;
 select pawl.audit('owned', '{"worn": true}');
 alter table owned owner to log_owner;
 alter table owned_transitions_log owner to log_owner;
 select format('alter table %s owner to log_owner', audit) from pawl.audit_binding where relation = 'owned'::regclass \gexec
-create function note_who() returns trigger language plpgsql as $$
+create function note_role() returns trigger language plpgsql as $$
 begin
     begin create temp table left_behind (); exception when insufficient_privilege then insert into public.seen values (current_user, true); return null; end;
     insert into public.seen values (current_user, false);
     return null;
 end $$;
-create trigger note_who after insert on owned_transitions_log for each row execute function note_who();
-alter table owned_transitions_log enable always trigger note_who;
+create trigger note_role after insert on owned_transitions_log for each row execute function note_role();
+alter table owned_transitions_log enable always trigger note_role;
 SQL
 $publisher->safe_psql('postgres', "insert into owned values (1); update owned set state = 'used'; update owned set state = 'worn'");
 same_lives('owned', '1:new used worn', 'owned');
-is(one($subscriber, 'select who, restricted, count(*) from seen group by 1, 2'), 'log_owner|t|3', 'owned: code on the log runs with the rights of its owner, and leaves nothing behind');
+is(one($subscriber, 'select acting, restricted, count(*) from seen group by 1, 2'), 'log_owner|t|3', 'owned: code on the log runs with the rights of its owner, and leaves nothing behind');
 is(one($subscriber, 'select count(*) from owned_result_audit'), 1, 'owned: its results are audited');
 
-# --- both directions: what came from elsewhere is judged and logged, and not sent back
+# --- both directions: what came from elsewhere is validated and logged, and not sent back
 SKIP:
 {
 	skip 'origin = none is of PostgreSQL 16', 4 if $version < 160000;
@@ -217,7 +217,7 @@ SKIP:
 	$subscriber->safe_psql('postgres', "update shared set state = 'worn' where id = 1; update shared set state = 'used' where id = 2");
 	$subscriber->wait_for_catchup('back');
 	same_lives('shared', '1:new used worn, 2:new used', 'shared: moves of both sides');
-	refused($publisher, "update shared set state = 'new' where id = 1", 'PW001', 'shared: and neither leaves the arrows');
+	rejected($publisher, "update shared set state = 'new' where id = 1", 'PW001', 'shared: and both sides reject illegal state changes');
 }
 
 is(one($_, "select string_agg(v::text, ' ') from pawl.verify() v where v.relation <> 'list_there'::regclass"), '', 'rows and logs agree') for $publisher, $subscriber;

@@ -1,4 +1,4 @@
-# What the programs say to somebody who has never used them: versions, help, wrong names, files that are no JSON, packs that are not there.
+# What the programs say to a new user: versions, help, wrong names, files that are no JSON, packs that are not there.
 use strict;
 use warnings;
 use FindBin;
@@ -69,15 +69,15 @@ define_template($node, '{"name": "shop", "namespace": "billing", "version": "1.0
 complains(3, 'pawl: unknown template "shop" in namespace "default" \[PW008\]', qr/^HINT:  there is version 1\.0\.0 in namespace "billing"$/m, 'the wrong namespace', 'pawl', 'start', 'shop');
 complains(3, 'pawl: unknown flow "trip" \[PW008\]', qr/^HINT:  select pawl_saga\.define/m, 'no flow at all', 'pawl', 'saga', 'run', 'trip');
 $node->safe_psql('postgres', q(select pawl_saga.define('{"flow": "linear", "name": "tour", "children": [{"task": "a"}]}')));
-complains(3, 'pawl: unknown flow "trip" \[PW008\]', qr/^HINT:  defined are: 'tour'$/m, 'a flow misspelt', 'pawl', 'saga', 'run', 'trip');
+complains(3, 'pawl: unknown flow "trip" \[PW008\]', qr/^HINT:  defined: 'tour'$/m, 'a flow misspelt', 'pawl', 'saga', 'run', 'trip');
 complains(3, 'pawl: invalid input syntax for type uuid: "7" \[22P02\]', undef, 'what is no id', 'pawl', 'show', '7');
 
 # What was typed comes back in whole characters, however long it is.
 my $long = "\xc3\xa4" x 90;
 for my $shift ('', 'x')
 {
-	my (undef, undef, $refusal) = $node->psql('postgres', qq(select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"tsk$shift": "$long"}]}')));
-	like($refusal, qr/^DETAIL:  It is \{"tsk$shift": "(?:\xc3\xa4)+ \.\.\.\.$/m, "the beginning of what is no task, cut between characters, by a name of " . (3 + length $shift));
+	my (undef, undef, $rejection) = $node->psql('postgres', qq(select pawl_saga.define('{"flow": "linear", "name": "f", "children": [{"tsk$shift": "$long"}]}')));
+	like($rejection, qr/^DETAIL:  It is \{"tsk$shift": "(?:\xc3\xa4)+ \.\.\.\.$/m, "the beginning of what is no task, cut between characters, by a name of " . (3 + length $shift));
 }
 
 # Files and JSON
@@ -97,10 +97,10 @@ sub users
 	return qq(select pawl_bulk.define('{"name": "users", "steps": [{"name": "ask", "kind": "signal", "handler": "none", "timeout": "1 day", "signal_key": "$key"}]}'));
 }
 my ($code, undef, $error) = $node->psql('postgres', users('ask-{row_id}'));
-like($error, qr/ERROR:  the signal_key of step "ask" has an unknown placeholder \{row_id\}\n.*\nHINT:  use \{row\}, \{step\} or \{data\.<field>\}/s, 'it is refused');
+like($error, qr/ERROR:  the signal_key of step "ask" has an unknown placeholder \{row_id\}\n.*\nHINT:  use \{row\}, \{step\} or \{data\.<field>\}/s, 'it is rejected');
 is($node->safe_psql('postgres', users('{step}-ask-{data.mail}')), 1, 'those that are known are taken');
 $node->safe_psql('postgres', 'grant pawl_worker to clerk');
-complains(3, 'pawl: there is no definition "user" \[P0002\]', qr/^HINT:  defined are: 'users'$/m, 'a definition misspelt, by a worker',
+complains(3, 'pawl: there is no definition "user" \[P0002\]', qr/^HINT:  defined: 'users'$/m, 'a definition misspelt, by a worker',
 	'pawl', '-d', 'user=clerk', 'bulk', 'submit', "$folder/rows.csv", '--operation', 'user');
 
 # A signal that comes early is kept: what is said must not sound as if it were lost, or had done something.

@@ -1,4 +1,4 @@
-# Tasks of flows whose SQL function ends its transaction or its session: the loss is on record, they fail when max_losses are reached, in both
+# Tasks of flows whose SQL function ends its transaction or its session: the loss is logged, they fail when max_losses are reached, in both
 # directions, and the others go on. By hand, and by pawld.
 use strict;
 use warnings;
@@ -60,14 +60,14 @@ is(one($node, 'select count(*) from pawl_saga.verify()'), 0, 'all is in order');
 begin('patient', 1);
 my $run = $node->background_psql('postgres');
 $run->query_until(qr/go/, "\\echo go\n$duties[0];\n");
-$node->poll_query_until('postgres', q{select count(*) = 1 from pawl_saga.tasks where state = 'RUNNING' and lease_until < clock_timestamp()}) or die 'nobody runs it';
-is(one($node, q{select done from pawl.reap('pawl_saga.tasks')}), 0, 'who is at work is not missed, though his lease is over');
+$node->poll_query_until('postgres', q{select count(*) = 1 from pawl_saga.tasks where state = 'RUNNING' and lease_until < clock_timestamp()}) or die 'no session runs it';
+is(one($node, q{select done from pawl.reap('pawl_saga.tasks')}), 0, 'a task whose session still works is not reaped, though its lease has expired');
 $run->quit;
-like(states(), qr/patient SUCCESS/, 'and brings his work to its end');
+like(states(), qr/patient SUCCESS/, 'and completes');
 
-refused($node, "begin; $duties[0];", '2D000', 'it commits, so it is not for inside a transaction');
-refused($node, 'call pawl_saga.work_sql_tasks(0)', '22023', 'nor for no task');
-refused($node, "set role pawl_reader; $duties[0];", '42501', 'nor for those who look');
+rejected($node, "begin; $duties[0];", '2D000', 'it commits, so it is not for inside a transaction');
+rejected($node, 'call pawl_saga.work_sql_tasks(0)', '22023', 'nor for no task');
+rejected($node, "set role pawl_reader; $duties[0];", '42501', 'nor for readers');
 
 # pawld sees it in the same way.
 $node->safe_psql('postgres', q{alter system set statement_timeout = '1 s'; select pg_reload_conf()});

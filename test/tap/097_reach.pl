@@ -81,14 +81,14 @@ select pawl.define('bell', 'stateDiagram-v2
     [*] --> waiting
     waiting --> rung : ring after 1 hour
     waiting --> running : start
-    running --> waiting : lapse
+    running --> waiting : expire
     rung --> [*]
     class running owned');
 create table bells (id int primary key, state text not null default 'waiting', owner text, lease timestamptz, token bigint not null default 0, due timestamptz);
 select pawl.enforce('bells', 'state', 'bell'), pawl.enable_log('bells', 'state'),
     pawl.enable_queue('bells', 'state', owner => 'owner', lease => 'lease', token => 'token'),
     pawl.enable_timers('bells', 'state', due => 'due'),
-    pawl.set_claiming('bells', 'state', claim => '{start}', on_expiry => 'lapse');
+    pawl.set_claiming('bells', 'state', claim => '{start}', on_expiry => 'expire');
 SQL
 	my $clock = "$folder/clock";
 	my $set = sub { open my $out, '>', "$clock.new" or die $!; printf $out "%+d\n", $_[0]; close $out; rename "$clock.new", $clock or die $! };

@@ -1,4 +1,4 @@
-# Random sessions under kills, crashes, a failover: their history, judged offline by a program that shares nothing with pawl
+# Random sessions under kills, crashes, a failover: their history, checked offline by a program that shares nothing with pawl
 # (test/history), keeps the three promises. PAWL_LONG=1: 10,000 kills. PAWL_SEED: another history.
 use strict;
 use warnings;
@@ -55,8 +55,8 @@ sub round_of
 	$sessions->finish;
 	is($sessions->result(0), 0, "seed $seed, $log log: the sessions ended") or diag($err);
 	like($told, qr/^\d+ kills, \d+ of them crashes$/, "seed $seed: $told" =~ s/\n//r);
-	my $settled = IPC::Run::run([ @run, 'settle', @same, '--history', $history, '--final', $final ], '<', \'', '>', \$out, '2>', \$err);
-	ok($settled, "seed $seed: what was left is settled") or diag($err);
+	my $finished = IPC::Run::run([ @run, 'finish_all', @same, '--history', $history, '--final', $final ], '<', \'', '>', \$out, '2>', \$err);
+	ok($finished, "seed $seed: what was left open is finished") or diag($err);
 
 	IPC::Run::run([ '/usr/bin/python3', "$programs/check.py", $seed, $history, $final ], '>', \my $verdict);
 	is($? >> 8, 0, "seed $seed: the history keeps the three promises: " . ($verdict =~ /([^\n]*)\n\z/)[0]) or diag($verdict);

@@ -25,7 +25,7 @@ select pawl.define('job', 'stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> ready : lapse
+    running --> ready : expire
     ready --> late : wait after 10 ms
     late --> [*]
     done --> [*]
@@ -38,7 +38,7 @@ select pawl.enforce('job', 'state', 'job');
 select pawl.enable_log('job');
 select pawl.enable_queue('job', owner => 'owner', lease => 'lease', token => 'token');
 select pawl.enable_timers('job', due => 'due');
-select pawl.set_claiming('job', claim => '{start}', on_expiry => 'lapse');
+select pawl.set_claiming('job', claim => '{start}', on_expiry => 'expire');
 reset client_min_messages;
 SQL
 define_template($node, '{"name": "pair", "steps": [{"name": "a", "handler": "sleep"},

@@ -27,8 +27,8 @@ is(join(' ', sort map { s{.*/}{}r } glob("$extensions/pawl*.control")), 'pawl.co
 my $node = new_cluster('main', install_path => $install_path);
 $node->safe_psql('postgres', fixture('enforced.sql'));
 sound($node, 'without the packs');
-refused($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'a table is enforced');
-refused($node, 'delete from app.tasks_transitions', 'PW006', 'its log is immutable');
+rejected($node, "update app.tasks set state = 'dropped' where id = 6", 'PW001', 'a table is enforced');
+rejected($node, 'delete from app.tasks_transitions', 'PW006', 'its log is immutable');
 is(scalar(sqlstate_of($node, 'create extension pawl_dag')), '0A000', 'there are no packs');
 $node->safe_psql('postgres', q(create table jobs (id int primary key, state text not null default 'ready');
 	select pawl.define('job', 'stateDiagram-v2

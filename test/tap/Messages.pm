@@ -71,7 +71,7 @@ sub all_done
 	return;
 }
 
-# Nobody took a step twice, unless its worker had died with it: then as often as it died.
+# No step was claimed twice, unless its worker had died with it: then as often as it died.
 sub once
 {
 	my ($node, $name, $again) = @_;

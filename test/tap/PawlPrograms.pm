@@ -27,7 +27,7 @@ END { local $?; kill 'KILL', keys %running if %running }
 # Where programs find the server instead, when not at its own socket: [folder, port].
 our $through;
 
-# Whom programs log in as instead of the superuser.
+# The role that programs log in as instead of the superuser.
 our $as;
 
 # Starts a program against a node; {err} grows with what it says.

@@ -1,4 +1,4 @@
-# What the TAP tests share: clusters of their own, refusals asserted by SQLSTATE, the two questions asked after every accident.
+# What the TAP tests share: clusters of their own, rejections asserted by SQLSTATE, the two questions asked after every accident.
 package PawlTest;
 
 use strict;
@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(new_cluster copy_of_installation one tried asked sqlstate_of refused accepted sound no_crash fixture wait_until becomes kill_server server_life killed_standing);
+our @EXPORT = qw(new_cluster copy_of_installation one tried asked sqlstate_of rejected accepted sound no_crash fixture wait_until becomes kill_server server_life killed_standing);
 
 # Every query of a background session told to the reader is too much to read.
 {
@@ -86,7 +86,7 @@ sub sqlstate_of
 	return wantarray ? ($state, $err, $out) : $state;
 }
 
-sub refused
+sub rejected
 {
 	my ($node, $sql, $code, $name, $database) = @_;
 	my ($state, $err) = sqlstate_of($node, $sql, $database);
@@ -186,7 +186,7 @@ sub asked
 	};
 }
 
-# The postmaster is killed, and those who are named; the others of the server notice it and end. $node->start brings it back.
+# Kills the postmaster and the named processes; the server's other processes notice it and end. $node->start brings it back.
 sub kill_server
 {
 	my ($node, @others) = @_;

@@ -8,7 +8,7 @@ use PawlTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# node, mode (transaction or session), size: sessions of the server for each role, roles: who may log in (all, and become the one who
+# node, mode (transaction or session), size: sessions of the server for each role, roles: which may log in (all, and become the one that
 # runs the test, where none are named), settings: more lines. Ends with the test.
 sub new
 {

@@ -5,7 +5,7 @@ select pawl.define('job', $$stateDiagram-v2
     ready --> running : start
     running --> done : finish
     running --> ready : fail
-    running --> ready : lapse
+    running --> ready : expire
     ready --> gone : cancel
     done --> [*]
     gone --> [*]
@@ -16,7 +16,7 @@ create table app.jobs (id int primary key, state text not null default 'ready', 
 select pawl.enforce('app.jobs', 'state', 'job'), pawl.enable_log('app.jobs', 'state'),
     pawl.enable_queue('app.jobs', 'state', owner => 'worker', lease => 'lease', token => 'token', attempts => 'attempts', max_attempts => 'max_attempts', queue => 'lane'),
     pawl.enable_timers('app.jobs', 'state', due => 'due'),
-    pawl.set_claiming('app.jobs', 'state', claim => '{start}', claim_order => 'priority desc', lease_time => '2 min', on_expiry => 'lapse', retry => '{fail}', backoff => '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}', operator_events => '{cancel}'),
+    pawl.set_claiming('app.jobs', 'state', claim => '{start}', claim_order => 'priority desc', lease_time => '2 min', on_expiry => 'expire', retry => '{fail}', backoff => '{"strategy": "exponential", "base": "1 s", "cap": "1 h"}', operator_events => '{cancel}'),
     pawl.enable_events('app.jobs', 'state', wake => true);
 alter table app.jobs rename column worker to owner;
 alter table app.jobs rename column priority to rank;

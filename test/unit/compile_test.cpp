@@ -1,4 +1,4 @@
-// From the drawing to transitions between atomic states.
+// From the diagram to transitions between atomic states.
 #include <gtest/gtest.h>
 
 #include "support.hpp"
@@ -10,11 +10,11 @@ using core::Machine;
 using Strings = std::vector<std::string>;
 using Names = std::set<std::string>;
 
-std::string refusal(const std::string& body) {
+std::string rejection(const std::string& body) {
     return error_of([&] { machine(body); }).code;
 }
 
-TEST(Compile, KeepsStatesAndArrowsInDrawingOrder) {
+TEST(Compile, KeepsStatesAndTransitionsInTheOrderOfTheDiagram) {
     const Machine m = machine("[*] --> A : begin\nA --> B : go(x) [g] after 1 h / f\nB --> A\nB --> [*]");
     EXPECT_EQ(texts(m), (Strings{"[*] -begin-> A", "A -go(x)[g]{1 h}/f-> B", "B --> A"}));
     EXPECT_EQ(initials(m), Names{"A"});
@@ -30,7 +30,7 @@ TEST(Compile, SeveralFirstStates) {
     EXPECT_EQ(texts(m), (Strings{"[*] -x-> A", "[*] -y-> B", "[*] -z-> A"}));
 }
 
-TEST(Compile, AnArrowFromACompositeLeavesEveryStateInIt) {
+TEST(Compile, ATransitionFromACompositeLeavesEveryStateInIt) {
     const Machine m =
         machine("[*] --> P\nstate P {\n[*] --> a\na --> b : go\nstate Q {\n c --> b : back\n}\n}\nP --> Out : cancel");
     EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -go-> b", "c -back-> b", "a -cancel-> Out", "b -cancel-> Out",
@@ -40,19 +40,19 @@ TEST(Compile, AnArrowFromACompositeLeavesEveryStateInIt) {
     EXPECT_EQ(m.transitions()[1].drawn_from, "");
 }
 
-TEST(Compile, AnInnerArrowForTheSameEventWins) {
+TEST(Compile, AnInnerTransitionForTheSameEventWins) {
     const Machine m = machine(
         "[*] --> P\nstate P {\n[*] --> a\na --> b : cancel\nstate Q {\nc\nd --> b : cancel\n}\nQ --> a : cancel\n}\nP "
         "--> Out : cancel");
     EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a -cancel-> b", "d -cancel-> b", "c -cancel-> a", "b -cancel-> Out"}));
 }
 
-TEST(Compile, ArrowsWithoutAnEventHideNothing) {
+TEST(Compile, TransitionsWithoutAnEventHideNothing) {
     const Machine m = machine("[*] --> P\nstate P {\n[*] --> a\na --> b\n}\nP --> Out");
     EXPECT_EQ(texts(m), (Strings{"[*] --> a", "a --> b", "a --> Out", "b --> Out"}));
 }
 
-TEST(Compile, AnArrowToACompositeEntersItsInitialChild) {
+TEST(Compile, ATransitionToACompositeEntersItsInitialChild) {
     const Machine m =
         machine("[*] --> S\nS --> P : go [x] / f\nstate P {\n[*] --> Q : ignored [y] / g\nstate Q {\n[*] --> a\n}\n}");
     EXPECT_EQ(texts(m), (Strings{"[*] --> S", "S -go[x,y]/f,g-> a"}));
@@ -114,13 +114,13 @@ TEST(Compile, InheritsTags) {
     EXPECT_EQ(state(m, "Order").description, "the whole order");
 }
 
-TEST(Compile, CollapsesArrowsThatAreTheSame) {
+TEST(Compile, CollapsesEqualTransitions) {
     const Machine m = machine(
         "[*] --> A\n[*] --> A\nA --> B : go\nA --> B : go(x)\nA --> B : go [g]\nA --> B : go / f\nA --> B : go");
     EXPECT_EQ(texts(m), (Strings{"[*] --> A", "A -go-> B", "A -go[g]-> B", "A -go/f-> B"}));
 }
 
-TEST(Compile, RefusesWhatOneColumnCannotHold) {
+TEST(Compile, RejectsWhatOneColumnCannotHold) {
     const auto room = [] { core::compile(core::read_mermaid(diagram_file("machine_room"))); };
     const core::Error region = error_of(room);
     EXPECT_EQ(region.code, "region");
@@ -130,21 +130,21 @@ TEST(Compile, RefusesWhatOneColumnCannotHold) {
     EXPECT_EQ(fork.code, "fork");
     EXPECT_NE(std::string(fork.what()).find("fork \"f\""), std::string::npos);
     EXPECT_EQ(fork.where.line, 3);
-    EXPECT_EQ(refusal("[*] --> A\nA --> j\nstate j <<join>>"), "join");
+    EXPECT_EQ(rejection("[*] --> A\nA --> j\nstate j <<join>>"), "join");
 }
 
-TEST(Compile, RefusesWhatMeansNothing) {
-    EXPECT_EQ(refusal(""), "no_initial_state");
-    EXPECT_EQ(refusal("A --> B"), "no_initial_state");
-    EXPECT_EQ(refusal("state P {\n[*] --> a\n}"), "no_initial_state");
-    EXPECT_EQ(refusal("[*] --> [*]"), "definition_error");
-    EXPECT_EQ(refusal("[*] --> A\nA --> A : pawl.delete"), "reserved_event");
-    EXPECT_EQ(refusal("[*] --> A\nA --> P : x\nstate P {\n a --> b\n}"), "no_initial_child");
-    EXPECT_EQ(refusal("[*] --> A\nA --> P : x\nstate P {\n}"), "no_initial_child");
-    EXPECT_EQ(refusal("[*] --> A\nA --> c\nstate c <<choice>>"), "empty_choice");
-    EXPECT_EQ(refusal("[*] --> A\nA --> c\nstate c <<choice>>\nstate d <<choice>>\nc --> d\nd --> c\nd --> A"),
+TEST(Compile, RejectsWhatMeansNothing) {
+    EXPECT_EQ(rejection(""), "no_initial_state");
+    EXPECT_EQ(rejection("A --> B"), "no_initial_state");
+    EXPECT_EQ(rejection("state P {\n[*] --> a\n}"), "no_initial_state");
+    EXPECT_EQ(rejection("[*] --> [*]"), "definition_error");
+    EXPECT_EQ(rejection("[*] --> A\nA --> A : pawl.delete"), "reserved_event");
+    EXPECT_EQ(rejection("[*] --> A\nA --> P : x\nstate P {\n a --> b\n}"), "no_initial_child");
+    EXPECT_EQ(rejection("[*] --> A\nA --> P : x\nstate P {\n}"), "no_initial_child");
+    EXPECT_EQ(rejection("[*] --> A\nA --> c\nstate c <<choice>>"), "empty_choice");
+    EXPECT_EQ(rejection("[*] --> A\nA --> c\nstate c <<choice>>\nstate d <<choice>>\nc --> d\nd --> c\nd --> A"),
               "choice_cycle");
-    EXPECT_EQ(refusal("[*] --> P\nstate P {\n[*] --> Q\n}\nstate Q {\n[*] --> P\n}"), "entry_cycle");
+    EXPECT_EQ(rejection("[*] --> P\nstate P {\n[*] --> Q\n}\nstate Q {\n[*] --> P\n}"), "entry_cycle");
 }
 
 TEST(Compile, NamesThePlace) {
@@ -162,20 +162,20 @@ TEST(Compile, GuardsAgainstExplosions) {
         doubling += "state " + here + " <<choice>>\n" + here + " --> " + next + " : left\n" + here + " --> " + next +
                     " : right\n";
     }
-    EXPECT_EQ(refusal(doubling), "too_many_arrows");
+    EXPECT_EQ(rejection(doubling), "too_many_arrows");
 
     std::string product = "[*] --> a0\nstate P {\n";
     for (int i = 0; i < 3000; ++i) product += "a" + std::to_string(i) + "\n";
     product += "}\n";
     for (int i = 0; i < 3000; ++i) product += "P --> a" + std::to_string(i) + " : e" + std::to_string(i) + "\n";
-    EXPECT_EQ(refusal(product), "too_many_arrows");
+    EXPECT_EQ(rejection(product), "too_many_arrows");
 
     std::string chain = "[*] --> c0\n";
     for (int i = 0; i < 100'000; ++i) {
         chain += "state c" + std::to_string(i) + " <<choice>>\nc" + std::to_string(i) + " --> c" +
                  std::to_string(i + 1) + "\n";
     }
-    EXPECT_EQ(refusal(chain), "too_deep");
+    EXPECT_EQ(rejection(chain), "too_deep");
 }
 
 }  // namespace

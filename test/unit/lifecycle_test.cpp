@@ -182,7 +182,7 @@ TEST(Lifecycles, Step) {
     EXPECT_EQ(without(moves(m), seed_moves("tasker_step")), sorted(added));
     EXPECT_EQ(m.transitions().size(), 37u);
     EXPECT_EQ(m.states().size(), 10u);
-    // An error is settled, but operators lead out of it.
+    // An error is an end state, but operators lead out of it.
     EXPECT_EQ(terminals(m), (Names{"complete", "cancelled", "resolved_manually"}));
     EXPECT_EQ(tagged(m, "owned"), Names{"in_progress"});
     EXPECT_EQ(tagged(m, "waiting"), Names{"waiting_for_retry"});

@@ -1,4 +1,4 @@
-// What the linter remarks on, and what it leaves alone.
+// What the linter reports, and what it accepts.
 #include <gtest/gtest.h>
 
 #include "support.hpp"

@@ -29,7 +29,7 @@ TEST(Machine, FindsAtomicStatesOnly) {
     EXPECT_EQ(m.find("[*]"), no_state);
 }
 
-TEST(Machine, ListsArrowsBetweenAndLeaving) {
+TEST(Machine, ListsTransitionsBetweenAndLeaving) {
     const Machine m = machine("[*] --> A : n\nA --> B : x\nB --> A : y\nA --> A : z\nA --> B : w\n[*] --> B");
     const StateId a = m.find("A");
     const StateId b = m.find("B");

@@ -97,7 +97,7 @@ private:
     bool concurrent_;
 };
 
-// The rules of machine.hpp, read slowly: no tables, no sharing, straight from the drawing.
+// The rules of machine.hpp, in the simplest form: no tables, no sharing, straight from the diagram.
 class Oracle {
 public:
     explicit Oracle(const Diagram& diagram) : diagram_(diagram) {
@@ -160,7 +160,7 @@ private:
         return result;
     }
 
-    bool has_own_arrow(const std::string& from, const std::string& event) const {
+    bool has_own_transition(const std::string& from, const std::string& event) const {
         for (const DrawnTransition& each : diagram_.transitions) {
             if (each.from == from && each.to != "[*]" && each.label.event == event) return true;
         }
@@ -172,7 +172,7 @@ private:
         if (!inside(state, drawn.from)) return false;
         if (drawn.label.event.empty()) return true;
         for (std::string at = state; at != drawn.from; at = states_.at(at)->parent) {
-            if (has_own_arrow(at, drawn.label.event)) return false;
+            if (has_own_transition(at, drawn.label.event)) return false;
         }
         return true;
     }
@@ -257,7 +257,7 @@ TEST(Property, PrintingAndReadingChangesNothing) {
 
 TEST(Property, TheCompilerAgreesWithTheOracle) {
     int compiled = 0;
-    int refused = 0;
+    int rejected = 0;
     for (unsigned seed = 0; seed < 6000; ++seed) {
         const std::string text = Scribbler(seed, false).diagram();
         std::optional<Diagram> diagram;
@@ -271,7 +271,7 @@ TEST(Property, TheCompilerAgreesWithTheOracle) {
             oracle.emplace(*diagram);
         } catch (const std::logic_error&) {
             ASSERT_THROW(core::compile(*diagram), core::Error) << "seed " << seed << "\n" << text;
-            ++refused;
+            ++rejected;
             continue;
         }
         core::Machine machine;
@@ -286,7 +286,7 @@ TEST(Property, TheCompilerAgreesWithTheOracle) {
         ASSERT_EQ(terminals(machine), oracle->terminals) << "seed " << seed << "\n" << text;
     }
     EXPECT_GT(compiled, 500);
-    EXPECT_GT(refused, 500);
+    EXPECT_GT(rejected, 500);
 }
 
 // Every state, every event: what may happen, asked of the look-ups, and of the oracle's list.

@@ -1,4 +1,4 @@
-// What the reader refuses: the place, and what it expected there.
+// What the reader rejects: the place, and what it expected there.
 #include <gtest/gtest.h>
 
 #include "support.hpp"
@@ -64,14 +64,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"```mermaid\nstateDiagram-v2\n  A B\n```", 3, 5, "found \"B\""},
         Bad{"\n~~~\nstateDiagram-v2\nstate P {\n~~~\n", 4, 7, "is not closed"},
         Bad{"```mermaid\nstateDiagram-v2\n```\n\n  Here it ends.", 5, 3,
-            "expected nothing behind the diagram, found \"Here\""},
+            "expected the end of the text after the diagram, found \"Here\""},
         Bad{"```mermaid\nstateDiagram-v2\n```\n```mermaid\nstateDiagram-v2\n```", 4, 1,
-            "expected nothing behind the diagram"},
+            "expected the end of the text after the diagram"},
         Bad{"```mermaid\n```", 2, 1, "expected 'stateDiagram-v2', found the end of the diagram"},
         Bad{"```python\nstateDiagram-v2\n```", 1, 1, "expected 'stateDiagram-v2', found \"```python\""},
         Bad{"``mermaid\nstateDiagram-v2\n``", 1, 1, "expected 'stateDiagram-v2'"},
         Bad{"Look:\n```mermaid\nstateDiagram-v2\n```", 1, 1, "expected 'stateDiagram-v2', found \"Look:\""},
-        Bad{"stateDiagram-v2\n--\n", 2, 1, "cannot stand outside"},
+        Bad{"stateDiagram-v2\n--\n", 2, 1, "is not allowed outside of one"},
         Bad{"stateDiagram-v2\nstate P {\n -- x\n}", 3, 5, "the end of the line after '--'"},
         Bad{"stateDiagram-v2\ndirection XY", 2, 11, "expected TB, BT, RL or LR, found \"XY\""},
         Bad{"stateDiagram-v2\nnote over A", 2, 6, "expected 'left of', 'right of' or a quoted text"},
@@ -91,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"stateDiagram-v2\n\" a\" --> A", 2, 1, "cannot begin or end with blanks"},
         Bad{"stateDiagram-v2\nstate \"a\nb\" {\n}", 2, 7, "nor contain control characters"},
         Bad{"stateDiagram-v2\nstate \"a\x01\":::b", 2, 7, "nor contain control characters"},
-        Bad{"stateDiagram-v2\nstate \"[*] x\" {\n}", 2, 7, "no name can begin with it"},
-        Bad{"stateDiagram-v2\n\"[*]\" --> A", 2, 1, "no name can begin with it"},
+        Bad{"stateDiagram-v2\nstate \"[*] x\" {\n}", 2, 7, "a name cannot begin with [*]"},
+        Bad{"stateDiagram-v2\n\"[*]\" --> A", 2, 1, "a name cannot begin with [*]"},
         Bad{"stateDiagram-v2\nGrö\x01 --> A", 2, 4, "expected '-->'"}));
 
 TEST(ReaderError, ShowsTheLine) {

@@ -18,24 +18,24 @@ Strings ids(const Diagram& diagram) {
 }
 
 TEST(Reader, ReadsFrontMatterDirectivesAndSettings) {
-    const Diagram door = read_mermaid(diagram_file("door"));
-    EXPECT_EQ(door.title, "Door: three ways");
-    EXPECT_EQ(door.direction, "LR");
-    EXPECT_EQ(ids(door), (Strings{"Closed", "Open", "Locked"}));
-    EXPECT_EQ(door.transitions.size(), 6u);
-    EXPECT_EQ(door.transitions[0].text, "");
-    EXPECT_TRUE(door.warnings.empty());
+    const Diagram gate = read_mermaid(diagram_file("door"));
+    EXPECT_EQ(gate.title, "Door: three ways");
+    EXPECT_EQ(gate.direction, "LR");
+    EXPECT_EQ(ids(gate), (Strings{"Closed", "Open", "Locked"}));
+    EXPECT_EQ(gate.transitions.size(), 6u);
+    EXPECT_EQ(gate.transitions[0].text, "");
+    EXPECT_TRUE(gate.warnings.empty());
 }
 
 TEST(Reader, JoinsDescriptionsAndTags) {
-    const Diagram door = read_mermaid(diagram_file("door"));
-    EXPECT_EQ(state(door, "Open").description, "somebody can walk through\nand somebody will");
-    EXPECT_EQ(state(door, "Locked").description, "with two bolts");
-    EXPECT_EQ(state(door, "Locked").tags, Strings{"secure"});
-    EXPECT_EQ(state(door, "Open").tags, Strings{"calm"});
-    ASSERT_EQ(door.class_defs.size(), 2u);
-    EXPECT_EQ(door.class_defs[0].first, "secure");
-    EXPECT_EQ(door.class_defs[0].second, "fill:#fdd,stroke:#900");
+    const Diagram gate = read_mermaid(diagram_file("door"));
+    EXPECT_EQ(state(gate, "Open").description, "people can walk through\nand some will");
+    EXPECT_EQ(state(gate, "Locked").description, "with two bolts");
+    EXPECT_EQ(state(gate, "Locked").tags, Strings{"secure"});
+    EXPECT_EQ(state(gate, "Open").tags, Strings{"calm"});
+    ASSERT_EQ(gate.class_defs.size(), 2u);
+    EXPECT_EQ(gate.class_defs[0].first, "secure");
+    EXPECT_EQ(gate.class_defs[0].second, "fill:#fdd,stroke:#900");
 }
 
 TEST(Reader, TagsRepeatOnceAndKeepTheirOrder) {
@@ -102,7 +102,7 @@ TEST(Reader, ReadsNamesOfAllKinds) {
     EXPECT_EQ(ids(d), (Strings{"in progress", "on-hold", "Größe", "状態", "note", "state", "accTitle-2"}));
 }
 
-TEST(Reader, ReadsArrowsWithoutBlanks) {
+TEST(Reader, ReadsTransitionsWithoutBlanks) {
     const Diagram d = draw("[*]-->a\na-->b-c\nb-c-->[*]");
     EXPECT_EQ(ids(d), (Strings{"a", "b-c"}));
     EXPECT_EQ(d.transitions[2].to, "[*]");

@@ -1,4 +1,4 @@
-// Structures of flows: what is read, what is refused, and the graph that comes out.
+// Structures of flows: what is read, what is rejected, and the resulting graph.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -27,13 +27,13 @@ std::unique_ptr<Compiled> compiled(std::string structure) {
     return made;
 }
 
-std::string refusal(const std::string& structure) {
+std::string rejection(const std::string& structure) {
     try {
         compiled(structure);
     } catch (const core::Error& error) {
         return error.what();
     }
-    return "nothing was refused";
+    return "nothing was rejected";
 }
 
 // Edges as "a>b", entries as <f, ends as f>.
@@ -86,7 +86,7 @@ TEST(Saga, ControllersAreTheNearestOutside) {
     EXPECT_EQ(controllers["b"], 1);
 }
 
-TEST(Saga, GraphsLinkWhoProvidesToWhoRequires) {
+TEST(Saga, GraphsLinkProvidersToTheTasksThatRequireThem) {
     const auto made = compiled(
         R"({"flow": "graph", "name": "f", "children": [{"task": "c", "requires": ["x"]}, {"task": "a", "provides": "x"}, {"task": "b"}],
         "links": [{"from": "b", "to": "a"}]})");
@@ -112,7 +112,7 @@ TEST(Saga, ARetryProvidesToItsOwnScope) {
     EXPECT_EQ(providers(made->graph, "b", "x"), Names{});
 }
 
-TEST(Saga, WhoMayBeIgnoredHasAnotherBehindHim) {
+TEST(Saga, AProviderThatMayBeIgnoredHasAnotherBehindIt) {
     const auto made = compiled(R"({"flow": "linear", "name": "f", "children": [{"task": "a", "provides": "x"},
         {"flow": "graph", "name": "g", "children": [{"task": "b"}, {"task": "c", "provides": "x"}], "links": [{"from": "b", "to": "c", "decider": {"allow": false}, "depth": "ATOM"}]},
         {"task": "d", "requires": ["x"]}]})");
@@ -131,26 +131,26 @@ TEST(Saga, ADeciderIntoAFlowBearsOnItsFirstAtoms) {
     EXPECT_EQ(targets, (std::set<std::string>{"b", "c"}));
 }
 
-TEST(Saga, Refusals) {
-    EXPECT_EQ(refusal(R"({"retry": "Times", "name": "r"})"), "a retry belongs to a flow, it is none itself");
-    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "a"}]})"),
+TEST(Saga, Rejections) {
+    EXPECT_EQ(rejection(R"({"retry": "Times", "name": "r"})"), "a retry belongs to a flow, it is none itself");
+    EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "children": [{"task": "a"}, {"task": "a"}]})"),
               "two atoms are named \"a\"");
-    EXPECT_EQ(refusal(R"({"flow": "circle", "name": "f"})"), "unknown kind of flow \"circle\"");
-    EXPECT_EQ(refusal(R"({"task": "a", "colour": "red"})"), "a task has an unknown key \"colour\"");
+    EXPECT_EQ(rejection(R"({"flow": "circle", "name": "f"})"), "unknown kind of flow \"circle\"");
+    EXPECT_EQ(rejection(R"({"task": "a", "colour": "red"})"), "a task has an unknown key \"colour\"");
     EXPECT_EQ(
-        refusal(
+        rejection(
             R"({"flow": "graph", "name": "f", "children": [{"task": "a"}, {"task": "b"}], "links": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}]})"),
         "the items of flow \"f\" wait for each other");
     EXPECT_EQ(
-        refusal(
+        rejection(
             R"({"flow": "graph", "name": "f", "children": [{"task": "a", "provides": "x"}, {"task": "b", "provides": "x"}, {"task": "c", "requires": ["x"]}]})"),
         "\"x\", which \"c\" requires, is provided by several items of flow \"f\"");
     EXPECT_EQ(
-        refusal(R"({"flow": "graph", "name": "f", "children": [{"task": "a"}], "links": [{"from": "a", "to": "z"}]})"),
+        rejection(R"({"flow": "graph", "name": "f", "children": [{"task": "a"}], "links": [{"from": "a", "to": "z"}]})"),
         "flow \"f\" has no item \"z\" to link");
-    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "retry": {"retry": "ForEach", "name": "r"}})"),
+    EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "retry": {"retry": "ForEach", "name": "r"}})"),
               "retry \"r\" has no list of values");
-    EXPECT_EQ(refusal(R"({"flow": "linear", "name": "f", "children": [7]})"), "a flow or a task was expected");
+    EXPECT_EQ(rejection(R"({"flow": "linear", "name": "f", "children": [7]})"), "a flow or a task was expected");
 }
 
 TEST(Saga, WrittenAsJson) {
@@ -177,22 +177,22 @@ TEST(Saga, JsonIsReadAsOthersReadIt) {
     EXPECT_THROW(core::read_json(std::string(100000, '[')), core::Error);
 }
 
-TEST(Saga, WhoWaitsIsExecutedByNobody) {
+TEST(Saga, ATaskThatWaitsIsNotExecuted) {
     EXPECT_EQ(
-        refusal(
+        rejection(
             R"({"task": "a", "signal": "go", "wait_seconds": 1.5, "timeout_seconds": 0, "revert": "undo", "execute": null})"),
-        "nothing was refused");
-    EXPECT_EQ(refusal(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits, so nobody executes it");
-    EXPECT_EQ(refusal(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"),
+        "nothing was rejected");
+    EXPECT_EQ(rejection(R"({"task": "a", "signal": "go", "execute": "b"})"), "task \"a\" waits, so nobody executes it");
+    EXPECT_EQ(rejection(R"({"task": "a", "wait_seconds": 1, "execute": "b"})"),
               "task \"a\" waits, so nobody executes it");
-    EXPECT_EQ(refusal(R"({"task": "a", "signal": ""})"), "\"signal\" of task \"a\" has no name");
-    EXPECT_EQ(refusal(R"({"task": "a", "signal": 1})"), "\"signal\" of task \"a\" must be a text");
+    EXPECT_EQ(rejection(R"({"task": "a", "signal": ""})"), "\"signal\" of task \"a\" has no name");
+    EXPECT_EQ(rejection(R"({"task": "a", "signal": 1})"), "\"signal\" of task \"a\" must be a text");
 }
 
 TEST(Saga, SecondsAreNumbers) {
     for (const char* key : {"timeout_seconds", "revert_timeout_seconds", "wait_seconds"})
         for (const char* value : {"-1", "\"1\"", "1e10", "[]", "true"})
-            EXPECT_EQ(refusal(std::string(R"({"task": "a", ")") + key + "\": " + value + "}"),
+            EXPECT_EQ(rejection(std::string(R"({"task": "a", ")") + key + "\": " + value + "}"),
                       std::string("\"") + key + "\" of task \"a\" must be a number of seconds");
 }
 

@@ -14,7 +14,7 @@ namespace sqlstate = core::sqlstate;
 TEST(Sqlstate, GivesConstants) {
     EXPECT_EQ(sqlstate::no_such_transition, "PW001");
     EXPECT_EQ(sqlstate::not_an_initial_state, "PW002");
-    EXPECT_EQ(sqlstate::guard_refused, "PW003");
+    EXPECT_EQ(sqlstate::guard_rejected, "PW003");
     EXPECT_EQ(sqlstate::not_the_owner, "PW004");
     EXPECT_EQ(sqlstate::lease_lost, "PW005");
     EXPECT_EQ(sqlstate::log_is_immutable, "PW006");

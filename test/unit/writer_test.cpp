@@ -82,7 +82,7 @@ TEST(Writer, KeepsOrderParentsAndOddNames) {
     }
 }
 
-TEST(Writer, RefusesANameThatCannotBeWritten) {
+TEST(Writer, RejectsANameThatCannotBeWritten) {
     Diagram diagram;
     diagram.states.emplace_back().id = "a\"b";
     EXPECT_THROW(write_mermaid(diagram), core::Error);

@@ -35,15 +35,15 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
     const path = "/api/bulks/" + segment(operation);
     const concerns = (t: { relation: string; key: unknown }) => t.relation.startsWith("pawl_bulk.") && JSON.stringify(t.key).includes(operation);
     const bulk = useLive(operation, (signal) => get<BulkDetail>(path, {}, signal), { concerns, every: 2_000, least: 1_000 });
-    const settled = `${bulk.data?.status} ${bulk.data?.failed_rows}`;
-    const errors = useLive(operation + settled, (signal) => get<Page<ErrorGroup>>(path + "/errors/summary", {}, signal), { concerns: () => false, every: 15_000 });
-    const eligible = useLive(operation + settled, (signal) => get<Eligibility>(path + "/retry/eligibility", {}, signal), { concerns: () => false, every: 15_000 });
+    const outcome = `${bulk.data?.status} ${bulk.data?.failed_rows}`;
+    const errors = useLive(operation + outcome, (signal) => get<Page<ErrorGroup>>(path + "/errors/summary", {}, signal), { concerns: () => false, every: 15_000 });
+    const eligible = useLive(operation + outcome, (signal) => get<Eligibility>(path + "/retry/eligibility", {}, signal), { concerns: () => false, every: 15_000 });
     const { ask, dialog } = useAsk(() => { bulk.reload(); errors.reload(); eligible.reload(); });
     const act = (b: BulkDetail, action: "cancel" | "pause" | "resume" | "retry", verb: string, body: unknown = {}) => ask({
         title: `${verb} ${b.definition}?`, verb: `${verb} the operation`, effect: bulkEffect(b, action), danger: action === "cancel", act: () => post(`${path}/${action}`, body),
     });
     const [trouble, setTrouble] = useState<unknown>(null);
-    const hand = (state: string) => download(`${path}/export`, { mode: "report", format: "csv", state }).then(() => setTrouble(null), setTrouble);
+    const exportRows = (state: string) => download(`${path}/export`, { mode: "report", format: "csv", state }).then(() => setTrouble(null), setTrouble);
     return (
         <Show of={bulk}>{(b) => (
             <>
@@ -52,8 +52,8 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                     {may && bulkEffect(b, "resume").allowed && <button class="primary" onClick={() => act(b, "resume", "Resume")}>Resume…</button>}
                     {may && bulkEffect(b, "pause").allowed && <button onClick={() => act(b, "pause", "Pause")}>Pause…</button>}
                     {may && bulkEffect(b, "cancel").allowed && <button class="danger" onClick={() => act(b, "cancel", "Cancel")}>Cancel…</button>}
-                    <button onClick={() => void hand("")}>Export CSV</button>
-                    {b.failed_rows > 0 && <button onClick={() => void hand("Failed")}>Export failed</button>}
+                    <button onClick={() => void exportRows("")}>Export CSV</button>
+                    {b.failed_rows > 0 && <button onClick={() => void exportRows("Failed")}>Export failed</button>}
                 </Head>
                 {trouble !== null && <Trouble error={trouble} />}
                 <div class="cards">
@@ -79,7 +79,7 @@ export function BulkPage({ operation, query }: { operation: string; query: Recor
                             ]} />
                         )}</Show>
                     </Card>
-                    {query.row && <BulkRowCard operation={operation} row={query.row} query={query} version={settled} />}
+                    {query.row && <BulkRowCard operation={operation} row={query.row} query={query} version={outcome} />}
                     {!["Pending", "Completed", "Failed", "Cancelled"].includes(b.status) && <BulkSignals operation={operation} done={bulk.reload} concerns={concerns} />}
                     <BulkRows operation={operation} query={query} steps={b.steps ?? []} concerns={concerns} />
                 </div>

@@ -17,7 +17,7 @@ export function BulkRowCard({ operation, row, query, version }: { operation: str
                     <div><h3>Data{r.row_id ? ` of ${r.row_id}` : ""}</h3><Json value={r.data} open /></div>
                     <div>
                         <h3>Steps</h3>
-                        <Table of={r.records} empty="No step was begun." rowKey={(x) => String(x.step_index)} columns={[
+                        <Table of={r.records} empty="No step has started." rowKey={(x) => String(x.step_index)} columns={[
                             { head: "Step", cell: (x) => x.step_name },
                             { head: "State", cell: (x) => <State s={x.state} /> },
                             { head: "Tries", kind: "num", cell: (x) => x.tries + (x.retry_attempt > 0 ? ` (retry ${x.retry_attempt})` : "") },
@@ -31,7 +31,7 @@ export function BulkRowCard({ operation, row, query, version }: { operation: str
     );
 }
 
-/** Keys that somebody is waited for, each with the two answers there are. */
+/** Keys whose signal a row waits for, each with the two possible answers. */
 export function BulkSignals({ operation, done, concerns }: { operation: string; done: () => void; concerns: (t: Transition) => boolean }) {
     const may = useMay();
     const path = `/api/bulks/${segment(operation)}`;
@@ -40,7 +40,7 @@ export function BulkSignals({ operation, done, concerns }: { operation: string; 
     const answer = (w: Waiting, good: boolean) => ask({
         title: `${good ? "Complete" : "Fail"} ${w.key ?? "the row"}?`, verb: good ? "Send the signal" : "Send the failure", danger: !good, reason: good ? undefined : "must",
         effect: { allowed: true, lines: [good ? `Row ${w.row_number} will be complete at ${w.step_name} and go on to the next step.`
-            : `Row ${w.row_number} will be failed at ${w.step_name}, with the reason as its message.`, "A signal is taken once; a second one changes nothing."] },
+            : `Row ${w.row_number} will be failed at ${w.step_name}, with the reason as its message.`, "A signal counts once; a second one changes nothing."] },
         act: (reason) => (good ? post(`${path}/signal/${segment(w.key ?? "")}`) : post(`${path}/signal/${segment(w.key ?? "")}/fail`, { errorMessage: reason })),
     });
     return (

@@ -6,7 +6,7 @@ import { Card, Choice, More, Search, Show, State, Table } from "../ui/parts";
 
 const states = ["Pending", "Running", "WaitingForCompletion", "Completed", "Failed", "TimedOut", "Cancelled"];
 
-/** The rows of an operation, each with the step where it stands. */
+/** The rows of an operation, each with its current step. */
 export function BulkRows({ operation, query, steps, concerns }: { operation: string; query: Record<string, string>; steps: BulkStep[]; concerns: (t: Transition) => boolean }) {
     const { state = "", step = "", id = "" } = query;
     const change = (more: Record<string, string>) => go(link(["bulks", operation], { state, step, id, row: query.row, ...more }), true);
@@ -20,7 +20,7 @@ export function BulkRows({ operation, query, steps, concerns }: { operation: str
             </div>
             <Show of={rows.first}>{() => (
                 <>
-                    <Table of={rows.items} empty="No row fits." rowKey={(r) => String(r.row_number)} columns={[
+                    <Table of={rows.items} empty="No row matches." rowKey={(r) => String(r.row_number)} columns={[
                         { head: "Row", kind: "num", cell: (r) => <a href={link(["bulks", operation], { ...query, row: r.row_number })}>{r.row_number}</a> },
                         { head: "Id", cell: (r) => <span class="mono">{r.row_id ?? "–"}</span> },
                         { head: "Step", cell: (r) => r.step_name },

@@ -22,7 +22,7 @@ export function BulksPage({ query }: { query: Record<string, string> }) {
             </div>
             <Show of={bulks.first}>{() => (
                 <>
-                    <Table of={bulks.items} empty={status || definition ? "No operation fits these filters." : "No operation was submitted yet."} rowKey={(b) => b.operation} columns={[
+                    <Table of={bulks.items} empty={status || definition ? "No operation matches these filters." : "No operation was submitted yet."} rowKey={(b) => b.operation} columns={[
                         { head: "Operation", cell: (b) => <Id id={b.operation} href={link(["bulks", b.operation])} /> },
                         { head: "Definition", kind: "grow", cell: (b) => <><a href={link(["bulks", b.operation])}>{b.definition}</a> <span class="faint">{b.file_name}</span></> },
                         { head: "Status", cell: (b) => <><State s={b.status} /> {b.paused_at && <span class="state wait">paused</span>}</> },

@@ -14,7 +14,7 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
     const { ask, dialog } = useAsk(letters.first.reload);
     return (
         <>
-            <Head title="Dead letters" sub="Tasks that need somebody's decision." />
+            <Head title="Dead letters" sub="Tasks that wait for an operator's decision." />
             <div class="filters" role="search">
                 <Choice label="Status" value={status} none="pending" set={(v) => go(link(["dlq"], { status: v || "pending" }), true)} of={["manually_resolved", "permanently_failed", "cancelled", "all"]} />
             </div>
@@ -30,7 +30,7 @@ export function DeadLettersPage({ query }: { query: Record<string, string> }) {
                         { head: "What to do", cell: (d) => d.resolution_status === "pending" && may
                             ? <button onClick={() => ask({
                                 title: `Retry ${d.template ?? "the task"}?`, verb: "Retry the task", reason: "may",
-                                effect: { allowed: true, lines: ["The dead letter is closed and the task goes on from its failed steps.", "Finished steps keep their results."] },
+                                effect: { allowed: true, lines: ["The dead letter is closed and the task continues from its failed steps.", "Finished steps keep their results."] },
                                 act: (reason) => post(`/v1/tasks/${d.task_uuid}/retry`, { reason: reason || null }),
                             })}>Retry…</button>
                             : <span class="faint">{[d.resolved_by, d.resolution_notes].filter(Boolean).join(": ") || "–"}</span> },

@@ -45,7 +45,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                     </Head>
                     {f.problem !== null && <p class="banner bad">{problemText(f.problem)}</p>}
                     <Card title="Structure" wide note={`${count(f.atoms.filter((a) => a.kind === "task").length)} tasks`}>
-                        <Graph nodes={nodes} edges={contract(new Set(nodes.map((n) => n.id)), f.edges.map(([from, to]) => ({ from: String(from), to: String(to) })))} label="Tasks of the flow and what comes before what" />
+                        <Graph nodes={nodes} edges={contract(new Set(nodes.map((n) => n.id)), f.edges.map(([from, to]) => ({ from: String(from), to: String(to) })))} label="Tasks of the flow and their order" />
                     </Card>
                     <div class="cards">
                         <Card title="Flow"><Facts of={[["Created", <Ago t={f.created_at} />], ["Inputs", <Json value={f.inputs} label="inputs" open />]]} /></Card>
@@ -53,7 +53,7 @@ export function FlowPage({ flow: id }: { flow: string }) {
                             <Table of={failures} empty="Nothing failed." rowKey={(a) => String(a.node)} columns={[
                                 { head: "Task", cell: (a) => <>{a.name} <State s={a.state} /></> },
                                 { head: "Problem", kind: "grow", cell: (a) => problemText(a.revert_failure ?? a.failure) },
-                                { head: "", cell: (a) => (may && a.state === "REVERT_FAILURE" ? <span class="pair"><button onClick={() => undo(a, "retry_revert")}>Undo again…</button> <button onClick={() => undo(a, "resolve")}>Undone by hand…</button></span> : null) },
+                                { head: "", cell: (a) => (may && a.state === "REVERT_FAILURE" ? <span class="pair"><button onClick={() => undo(a, "retry_revert")}>Undo again…</button> <button onClick={() => undo(a, "resolve")}>Mark as undone…</button></span> : null) },
                             ]} />
                         </Card>
                         <Card title="Tasks" wide>
@@ -69,8 +69,8 @@ export function FlowPage({ flow: id }: { flow: string }) {
                         <Card title="What happened" wide>
                             <Show of={timeline}>{({ items }) => <Table of={[...items].reverse()} empty="Nothing yet." columns={[
                                 { head: "When", kind: "num", cell: (e) => <Ago t={e.created_at} /> },
-                                { head: "Who", kind: "grow", cell: (e) => (e.who === "$flow" ? <strong>the flow</strong> : e.who) },
-                                { head: "Move", cell: (e) => <>{e.from_state ? <State s={e.from_state} /> : <span class="faint">new</span>} <span class="arrow">→</span> <State s={e.to_state} /></> },
+                                { head: "Task", kind: "grow", cell: (e) => (e.who === "$flow" ? <strong>the flow</strong> : e.who) },
+                                { head: "State change", cell: (e) => <>{e.from_state ? <State s={e.from_state} /> : <span class="faint">new</span>} <span class="arrow">→</span> <State s={e.to_state} /></> },
                                 { head: "Event", cell: (e) => (e.event ? <code>{e.event}</code> : <span class="faint">–</span>) },
                             ]} />}</Show>
                         </Card>

@@ -22,7 +22,7 @@ export function FlowsPage({ query }: { query: Record<string, string> }) {
             </div>
             <Show of={flows.first}>{() => (
                 <>
-                    <Table of={flows.items} empty={state || name ? (!flows.next ? "No flow fits these filters." : flows.looking ? "Looking through older flows…" : "None so far; older flows have not been looked at.") : "No flow was started yet."} rowKey={(f) => f.flow_uuid} columns={[
+                    <Table of={flows.items} empty={state || name ? (!flows.next ? "No flow matches these filters." : flows.looking ? "Searching older flows…" : "None so far; older flows have not been searched.") : "No flow was started yet."} rowKey={(f) => f.flow_uuid} columns={[
                         { head: "Flow", cell: (f) => <Id id={f.flow_uuid} href={link(["flows", f.flow_uuid])} /> },
                         { head: "Name", kind: "grow", cell: (f) => <a href={link(["flows", f.flow_uuid])}>{f.name}</a> },
                         { head: "State", cell: (f) => <><State s={f.state} /> {f.undoing && f.state !== "REVERTED" && <span class="state busy">undoing</span>} {f.broken && <span class="state bad">broken</span>}</> },

@@ -5,7 +5,7 @@ import { useLive } from "../live";
 import { link } from "../router";
 import type { Counts, Machine, Overview, Slow } from "../types";
 import { Ago, Card, Empty, Head, Num, Show, State, Table } from "../ui/parts";
-import { MachineDrawing } from "../ui/machine";
+import { MachineDiagram } from "../ui/machine";
 
 export function MachinePage({ machine }: { machine: string }) {
     const path = "/v1/machines/" + segment(machine);
@@ -14,8 +14,8 @@ export function MachinePage({ machine }: { machine: string }) {
     const relations = definition.data?.bindings.map((b) => b.relation) ?? [];
     const counts = useLive(machine, (signal) => get<Page<Counts>>(path + "/counts", {}, signal), { concerns: (t) => relations.includes(t.relation), every: 5_000, least: 1_500 });
     const slow = useLive(machine, (signal) => get<Page<Slow>>(path + "/slowest", {}, signal), { concerns: () => false, every: 30_000 });
-    const overview = useLive("refusals", (signal) => get<Overview>("/v1/overview", {}, signal), { concerns: () => false, every: 15_000 });
-    const refusals = (overview.data?.refusals ?? []).filter((r) => r.machine === machine);
+    const overview = useLive("rejections", (signal) => get<Overview>("/v1/overview", {}, signal), { concerns: () => false, every: 15_000 });
+    const rejections = (overview.data?.refusals ?? []).filter((r) => r.machine === machine);
     const totals = useMemo(() => {
         const of = new Map<string, { count: number; capped?: boolean }>();
         for (const binding of counts.data?.items ?? [])
@@ -27,11 +27,11 @@ export function MachinePage({ machine }: { machine: string }) {
         <>
             <Head title={machine} sub={<>{definition.data && <>version {definition.data.version} · </>}<a href={link(["machines"])}>all machines</a></>} />
             <Card title="Diagram" wide note="with the rows that are in each state now">
-                <Show of={diagram}>{(d) => <MachineDrawing text={d} counts={totals} label={`State diagram of ${machine}`} />}</Show>
+                <Show of={diagram}>{(d) => <MachineDiagram text={d} counts={totals} label={`State diagram of ${machine}`} />}</Show>
             </Card>
             <div class="cards">
                 <Card title="Rows by state">
-                    <Show of={counts}>{({ items }) => items.length === 0 ? <Empty>No table is guarded by it.</Empty> : <>{items.map((b) => (
+                    <Show of={counts}>{({ items }) => items.length === 0 ? <Empty>No table is bound to it.</Empty> : <>{items.map((b) => (
                         <div key={b.relation + b.state_column}>
                             <h3>{b.relation}.{b.state_column}</h3>
                             <Table of={b.counts.filter((c) => c.count > 0)} empty="No rows." rowKey={(c) => c.state} columns={[
@@ -41,9 +41,9 @@ export function MachinePage({ machine }: { machine: string }) {
                         </div>
                     ))}</>}</Show>
                 </Card>
-                <Card title="Slowest states" note="by the newest of the log">
+                <Card title="Slowest states" note="by the newest log entries">
                     <Show of={slow}>{({ items }) => (
-                        <Table of={items} empty="The log tells of no state that was left." rowKey={(s) => s.relation + s.state} columns={[
+                        <Table of={items} empty="The log has no row that left a state." rowKey={(s) => s.relation + s.state} columns={[
                             { head: "State", kind: "grow", cell: (s) => <State s={s.state} tags={tags.get(s.state)} /> },
                             { head: "Left", kind: "num", cell: (s) => <Num n={s.samples} /> },
                             { head: "Mean", kind: "num", cell: (s) => duration(s.mean_s) },
@@ -52,18 +52,18 @@ export function MachinePage({ machine }: { machine: string }) {
                         ]} />
                     )}</Show>
                 </Card>
-                <Card title="Illegal attempts" note="that this daemon saw">
-                    <Table of={refusals} empty="None." columns={[
+                <Card title="Rejected state changes" note="seen by this daemon">
+                    <Table of={rejections} empty="None." columns={[
                         { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
                         { head: "Times", kind: "num", cell: (r) => count(r.count) },
                         { head: "Last", kind: "num", cell: (r) => <Ago t={r.last_at} /> },
                     ]} />
                 </Card>
                 <Card title="Tables">
-                    <Table of={definition.data?.bindings ?? []} empty="It guards no table." columns={[
+                    <Table of={definition.data?.bindings ?? []} empty="It is bound to no table." columns={[
                         { head: "Table", kind: "grow", cell: (b) => b.relation },
                         { head: "Column", cell: (b) => b.state_column },
-                        { head: "Timelines", cell: (b) => (b.history ? <a href={link(["row"], { relation: b.relation })}>look one up</a> : <span class="faint">no log</span>) },
+                        { head: "Timelines", cell: (b) => (b.history ? <a href={link(["row"], { relation: b.relation })}>look up a row</a> : <span class="faint">no log</span>) },
                     ]} />
                 </Card>
             </div>

@@ -15,17 +15,17 @@ function Figures({ of }: { of: Overview }) {
     const now = useNow();
     const waiting = of.queues.reduce((n, q) => n + q.depth, 0);
     const oldest = of.queues.map((q) => q.oldest_at).filter((t): t is string => !!t).sort()[0];
-    const lapsed = of.owners.reduce((n, o) => n + o.lapsed, 0);
+    const expired = of.owners.reduce((n, o) => n + o.expired, 0);
     const seen = rates(samples).slice(-3);
     const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
-    const refused = of.refusals?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
+    const rejected = of.refusals?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
     return (
         <div class="figures">
             <Figure name="Waiting" value={count(waiting, of.queues.some((q) => q.capped))} note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"} />
-            <Figure name="In hand" value={count(of.owners.reduce((n, o) => n + o.owned, 0))} note={lapsed > 0 ? `${count(lapsed)} with a lapsed lease` : `${of.owners.length} owners`} bad={lapsed > 0} />
-            {rate !== null && <Figure name="Moves a second" value={count(rate)} note="just now" />}
+            <Figure name="In flight" value={count(of.owners.reduce((n, o) => n + o.owned, 0))} note={expired > 0 ? `${count(expired)} with an expired lease` : `${of.owners.length} owners`} bad={expired > 0} />
+            {rate !== null && <Figure name="State changes a second" value={count(rate)} note="just now" />}
             {of.dead_letters !== null && <Figure name="Dead letters" value={count(of.dead_letters)} note={of.dead_letters > 0 ? "need a decision" : "none"} href={link(["dlq"])} bad={of.dead_letters > 0} />}
-            {refused !== null && <Figure name="Refused moves" value={count(refused)} note="illegal attempts seen" bad={refused > 0} />}
+            {rejected !== null && <Figure name="Rejected state changes" value={count(rejected)} note="seen by this daemon" bad={rejected > 0} />}
         </div>
     );
 }
@@ -33,12 +33,12 @@ function Figures({ of }: { of: Overview }) {
 function Throughput({ of }: { of: Overview }) {
     const seen = rates(samples);
     const empty = Array.from({ length: Math.max(0, 60 - seen.length) }, () => ({ value: 0, bad: 0, title: "" }));
-    const bars = [...empty, ...seen.map((r) => ({ value: r.perSecond, bad: 0, title: `${new Date(r.at).toLocaleTimeString()}: ${count(r.perSecond)} moves a second` }))];
+    const bars = [...empty, ...seen.map((r) => ({ value: r.perSecond, bad: 0, title: `${new Date(r.at).toLocaleTimeString()}: ${count(r.perSecond)} state changes a second` }))];
     const most = Math.max(0, ...seen.map((r) => r.perSecond));
     return (
-        <Card title="Throughput" note={`moves a second since this page was opened${most > 0 ? `; at most ${count(most)}` : ""}`}>
-            <Spark of={bars} label={`Moves a second, the newest at the right; at most ${count(most)}`} />
-            <p class="faint">{of.moves.filter((m) => m.total > 0).sort((a, b) => b.total - a.total).slice(0, 4).map((m) => `${m.relation} ${count(m.total)}`).join(" · ") || "Nothing was moved yet."}</p>
+        <Card title="Throughput" note={`state changes a second since this page was opened${most > 0 ? `; at most ${count(most)}` : ""}`}>
+            <Spark of={bars} label={`State changes a second, the newest at the right; at most ${count(most)}`} />
+            <p class="faint">{of.moves.filter((m) => m.total > 0).sort((a, b) => b.total - a.total).slice(0, 4).map((m) => `${m.relation} ${count(m.total)}`).join(" · ") || "No state has changed yet."}</p>
         </Card>
     );
 }
@@ -46,11 +46,11 @@ function Throughput({ of }: { of: Overview }) {
 function Queues({ of }: { of: Queue[] }) {
     return (
         <Card title="Queues" wide>
-            <Table of={of} empty="No table hands out work." rowKey={(q) => q.relation + " " + q.queue} columns={[
+            <Table of={of} empty="No table has a queue." rowKey={(q) => q.relation + " " + q.queue} columns={[
                 { head: "Table", cell: (q) => q.relation },
                 { head: "Queue", cell: (q) => <>{q.queue ?? <span class="faint">–</span>} {q.paused && <span class="state wait">paused</span>}</> },
                 { head: "Waiting", kind: "num", cell: (q) => <Num n={q.depth} capped={q.capped} /> },
-                { head: "In hand", kind: "num", cell: (q) => <Num n={q.owned} /> },
+                { head: "In flight", kind: "num", cell: (q) => <Num n={q.owned} /> },
                 { head: "Oldest", kind: "num", cell: (q) => <Ago t={q.oldest_at} /> },
             ]} />
         </Card>
@@ -60,11 +60,11 @@ function Queues({ of }: { of: Queue[] }) {
 function Owners({ of }: { of: Owner[] }) {
     return (
         <Card title="Owners and leases" wide>
-            <Table of={of} empty="Nobody owns anything." rowKey={(o) => o.relation + " " + o.processor} columns={[
+            <Table of={of} empty="No row has an owner." rowKey={(o) => o.relation + " " + o.processor} columns={[
                 { head: "Owner", kind: "grow", cell: (o) => <span class="mono">{o.processor}</span> },
                 { head: "Table", cell: (o) => o.relation },
                 { head: "Rows", kind: "num", cell: (o) => <Num n={o.owned} /> },
-                { head: "Lapsed", kind: "num", cell: (o) => (o.lapsed > 0 ? <strong class="bad">{count(o.lapsed)}</strong> : <span class="faint">0</span>) },
+                { head: "Expired", kind: "num", cell: (o) => (o.expired > 0 ? <strong class="bad">{count(o.expired)}</strong> : <span class="faint">0</span>) },
                 { head: "Next lease ends", kind: "num", cell: (o) => <Ago t={o.next_lease_end} /> },
             ]} />
         </Card>
@@ -107,7 +107,7 @@ function Daemon({ session }: { session: Session }) {
     );
 }
 
-// Kept while the tab is open, also when another page is looked at.
+// Kept while the tab is open, also when another page is shown.
 let samples: Sample[] = [];
 
 async function load(signal: AbortSignal): Promise<Overview> {
@@ -128,7 +128,7 @@ export function OverviewPage() {
                     <Figures of={o} />
                     <div class="cards">
                         <Throughput of={o} />
-                        <Card title="Under way">
+                        <Card title="In progress">
                             <dl class="rows">
                                 {o.tasks_open && <><dt><a href={link(["tasks"])}>Tasks</a></dt><dd><Counts of={o.tasks_open} link={(state) => link(["tasks"], { state })} /></dd></>}
                                 {o.sagas_open && <><dt><a href={link(["flows"])}>Sagas</a></dt><dd><Counts of={o.sagas_open} link={(state) => link(["flows"], { state })} /></dd></>}
@@ -141,7 +141,7 @@ export function OverviewPage() {
                         <Queues of={o.queues} />
                         <Failures of={o.recent_failures ?? []} />
                         <Owners of={o.owners} />
-                        {o.refusals && o.refusals.length > 0 && <Card title="Refused moves" wide note="illegal attempts this daemon saw">
+                        {o.refusals && o.refusals.length > 0 && <Card title="Rejected state changes" wide note="seen by this daemon">
                             <Table of={o.refusals} empty="" columns={[
                                 { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
                                 { head: "Machine", kind: "grow", cell: (r) => r.machine ? <a href={link(["machines", r.machine])}>{r.machine}</a> : <span class="faint">–</span> },

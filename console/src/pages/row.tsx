@@ -37,14 +37,14 @@ function Found({ relation, rowKey }: { relation: string; rowKey: string }) {
                 <Card title="Now">
                     <Facts of={[["State", r.state ? <State s={r.state} /> : <span class="faint">the row is gone</span>], ["Row", <Json value={r.row} label="all columns" />]]} />
                 </Card>
-                <Card title="Ways out of here">
+                <Card title="Possible transitions">
                     <Table of={r.available} empty="None: the state is terminal." columns={[
                         { head: "Event", kind: "grow", cell: (a) => <code>{a.event}</code> },
                         { head: "To", cell: (a) => <State s={a.to_state} /> },
                         { head: "Now", cell: (a) => a.allowed
                             ? (may ? <button onClick={() => ask({
                                 title: `Fire ${a.event}?`, verb: "Fire " + a.event, reason: "may",
-                                effect: { allowed: true, lines: [`The row will move from ${r.state} to ${a.to_state}.`, "Guards, effects and follow-ups run as for any other move."] },
+                                effect: { allowed: true, lines: [`The row will change from ${r.state} to ${a.to_state}.`, "Guards, effects and follow-ups run as for any other state change."] },
                                 act: (reason) => post("/v1/fire", { relation, key: r.key, event: a.event, metadata: reason ? { reason } : null }),
                             })}>Fire…</button> : "allowed")
                             : <span class="faint">blocked by {a.blocked_by?.join(", ") || "a guard"}</span> },

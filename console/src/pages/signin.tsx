@@ -31,7 +31,7 @@ export function SignIn({ entered, note }: { entered: (s: Session) => void; note:
                 </label>
                 {error !== null && <Trouble error={error} />}
                 <button class="primary" disabled={busy} type="submit">{busy ? "…" : "Sign in"}</button>
-                <p class="faint">The token stays in this tab and is forgotten when it is closed. An administrator makes one with <code>pawl_api.create_token</code>.</p>
+                <p class="faint">The token stays in this tab and is forgotten when it is closed. An administrator creates one with <code>pawl_api.create_token</code>.</p>
             </form>
         </main>
     );

@@ -9,7 +9,7 @@ import { Timeline } from "../ui/timeline";
 
 const verbs: Record<StepAction, string> = { retry: "Retry", complete: "Complete with a result", resolve: "Resolve", cancel: "Cancel" };
 
-/** One step: what it is, what it gave, its audit and its moves. */
+/** One step: its properties, its result, its audit and its state changes. */
 export function StepCard({ task, step, took, may, act }: { task: TaskDetail; step: Step; took: number | null; may: boolean; act: (a: StepAction) => void }) {
     const path = `/v1/tasks/${segment(task.task_uuid)}/workflow_steps/${segment(step.step_uuid)}`;
     const key = step.step_uuid + step.state + step.attempts;

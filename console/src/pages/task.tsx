@@ -31,7 +31,7 @@ function Steps({ task, chosen, timings }: { task: TaskDetail; chosen: string | n
     return (
         <Card title="Steps" wide note={`${task.steps.satisfied} of ${task.steps.total} done`}>
             {nodes.length === 0 ? <Empty>The task has no steps.</Empty>
-                : <Graph nodes={nodes} edges={task.edges.map(([from, to]) => ({ from, to }))} chosen={chosen} choose={choose} label="Steps and what waits for what" />}
+                : <Graph nodes={nodes} edges={task.edges.map(([from, to]) => ({ from, to }))} chosen={chosen} choose={choose} label="Steps and their dependencies" />}
         </Card>
     );
 }

@@ -31,7 +31,7 @@ export function TasksPage({ query }: { query: Record<string, string> }) {
             </div>
             <Show of={tasks.first}>{() => (
                 <>
-                    <Table of={tasks.items} empty={state || template || age || key ? (!tasks.next ? "No task fits these filters." : tasks.looking ? "Looking through older tasks…" : "None so far; older tasks have not been looked at.") : "No task was started yet."} rowKey={(t) => t.task_uuid} columns={[
+                    <Table of={tasks.items} empty={state || template || age || key ? (!tasks.next ? "No task matches these filters." : tasks.looking ? "Searching older tasks…" : "None so far; older tasks have not been searched.") : "No task was started yet."} rowKey={(t) => t.task_uuid} columns={[
                         { head: "Task", cell: (t) => <Id id={t.task_uuid} href={link(["tasks", t.task_uuid])} /> },
                         { head: "Template", kind: "grow", cell: (t) => <a href={link(["tasks", t.task_uuid])}>{t.name}</a> },
                         { head: "State", cell: (t) => <State s={t.state} /> },

@@ -1,4 +1,4 @@
-// A question before something is done. The browser's own modal dialog keeps the focus inside, closes on Escape and gives the focus back.
+// A confirmation before an action. The browser's own modal dialog keeps the focus inside, closes on Escape and returns the focus.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Trouble } from "./parts";
@@ -9,9 +9,9 @@ export interface Ask {
     effect: Effect;
     verb: string;
     danger?: boolean;
-    /** A reason is asked for; "must": and has to be given. */
+    /** Whether a reason can be given ("may") or is required ("must"). */
     reason?: "may" | "must";
-    /** A JSON value is asked for, under this name. */
+    /** The label of a JSON value to enter. */
     value?: string;
     act: (reason: string, value: unknown) => Promise<unknown>;
 }
@@ -48,7 +48,7 @@ export function AskDialog({ ask, close, done }: { ask: Ask; close: () => void; d
             done();
             close();
         } catch (problem) {
-            setError(problem instanceof SyntaxError ? new Error("That is no JSON: " + problem.message) : problem);
+            setError(problem instanceof SyntaxError ? new Error("Not valid JSON: " + problem.message) : problem);
             setBusy(false);
         }
     };
@@ -75,7 +75,7 @@ export function AskDialog({ ask, close, done }: { ask: Ask; close: () => void; d
     );
 }
 
-/** Buttons that ask first; what cannot be done now says why when it is pressed. */
+/** Buttons that ask for confirmation; one whose action is not allowed says why when it is pressed. */
 export function useAsk(done: () => void): { ask: (a: Ask) => void; dialog: ComponentChildren } {
     const [current, set] = useState<Ask | null>(null);
     return { ask: set, dialog: current && <AskDialog ask={current} close={() => set(null)} done={done} /> };

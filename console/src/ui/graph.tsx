@@ -8,10 +8,10 @@ function cut(text: string, most: number): string {
 }
 
 export function Graph({ nodes, edges, chosen, choose, label }: { nodes: Node[]; edges: Edge[]; chosen?: string | null; choose?: (id: string) => void; label: string }) {
-    // where things stand depends on the structure alone, so that nothing jumps when a state changes
+    // positions depend on the structure alone, so that nothing moves when a state changes
     const structure = nodes.map((n) => n.id).join() + "|" + edges.map((e) => e.from + ">" + e.to).join();
     const picture = useMemo(() => draw(nodes, edges), [structure]);
-    // a wide level makes it high: one begins to look where it begins, and not in its upper corner
+    // a wide level makes the graph high: scroll to the first node, not to the upper corner
     const frame = useRef<HTMLDivElement>(null);
     useLayoutEffect(() => {
         const left = Math.min(...picture.nodes.map((n) => n.x));

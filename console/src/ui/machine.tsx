@@ -4,7 +4,7 @@ import { count } from "../format";
 import { useDark } from "../theme";
 import { Trouble } from "./parts";
 
-let drawings = 0;
+let rendered = 0;
 
 async function render(text: string, dark: boolean): Promise<string> {
     const { default: mermaid } = await import("mermaid");
@@ -14,10 +14,10 @@ async function render(text: string, dark: boolean): Promise<string> {
             ? { darkMode: true, background: "#15191e", primaryColor: "#232a32", primaryTextColor: "#e4e9ee", primaryBorderColor: "#4a5662", lineColor: "#8494a3", textColor: "#e4e9ee", edgeLabelBackground: "#15191e", fontSize: "13px" }
             : { background: "#ffffff", primaryColor: "#f3f5f7", primaryTextColor: "#1b2228", primaryBorderColor: "#b3bec9", lineColor: "#66727e", textColor: "#1b2228", edgeLabelBackground: "#ffffff", fontSize: "13px" },
     });
-    return (await mermaid.render("machine" + ++drawings, text)).svg;
+    return (await mermaid.render("machine" + ++rendered, text)).svg;
 }
 
-/** State names as ids have them in the drawing: ….state-<name>-<n>. */
+/** State names as the ids of the picture have them: ….state-<name>-<n>. */
 export function stateOf(id: string): string | null {
     return /(?:^|-)state-(.+)-\d+$/.exec(id)?.[1] ?? null;
 }
@@ -40,7 +40,7 @@ function badges(root: SVGElement, counts: Map<string, { count: number; capped?: 
     }
 }
 
-/** As large as it has to be to be read; what does not fit is scrolled to, beginning in the middle. */
+/** Scales the diagram to a readable size; a larger one scrolls, starting in the middle. */
 function readable(around: HTMLElement): void {
     const svg = around.querySelector("svg")!;
     const { width, height } = svg.viewBox.baseVal;
@@ -51,7 +51,7 @@ function readable(around: HTMLElement): void {
     around.scrollLeft = (around.scrollWidth - around.clientWidth) / 2;
 }
 
-export function MachineDrawing({ text, counts, label }: { text: string; counts: Map<string, { count: number; capped?: boolean }>; label: string }) {
+export function MachineDiagram({ text, counts, label }: { text: string; counts: Map<string, { count: number; capped?: boolean }>; label: string }) {
     const ref = useRef<HTMLDivElement>(null);
     const [error, setError] = useState<unknown>(null);
     const [drawn, setDrawn] = useState(0);

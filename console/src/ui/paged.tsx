@@ -1,5 +1,5 @@
-// Lists that come in pages: the first is kept true, those that were asked for by "More" are added below it. A filter may look for long
-// and find little: a page that is short and yet not the last is followed by the next one without being asked, for a while.
+// Lists in pages: the first page is kept up to date, pages that "More" loads are added below it. A filter may search for long
+// and find little: a short page that is not the last is followed by the next one automatically, for a while.
 import { useEffect, useState } from "preact/hooks";
 import { get, type Page, type Query } from "../api";
 import { useLive, type LiveOptions, type Loaded } from "../live";
@@ -8,9 +8,9 @@ export interface Paged<T> {
     first: Loaded<Page<T>>;
     items: T[];
     next: string | null;
-    /** What has been looked at so far does not fill a page, and is not all there is. */
+    /** The rows found so far do not fill a page, and there are more rows to search. */
     partial: boolean;
-    /** The next page is being asked for. */
+    /** The next page is being loaded. */
     looking: boolean;
     more: (cursor: string) => void;
 }
@@ -24,7 +24,7 @@ interface Later<T> {
     failed: boolean;
 }
 
-/** How many pages are asked for without being asked. */
+/** How many pages are loaded automatically. */
 export const patience = 20;
 
 export function usePaged<T>(path: string, query: Query, id: (row: T) => string, options?: LiveOptions): Paged<T> {
@@ -47,7 +47,7 @@ export function usePaged<T>(path: string, query: Query, id: (row: T) => string, 
         change(() => ({ looking: true }));
         try {
             const page = await get<Page<T>>(path, { ...query, cursor });
-            // an answer to a question that nobody asks any more is dropped
+            // the answer to a query that has changed meanwhile is dropped
             setLater((old) => (old.key !== key ? old : { ...old, pages: old.pages + 1, items: [...old.items, ...page.items], next: page.next, looking: false, failed: false }));
         } catch {
             setLater((old) => (old.key !== key ? old : { ...old, looking: false, failed: true }));

@@ -63,7 +63,7 @@ export function Trouble({ error, again }: { error: unknown; again?: () => void }
     );
 }
 
-/** What was loaded, or why not; what was there before stays readable under a message. */
+/** The loaded data, or the error; data from before stays visible under the error. */
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
     if (of.data === null) return of.error ? <Trouble error={of.error} again={of.reload} /> : <p class="empty" role="status">Loading…</p>;
     return <>{of.error !== null && <Trouble error={of.error} again={of.reload} />}{children(of.data)}</>;
@@ -151,7 +151,7 @@ export function Counts({ of, link }: { of: Record<string, number> | null | undef
     );
 }
 
-/** A filter that tells its value when the typing rests. */
+/** A filter that reports its value when the user pauses typing. */
 export function Search({ label, value, set, placeholder }: { label: string; value: string; set: (v: string) => void; placeholder?: string }) {
     const [typed, type] = useState(value);
     useEffect(() => type(value), [value]);

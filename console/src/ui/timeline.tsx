@@ -1,10 +1,10 @@
-// Moves of one row, the newest first.
+// State changes of one row, the newest first.
 import { secondsBetween, duration } from "../format";
 import type { Move } from "../types";
 import { Ago, Empty, Json, State } from "./parts";
 
 export function Timeline({ of }: { of: Move[] }) {
-    if (of.length === 0) return <Empty>Nothing is on the record.</Empty>;
+    if (of.length === 0) return <Empty>The log has no entries.</Empty>;
     const newest = [...of].sort((a, b) => b.sort_key - a.sort_key);
     return (
         <ol class="timeline">

@@ -61,13 +61,13 @@ COMMENT ON COLUMN pawl.binding.history IS 'the table the log is written to';
 COMMENT ON COLUMN pawl.binding.history_view IS 'the view on the log that derives most_recent';
 COMMENT ON COLUMN pawl.binding.log_key_columns IS 'the names of key_columns in the log: the same, or subject_... where the log has a column of that name itself';
 COMMENT ON COLUMN pawl.binding.events_since IS 'when pawl.enable_events last switched events on or off; null: never';
-COMMENT ON COLUMN pawl.binding.calls IS 'which functions the guards and effects are, settled when the machine was attached: name(row, row) of the table''s own row type, name(anyelement, anyelement) or name(record, record); null: attached by an earlier version, looked up';
-COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: moves that nobody makes in a trace belong to that one';
+COMMENT ON COLUMN pawl.binding.calls IS 'the functions of guards and effects, resolved when the machine was enforced: name(row, row) of the table''s own row type, name(anyelement, anyelement) or name(record, record); null: enforced by an earlier version, looked up';
+COMMENT ON COLUMN pawl.binding.trace_columns IS 'the columns with the W3C traceparent of each row, and its tracestate: a state change outside of a trace is recorded in this one';
 COMMENT ON COLUMN pawl.binding.locked_after IS 'the table whose row is locked before the rows whose key begins with its key; written by pawl.set_lock_order';
 COMMENT ON COLUMN pawl.binding.result_columns IS 'the columns with the result of a row, and with its error: what they say of success and execution_time_ms goes to the log, and so to the audit; written by pawl.set_result_columns';
 COMMENT ON COLUMN pawl.binding.log_fence IS 'metadata of log entries has fence and transaction_id; written by pawl.set_log_fence';
 COMMENT ON COLUMN pawl.binding.claim_columns IS 'what is claimed first; the key follows';
-COMMENT ON COLUMN pawl.binding.lease_time IS 'the lease of whoever takes a row without saying for how long';
+COMMENT ON COLUMN pawl.binding.lease_time IS 'the length of a lease if pawl.claim is given none';
 COMMENT ON COLUMN pawl.binding.on_expiry IS 'the event that an expired lease fires';
 COMMENT ON COLUMN pawl.binding.on_expiry_else IS 'the event that it fires where on_expiry leads nowhere, because no attempt is left or a guard says no';
 COMMENT ON COLUMN pawl.binding.backoff_column IS 'the column with the backoff of each row; null in a row: that of the binding';
@@ -134,7 +134,7 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.binding');
     foreign_table regclass;
 BEGIN
-    -- A log that was attached may since have been given to somebody else, out of the reach of the table's owner.
+    -- The owner of a log can have changed since, so that the table's owner has no rights on it.
     SELECT r.relation INTO foreign_table
       FROM (SELECT CASE WHEN TG_OP <> 'INSERT' THEN OLD.relation END
             UNION ALL SELECT CASE WHEN TG_OP <> 'DELETE' THEN NEW.relation END
@@ -195,21 +195,21 @@ BEGIN
       FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a);
     IF bound_columns IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '42704',
-            MESSAGE = format('no lifecycle is enforced on table %s', relation),
+            MESSAGE = format('no machine is enforced on table %s', relation),
             HINT = format('select pawl.enforce(%L, state_column, machine)', relation);
     END IF;
     IF many AND _binding.state_column IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('table %s has several lifecycles', relation),
-            DETAIL = format('They are on the columns %s.', bound_columns),
-            HINT = format('name one: state_column => %s', split_part(bound_columns, ', ', 1));
+            MESSAGE = format('table %s has several bindings', relation),
+            DETAIL = format('Their state columns are %s.', bound_columns),
+            HINT = format('specify one: state_column => %s', split_part(bound_columns, ', ', 1));
     END IF;
     SELECT b.* INTO found_one FROM pawl.binding b
      WHERE b.relation IN (SELECT a FROM pawl._ancestors(_binding.relation) a)
        AND (_binding.state_column IS NULL OR b.state_column = _binding.state_column);
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42704',
-            MESSAGE = format('no lifecycle is enforced on column "%s" of table %s', state_column, relation),
+            MESSAGE = format('no machine is enforced on column "%s" of table %s', state_column, relation),
             HINT = format('state_column => %s', bound_columns);
     END IF;
     RETURN found_one;
@@ -269,7 +269,7 @@ DECLARE
     problem text := pawl._binding_problem(relation, state_column);
 BEGIN
     IF problem IS NOT NULL THEN
-        RAISE WARNING USING ERRCODE = 'XX001', MESSAGE = format('the lifecycle on column "%s" of table %s is passed over', state_column, relation),
+        RAISE WARNING USING ERRCODE = 'XX001', MESSAGE = format('the binding on column "%s" of table %s was skipped', state_column, relation),
             DETAIL = problem, HINT = 'select * from pawl.health()';
     END IF;
     RETURN problem IS NULL;

@@ -82,7 +82,7 @@ BEGIN
     IF misfits <> '{}' THEN
         code := '42804';
         message := format('type %s of column "%s" cannot hold every state of machine "%s"', type_name, state_column, machine);
-        detail := format('It has no room for %s.', pawl._quoted_list(misfits));
+        detail := format('It cannot hold %s.', pawl._quoted_list(misfits));
         hint := CASE WHEN base NOT IN ('text'::regtype, 'varchar'::regtype)
                      THEN format('alter type %s add value %L', format_type(base, NULL), misfits[1])
                      ELSE format('alter table %s alter column %I type text', relation, state_column) END;
@@ -99,7 +99,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF code ^@ 'PW' THEN
-        PERFORM pawl._count_refusal(code);
+        PERFORM pawl._count_rejection(code);
     END IF;
     IF detail IS NOT NULL AND hint IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
@@ -141,7 +141,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF lease <= interval '0' OR lease > interval '100 years' THEN
-        PERFORM pawl.raise('22023', format('%s must be longer than nothing, and at most 100 years', name), format('It is %s.', lease),
+        PERFORM pawl.raise('22023', format('%s must be positive and at most 100 years', name), format('It is %s.', lease),
             format('%s => ''60 s''', name));
     END IF;
     RETURN lease;
@@ -169,7 +169,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._distributed(regclass[]) IS 'internal: the first of these tables that Citus distributes; null: none, or there is no Citus';
 
--- Refuses whatever is not the root of ordinary tables that the current user owns.
+-- Rejects all but the root of ordinary tables that the current user owns.
 CREATE FUNCTION pawl._check_table(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -189,17 +189,17 @@ BEGIN
         PERFORM pawl.raise('42501', format('%s is a system catalog', relation));
     END IF;
     IF class.relnamespace = 'pawl'::regnamespace THEN
-        PERFORM pawl.raise('0A000', format('%s belongs to pawl itself', relation));
+        PERFORM pawl.raise('0A000', format('%s belongs to the extension', relation));
     END IF;
     IF class.relkind NOT IN ('r', 'p') THEN
         PERFORM pawl.raise('42809', format('%s is not a table', relation),
             format('It is %s.', CASE class.relkind WHEN 'v' THEN 'a view' WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table'
                                 WHEN 'S' THEN 'a sequence' WHEN 'c' THEN 'a composite type' ELSE 'an index' END),
-            CASE WHEN class.relkind = 'v' THEN 'enforce the table below it: updates through the view are judged there' END);
+            CASE WHEN class.relkind = 'v' THEN 'enforce its base table: updates through the view are validated there' END);
     END IF;
     IF class.relpersistence = 't' THEN
         PERFORM pawl.raise('0A000', format('%s is a temporary table', relation),
-            'Its definition and its lifecycle would not live equally long.');
+            'Its binding would outlive the table.');
     END IF;
     member := pawl._distributed(ARRAY(SELECT m FROM pawl._members(relation) m));
     IF member IS NOT NULL THEN
@@ -216,15 +216,15 @@ BEGIN
     END IF;
     FOR member IN SELECT a FROM pawl._ancestors(relation) a WHERE a <> relation LOOP
         IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation = member) THEN
-            PERFORM pawl.raise('0A000', format('%s inherits from table %s, which has a lifecycle', relation, member), NULL,
+            PERFORM pawl.raise('0A000', format('%s inherits from table %s, which is enforced', relation, member), NULL,
                 format('enforce the root: %L', member));
         END IF;
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_table(regclass) IS 'internal: refuses what a lifecycle cannot be attached to';
+COMMENT ON FUNCTION pawl._check_table(regclass) IS 'internal: rejects relations that a machine cannot be enforced on';
 
--- Refuses members that a tree with a lifecycle cannot have.
+-- Rejects members that an enforced tree cannot have.
 CREATE FUNCTION pawl._check_members(relation regclass, members oid[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -240,19 +240,19 @@ BEGIN
          WHERE c.oid = ANY (members) AND c.oid <> relation ORDER BY c.oid
     LOOP
         IF kind NOT IN ('r', 'p') OR persistence = 't' THEN
-            PERFORM pawl.raise('0A000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
+            PERFORM pawl.raise('0A000', format('%s cannot be part of table %s, which is enforced', member, relation),
                 format('It is a %s table.', CASE WHEN kind = 'f' THEN 'foreign' ELSE 'temporary' END));
         END IF;
         SELECT b.relation INTO other FROM pawl.binding b
          WHERE b.relation IN (SELECT a FROM pawl._ancestors(member) a) AND b.relation <> _check_members.relation LIMIT 1;
         IF FOUND THEN
-            PERFORM pawl.raise('55000', format('%s cannot be part of table %s, which has a lifecycle', member, relation),
-                format('The lifecycle of table %s covers it.', other), format('select pawl.release(%L)', other));
+            PERFORM pawl.raise('55000', format('%s cannot be part of table %s, which is enforced', member, relation),
+                format('The binding of table %s covers it.', other), format('select pawl.release(%L)', other));
         END IF;
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: refuses partitions and children that cannot be guarded';
+COMMENT ON FUNCTION pawl._check_members(regclass, oid[]) IS 'internal: rejects partitions and children that cannot be enforced';
 
 -- Rows that were committed after a transaction's one snapshot was taken are out of its sight, however it locks.
 CREATE FUNCTION pawl._check_isolation(doing text) RETURNS void
@@ -262,11 +262,11 @@ AS $function$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         PERFORM pawl.raise('25001', format('%s cannot run in isolation level %s', doing, current_setting('transaction_isolation')),
-            'It would not see rows that were committed since the transaction began.', 'begin isolation level read committed');
+            'It would not see rows that were committed after the transaction began.', 'begin isolation level read committed');
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_isolation(text) IS 'internal: refuses to check rows with an old snapshot';
+COMMENT ON FUNCTION pawl._check_isolation(text) IS 'internal: rejects isolation levels whose snapshot may be old';
 
 -- Counts the rows that are in none of these states: `2 rows in "foo", 1 row is null`; null when there are none.
 -- Source is a table name, or `ONLY` one.

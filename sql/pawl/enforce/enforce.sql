@@ -35,10 +35,10 @@ BEGIN
     END IF;
     IF state_column = ANY (key) THEN
         PERFORM pawl.raise('22023', format('the state column "%s" cannot be part of the key', state_column),
-            'A row keeps its key when it moves.');
+            'The key of a row must not change with its state.');
     END IF;
     IF (SELECT count(DISTINCT k) FROM unnest(key) k) < cardinality(key) THEN
-        PERFORM pawl.raise('42701', 'a key column is named twice');
+        PERFORM pawl.raise('42701', 'a key column is specified twice');
     END IF;
     SELECT array_agg(a.attname ORDER BY a.attnum) FILTER (WHERE NOT a.attnotnull), array_agg(a.attnum)
       INTO nullable, attnums
@@ -56,7 +56,7 @@ BEGIN
                              FROM unnest(i.indkey::smallint[]) WITH ORDINALITY u(attnum, n)
                                  WHERE u.n <= i.indnkeyatts)) THEN
         RAISE WARNING USING ERRCODE = '01000',
-            MESSAGE = format('nothing keeps the key (%s) of table %s unique', array_to_string(key, ', '), relation),
+            MESSAGE = format('no unique constraint covers the key (%s) of table %s', array_to_string(key, ', '), relation),
             HINT = format('alter table %s add unique (%s)', relation, pawl._columns('', key));
     END IF;
     RETURN key;
@@ -269,9 +269,9 @@ DECLARE
     needs text;
 BEGIN
     IF machine <> before.machine OR version <> before.version THEN
-        PERFORM pawl.raise('42710', format('column "%s" of table %s has a lifecycle already', before.state_column,
+        PERFORM pawl.raise('42710', format('column "%s" of table %s already has a binding', before.state_column,
             before.relation),
-            format('It is machine "%s", version %s.', before.machine, before.version),
+            format('It is enforced with machine "%s", version %s.', before.machine, before.version),
             CASE WHEN machine <> before.machine THEN format('select pawl.release(%L, %L)', before.relation,
                 before.state_column)
                  ELSE format('select pawl.upgrade(%L, %L)', before.relation, before.state_column) END);
@@ -283,10 +283,10 @@ BEGIN
         after.log_key_columns := pawl._log_key_columns(after.key_columns);
     END IF;
     IF after.key_columns <> before.key_columns THEN
-        needs := CASE WHEN before.history IS NOT NULL THEN format('The log %s has it.', before.history)
+        needs := CASE WHEN before.history IS NOT NULL THEN format('The log %s uses it.', before.history)
                       WHEN before.locked_after IS NOT NULL THEN format('Its rows are locked after those of %s.',
                           before.locked_after)
-                      WHEN before.events AND after.key_columns = '{}' THEN 'Its events name rows by it.' END;
+                      WHEN before.events AND after.key_columns = '{}' THEN 'Its events identify rows by it.' END;
         IF needs IS NOT NULL THEN
             PERFORM pawl.raise('55000', format('the key (%s) of table %s cannot be changed',
                 array_to_string(before.key_columns, ', '),
@@ -330,8 +330,8 @@ BEGIN
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', bound.relation);
     IF NOT pawl._drop_binding(bound.relation, bound.state_column) THEN
-        PERFORM pawl.raise('42704', format('no lifecycle is enforced on table %s', bound.relation),
-            'It was released a moment ago.');
+        PERFORM pawl.raise('42704', format('no machine is enforced on table %s', bound.relation),
+            'It was released concurrently.');
     END IF;
     PERFORM pawl._drop_indexes(bound);
     IF bound.history IS NOT NULL THEN
@@ -345,7 +345,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.release(regclass, name) IS
-'takes a lifecycle off its table; name the column when the table has several. The log stays, closed: nobody can change it, nothing is added. 42704: there is no such lifecycle; 42501: not the owner';
+'Removes a binding: the machine is no longer enforced on the column. The log stays, but rejects every change.
+relation: the enforced table. state_column: null: the only bound column of the table. Takes an ACCESS EXCLUSIVE lock
+on the table.
+Errors: 42704 no binding; 22023 several bindings and no state_column; 42501 not the owner.
+Privileges: pawl_admin that owns the table.
+Example: SELECT pawl.release(''orders'')';
 
 CREATE FUNCTION pawl.upgrade(relation regclass, state_column name DEFAULT NULL, remap jsonb DEFAULT NULL)
     RETURNS integer
@@ -371,9 +376,9 @@ BEGIN
     PERFORM pawl._hold_version(bound.machine, newest);
     IF newest = bound.version THEN
         IF remap IS NOT NULL THEN
-            PERFORM pawl.raise('55000', format('table %s is at the newest version of machine "%s" already',
+            PERFORM pawl.raise('55000', format('table %s is already at the newest version of machine "%s"',
                 bound.relation, bound.machine),
-                format('Version %s is enforced; rows are remapped only on the way to another.', newest));
+                format('Version %s is enforced; rows are remapped only by an upgrade to another version.', newest));
         END IF;
         RETURN newest;
     END IF;
@@ -433,7 +438,7 @@ BEGIN
         PERFORM pawl.raise('55000',
             format('table %s has rows with an owner or a lease in states that are not owned in version %s of machine "%s"',
                                             bound.relation, newest, bound.machine), found_one,
-            'let their owners finish them, or give them up: pawl.abandon');
+            'let their owners complete them, or abandon them: pawl.abandon');
     END IF;
 
     bound.calls := pawl._resolve_calls(bound.relation, bound.machine, newest, bound.calls);
@@ -447,4 +452,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.upgrade(regclass, name, jsonb) IS
-'judges a table by the newest version of its machine from now on, and returns that version. remap moves the rows of states that the new version lacks: {"old state": "new state"}, logged as pawl.upgrade. PW008: rows, or names in remap, that are no states; 42501: not the owner';
+'Validates a table by the newest version of its machine from now on, and returns that version.
+relation: the enforced table. state_column: null: the only bound column. remap: default null; {"old state": "new
+state"} changes the rows in states that the new version lacks, logged with event pawl.upgrade.
+Errors: PW008 rows in unknown states, or an unknown state in remap; PW007 a guard or effect has no function; 22023
+remap is not an object of names; 55000 remap without a newer version, or owned rows in states that are no longer
+owned; 42704 no binding; 42501 not the owner; 25001 not READ COMMITTED.
+Privileges: pawl_admin that owns the table.
+Example: SELECT pawl.upgrade(''orders'', remap => ''{"paid": "billed"}'')';

@@ -1,6 +1,6 @@
 -- What people do to enforced tables by DDL. The event triggers that call these functions are created last, in grants.sql.
 
--- New members of an enforced tree: their rows are vetted, their triggers made, their logs begun. Runs with the rights of whoever
+-- New members of an enforced tree: their rows are checked, their triggers and logs created. Runs with the rights of the role that
 -- attached them, because it reads and writes their tables.
 CREATE FUNCTION pawl._adopt() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -15,7 +15,7 @@ BEGIN
     IF NOT has_schema_privilege('pawl', 'USAGE') THEN
         PERFORM FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_class'::regclass
-           -- somebody shut out of the schema: no harm to his other tables, but an enforced tree takes nothing in unseen
+           -- a role without USAGE on the schema: its other tables are not affected, but an enforced tree accepts no unchecked rows
            AND EXISTS (WITH RECURSIVE up(oid) AS (
                            SELECT c.objid
                            UNION
@@ -28,7 +28,7 @@ BEGIN
                         WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = d.oid AND t.tgname = '!pawl_record_truncate'));
         IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for schema pawl',
-                DETAIL = 'The rows of a table that joins an enforced one must be checked.',
+                DETAIL = 'The rows of a table that joins an enforced table must be checked.',
                 HINT = format('grant usage on schema pawl to %I', current_user);
         END IF;
         RETURN;
@@ -50,7 +50,7 @@ BEGIN
                 OR EXISTS (SELECT FROM pawl.binding o WHERE o.relation = m));
         IF newcomers IS NOT NULL THEN
             IF TG_TAG NOT IN ('CREATE TABLE', 'CREATE SCHEMA') THEN  -- what has just been created is empty
-                PERFORM pawl._check_isolation(TG_TAG || format(' on table %s, which has a lifecycle,', root));
+                PERFORM pawl._check_isolation(TG_TAG || format(' on enforced table %s,', root));
             END IF;
             PERFORM pawl._adopt_members(root, newcomers);
         END IF;
@@ -101,7 +101,7 @@ BEGIN
             IF pawl._has_rows(member) THEN
                 PERFORM pawl._open_log(bound.history);
                 PERFORM pawl._attach_rows(bound, 'ONLY ' || member);
-                PERFORM pawl._close_log(bound.history, door => true);
+                PERFORM pawl._close_log(bound.history, requests => true);
             END IF;
         END LOOP;
     END LOOP;
@@ -122,7 +122,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._has_rows(regclass) IS 'internal: whether a table, without its children, has rows';
 
--- Renames are written into the bindings, changes that would break one are refused, members that left lose our triggers.
+-- Renames are written into the bindings, changes that would break one are rejected, members that left lose our triggers.
 -- SECURITY DEFINER because the owner of a table need not be one who may write bindings; it reads catalogs only, never a user's
 -- table, and runs no code of theirs (not even the CHECK of a domain).
 CREATE FUNCTION pawl._follow() RETURNS event_trigger
@@ -149,7 +149,7 @@ BEGIN
                             WHERE c.classid = 'pg_class'::regclass AND c.objid = touched);
         FOR bound IN SELECT b.* FROM pawl._altered_with(touched) a JOIN pawl.binding b ON b.relation = a ORDER BY b.relation, b.state_column LOOP
             PERFORM pawl._follow_columns(bound, CASE WHEN bound.relation = touched THEN touched_column ELSE 0 END);
-            PERFORM pawl._refuse_rewrite(bound, rewritten);
+            PERFORM pawl._reject_rewrite(bound, rewritten);
         END LOOP;
         -- what a command did to one member, or brought in with it
         FOR bound IN SELECT b.* FROM pawl._ancestors(touched) a JOIN pawl.binding b ON b.relation = a ORDER BY b.relation, b.state_column LOOP
@@ -175,7 +175,7 @@ BEGIN
         SELECT DISTINCT c.objid FROM pg_event_trigger_ddl_commands() c
          WHERE c.classid = 'pg_type'::regclass AND c.object_type = 'type' AND NOT c.in_extension
     LOOP
-        -- ALTER TYPE ... RENAME VALUE moves rows without an arrow
+        -- ALTER TYPE ... RENAME VALUE changes states without a transition
         FOR bound IN
             SELECT b.* FROM pawl.binding b
              WHERE changed_type = (WITH RECURSIVE down(base, steps) AS (
@@ -262,7 +262,7 @@ BEGIN
     END LOOP;
     problem := (SELECT ROW(pawl._log_problem(bound.history, bound.relation, new_keys, bound.most_recent, bound.hash_chain, true)));
     IF problem.f1 IS NOT NULL THEN
-        PERFORM pawl.raise('55000', format('table %s and its log %s would no longer fit together', bound.relation, bound.history),
+        PERFORM pawl.raise('55000', format('columns of table %s and its log %s would no longer match', bound.relation, bound.history),
             format('Of the log: %s.', problem.f1), format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
     END IF;
 END
@@ -277,20 +277,20 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     left_behind regclass;
-    judge oid := 'pawl.validate()'::regprocedure;
+    validator oid := 'pawl.validate()'::regprocedure;
     truncated oid := 'pawl.record_truncate()'::regprocedure;
 BEGIN
     IF EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(touched) a)) THEN
         FOR left_behind IN
             SELECT t.tgrelid FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
              WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = truncated
-               AND t.tgname = '!pawl_record_truncate'  -- anybody may hang that function on a table of his own, under another name
-               AND NOT EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = judge)
+               AND t.tgname = '!pawl_record_truncate'  -- any role can use that function on its own table under another name
+               AND NOT EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = validator)
                AND NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(t.tgrelid) a))
         LOOP
             EXECUTE format('DROP TRIGGER "!pawl_record_truncate" ON %s', left_behind);
         END LOOP;
-    ELSIF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = touched AND t.tgfoid = judge AND t.tgparentid = 0)
+    ELSIF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = touched AND t.tgfoid = validator AND t.tgparentid = 0)
           AND EXISTS (SELECT FROM pg_class c WHERE c.oid = touched AND NOT c.relispartition) THEN
         PERFORM pawl._uninstall(touched);
         PERFORM pawl._drop_lost_indexes(touched);
@@ -322,7 +322,7 @@ BEGIN
     FOR bound IN SELECT b.* FROM pawl.binding b WHERE b.history::oid = ANY (gone) LOOP
         -- without triggers the table is being taken apart, by pg_restore --clean for one
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = bound.relation AND t.tgfoid = 'pawl.validate()'::regprocedure) THEN
-            PERFORM pawl.raise('2BP01', format('the log of table %s cannot be dropped while it is kept', bound.relation), NULL,
+            PERFORM pawl.raise('2BP01', format('the log of table %s cannot be dropped while the binding exists', bound.relation), NULL,
                 format('select pawl.release(%L, %L)', bound.relation, bound.state_column));
         END IF;
         UPDATE pawl.binding b SET history = NULL, history_view = NULL
@@ -339,8 +339,8 @@ BEGIN
                      ELSE d.address_names[3] = b.state_column OR d.address_names[3] = ANY (b.key_columns || pawl._managed_columns(b)) END)
          ORDER BY 1, 2
     LOOP
-        PERFORM pawl.raise('2BP01', format('column "%s" of table %s cannot be dropped: a lifecycle depends on it', dropped.column_name, dropped.relation),
-            format('It is %s of the lifecycle on column "%s".',
+        PERFORM pawl.raise('2BP01', format('column "%s" of table %s cannot be dropped: a binding depends on it', dropped.column_name, dropped.relation),
+            format('It is %s of the binding on column "%s".',
                    CASE WHEN dropped.column_name = dropped.state_column THEN 'the state' WHEN dropped.is_key THEN 'part of the key'
                         ELSE coalesce(dropped.argument, 'part of the claim order') END, dropped.state_column),
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
@@ -355,14 +355,14 @@ BEGIN
            AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = b.history AND t.tgfoid = 'pawl.log_insert()'::regprocedure)
            AND pawl._log_problem(b.history, b.relation, b.key_columns, b.most_recent, b.hash_chain, false) IS NOT NULL
     LOOP
-        PERFORM pawl.raise(dropped.code, format('the log %s of table %s must stay as it is', dropped.history, dropped.relation), NULL,
+        PERFORM pawl.raise(dropped.code, format('the log %s of table %s cannot be altered in this way', dropped.history, dropped.relation), NULL,
             format('select pawl.release(%L, %L)', dropped.relation, dropped.state_column));
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl._gone() IS 'internal: event trigger pawl_gone: dropped tables, columns and logs';
 
--- Somebody creates or renames a trigger that sorts after the judge. SECURITY DEFINER because whoever may create triggers need not
+-- A command creates or renames a trigger that sorts after the validating one. SECURITY DEFINER because a role that creates triggers need not
 -- own the table; it only renames or adds triggers of pawl.
 CREATE FUNCTION pawl._rearm() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -377,7 +377,7 @@ BEGIN
           CROSS JOIN LATERAL pawl._ancestors(t.tgrelid) a
           JOIN pawl.binding b ON b.relation = a
          WHERE t.tgfoid <> ALL (ARRAY['pawl.validate()', 'pawl.record()', 'pawl.record_truncate()']::regprocedure[])
-           -- a restore creates the judge when it comes to it
+           -- a restore creates the validating trigger later
            AND EXISTS (SELECT FROM pg_trigger j WHERE j.tgrelid = t.tgrelid AND j.tgfoid = 'pawl.validate()'::regprocedure)
     LOOP
         IF pawl._validate_trigger_name(root) IS NULL THEN
@@ -388,4 +388,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._rearm() IS 'internal: event trigger pawl_rearm: keeps the trigger that judges the last one';
+COMMENT ON FUNCTION pawl._rearm() IS 'internal: event trigger pawl_rearm: keeps the validating trigger the last one';

@@ -19,15 +19,31 @@ conditions of triggers that a dump must not fire; calling it loads the library, 
 set. Errors: none. Privileges: all roles. Example: CREATE TRIGGER t AFTER INSERT ON orders FOR EACH ROW WHEN (NOT
 pawl.restoring()) EXECUTE FUNCTION f()';
 
-CREATE FUNCTION pawl.define(machine text, diagram text, unbound text DEFAULT 'refuse') RETURNS integer
+CREATE FUNCTION pawl.define(machine text, diagram text, unbound text DEFAULT 'reject') RETURNS integer
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_define';
 COMMENT ON FUNCTION pawl.define(text, text, text) IS
-'defines a machine by a Mermaid state diagram and returns its version; the same machine again gives the same version. unbound: refuse or note guards and effects that name no function. PW007: the diagram is wrong, at a line and column';
+'Defines a machine by a Mermaid state diagram and returns its version, counted from 1. An equal diagram returns the
+version that exists.
+machine: 1 to 63 bytes. diagram: the text of a stateDiagram-v2, also in a Markdown code block. unbound: reject
+(default) raises an error for guards and effects that name no function; note keeps them as notes.
+Errors: PW007 the diagram is invalid, with its line and column in DETAIL; 42602 invalid name; 22023 unknown value of
+unbound; 22004 null; 42501 another role owns the machine; 54000 the diagram is too large.
+Privileges: pawl_admin.
+Example: SELECT pawl.define(''order'', ''stateDiagram-v2
+[*] --> new
+new --> paid : pay
+paid --> [*]'')';
 
 CREATE FUNCTION pawl.check(diagram text) RETURNS TABLE (severity text, code text, line integer, col integer, message text)
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_check';
 COMMENT ON FUNCTION pawl.check(text) IS
-'remarks on a Mermaid state diagram: errors that pawl.define would raise, and what a careful reader would ask about; nothing is stored';
+'Checks a Mermaid state diagram without defining a machine: errors that pawl.define would raise, and suspicious
+constructs.
+diagram: its text. Returns one row per finding: severity (error, warning or info), code (a stable name), line and
+col (from 1), message. No rows: nothing was found.
+Errors: 22004 null; 54000 the diagram is too large. Privileges: all roles.
+Example: SELECT severity, line, message FROM pawl.check(''stateDiagram-v2
+[*] --> a'')';
 
 CREATE FUNCTION pawl._render(diagram text, format text, name text) RETURNS text
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_render';
@@ -57,41 +73,85 @@ COMMENT ON FUNCTION pawl.invalidate() IS 'trigger of pawl.machine and pawl.bindi
 
 CREATE FUNCTION pawl.deferred() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL RESTRICTED STRICT AS 'MODULE_PATHNAME', 'pawl_deferred';
-COMMENT ON FUNCTION pawl.deferred() IS 'whether this transaction has rows to be judged, or effects to be run, after their statement';
+COMMENT ON FUNCTION pawl.deferred() IS
+'Returns whether the current statement has rows to validate, or effects to run, in its AFTER triggers. It is the
+condition of the trigger "!pawl_record_update" and rarely called otherwise.
+Errors: none. Privileges: all roles. Example: SELECT pawl.deferred()';
 
-CREATE FUNCTION pawl.fire(relation regclass, key "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
-    processor text DEFAULT NULL, token bigint DEFAULT NULL)
+CREATE FUNCTION pawl.fire(relation regclass, key "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL, processor text DEFAULT NULL, token bigint DEFAULT NULL, events text[] DEFAULT NULL)
 RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_fire';
-COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint) IS
-'moves one row by an event and returns its new state. The key is a value, row(a, b), or a text array. processor: who acts (default pawl.processor); token: the fencing token that the row must have. PW001: no such move from here; PW003: a guard said no, or no attempt is left; PW004: not the owner; PW005: the lease is over, or the token is old; PW008: unknown event; P0002: no such row';
+COMMENT ON FUNCTION pawl.fire(regclass, "any", text, jsonb, name, text, bigint, text[]) IS
+'Changes the state of one row by an event and returns the new state.
+relation: the enforced table. key: a value, row(a, b) or an array of texts. event: its name. metadata: a JSON value
+for the log entry; default pawl.metadata. state_column: null: the only bound column. processor: the acting
+processor; default pawl.processor. token: the fencing token that the row must have; default pawl.token. events:
+instead of event, 1 to 16 events that the row takes in one write, all or none.
+Errors: PW001 the event is not possible in this state; PW003 a guard rejected it, or no attempt is left; PW004 the
+processor is not the owner; PW005 the lease has expired or the token is stale; PW008 unknown event; P0002 no such
+row; 42704 no binding; 22004 null; 22023 event and events, or no events; 54000 more than 16 events.
+Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
+Example: SELECT pawl.fire(''orders'', 1, ''pay'', ''{"amount": 10}'')';
 
-CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text, metadata jsonb DEFAULT NULL, state_column name DEFAULT NULL,
-    processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL)
+CREATE FUNCTION pawl.fire_many(relation regclass, keys "any", event text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    state_column name DEFAULT NULL, processor text DEFAULT NULL, tokens bigint[] DEFAULT NULL,
+    events text[] DEFAULT NULL)
 RETURNS TABLE (key text, ok boolean, from_state text, to_state text, sqlstate text, message text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_fire_many';
-COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[]) IS
-'moves many rows by an event; one result row a key: what cannot move says why and keeps nobody else from moving. tokens: the fencing token of each key, in the order of the keys, null for none';
+COMMENT ON FUNCTION pawl.fire_many(regclass, "any", text, jsonb, name, text, bigint[], text[]) IS
+'Changes the states of many rows by an event, and returns one row per key, in the order of the keys. A row that is
+rejected does not prevent the others.
+relation: the enforced table. keys: an array, or array[row(a, b), ...]. event: its name. metadata: a JSON value for
+the log entries; default pawl.metadata. state_column: null: the only bound column. processor: default
+pawl.processor. tokens: the fencing token of each key in the order of the keys; null: none. events: as in pawl.fire.
+Returns key (as text), ok, from_state, to_state, and, if not ok, sqlstate and message.
+Errors: PW008 unknown event; 42804 keys is not an array; 2202E keys and tokens differ in number; 42704 no binding;
+22004 null; 22023 event and events, or no events; 54000 more than 16 events. Errors of single rows are returned, not
+raised.
+Privileges: all roles; needs SELECT and UPDATE on the state column of the table.
+Example: SELECT * FROM pawl.fire_many(''orders'', array[1, 2, 3], ''pay'')';
 
 CREATE FUNCTION pawl.available(relation regclass, key "any", state_column name DEFAULT NULL)
 RETURNS TABLE (event text, to_state text, allowed boolean, blocked_by text[], params text[], guards text[], notes text[])
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 10 AS 'MODULE_PATHNAME', 'pawl_available';
 COMMENT ON FUNCTION pawl.available(regclass, "any", name) IS
-'the moves that leave a row''s state, each allowed or blocked by the guards named, or for the acting processor by pawl.owner, pawl.lease, pawl.token, pawl.attempts';
+'Returns the transitions that leave the state of a row, and whether each is allowed to the acting processor
+(pawl.processor).
+relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound
+column.
+Returns event, to_state, allowed, blocked_by (the guards that reject it; pawl.owner, pawl.lease, pawl.token or
+pawl.attempts for the checks of ownership), params, guards and notes of its label.
+Errors: P0002 no such row; 42704 no binding; 22004 null; what a guard raises. Privileges: all roles; needs SELECT
+and UPDATE on the state column of the table.
+Example: SELECT event, allowed, blocked_by FROM pawl.available(''orders'', 1)';
 
 CREATE FUNCTION pawl.uuid_v7(at timestamptz DEFAULT pg_catalog.clock_timestamp()) RETURNS uuid
 LANGUAGE c VOLATILE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_uuid_v7';
-COMMENT ON FUNCTION pawl.uuid_v7(timestamptz) IS 'a version 7 UUID: ordered by the time given, random below a millisecond';
+COMMENT ON FUNCTION pawl.uuid_v7(timestamptz) IS
+'Returns a UUID of version 7: ordered by time in milliseconds, random below. at: the time, from 1970 to 10889;
+default: now.
+Errors: 22008 the time is out of range. Privileges: all roles. Example: SELECT pawl.uuid_v7()';
 
 CREATE FUNCTION pawl.backoff(attempts integer, policy jsonb, asked interval DEFAULT NULL) RETURNS interval
 LANGUAGE c VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_backoff';
 COMMENT ON FUNCTION pawl.backoff(integer, jsonb, interval) IS
-'how long to wait after so many attempts (from 1 on) before the next. policy: {"strategy": "none|linear|exponential|fibonacci", "base": "1 s", "cap": "60 s", "multiplier": 2, "jitter": 0.1 (a fraction, "none", "full" or "equal"), "max_attempts": 3}, every key optional, base and cap interval texts; the defaults are exponential and the values shown. asked replaces the computed delay, under the same cap. 22023: the policy says something that cannot be; 22007: an interval that is none';
+'Returns the delay before the next attempt.
+attempts: how many were made, 1 or more. policy: {"strategy": "none|linear|exponential|fibonacci", "base": "1 s",
+"cap": "60 s", "multiplier": 2, "jitter": 0.1 (a fraction, "none", "full" or "equal"), "max_attempts": 3}; every key
+is optional; base and cap are interval texts; the defaults are exponential and the values shown. asked: replaces the
+computed delay, limited by the same cap; default null.
+Errors: 22023 an invalid policy or attempts; 22007 an invalid interval; 22015 an interval that is too long; 22004
+null. Privileges: all roles.
+Example: SELECT pawl.backoff(3, ''{"base": "2 s", "jitter": "none"}'')';
 
 CREATE FUNCTION pawl.is_transient(sqlstate text) RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_is_transient';
 COMMENT ON FUNCTION pawl.is_transient(text) IS
-'whether what failed with this SQLSTATE may succeed when it is done again, with nothing mended: classes 08 (no connection), 40 but 40002 (lost to another transaction), 53 (memory, disk space or connections are short), 57P but 57P04 (the server or the session ends), 55P03 (a lock is held), 57014 (cancelled, or over its time). Example: SELECT pawl.is_transient(''53200'')';
+'Returns whether a statement that failed with this SQLSTATE can succeed when it is repeated unchanged: classes 08
+(connection), 40 but 40002 (conflict with another transaction), 53 (memory, disk space or connections), 57P but
+57P04 (shutdown), 55P03 (lock not available), 57014 (cancelled or timed out). sqlstate: its five characters.
+Errors: none. Privileges: all roles. Example: SELECT pawl.is_transient(''53200'')';
 
 CREATE FUNCTION pawl._key_text(relation regclass, key "any", state_column name) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_key_text';
@@ -105,15 +165,15 @@ CREATE FUNCTION pawl._remap(relation regclass, state_column name, remap jsonb) R
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_remap';
 COMMENT ON FUNCTION pawl._remap(regclass, name, jsonb) IS 'internal: moves rows to new states as part of pawl.upgrade; owner only';
 
-CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, settled text[]) RETURNS text[]
+CREATE FUNCTION pawl._resolve_calls(relation regclass, machine text, version integer, resolved text[]) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_resolve_calls';
 COMMENT ON FUNCTION pawl._resolve_calls(regclass, text, integer, text[]) IS
-'internal: the functions that the guards and effects of a machine mean for a table at this moment, for pawl.binding.calls; what is settled and still there stays';
+'internal: the functions that the guards and effects of a machine mean for a table at this moment, for pawl.binding.calls; functions resolved before that still exist stay';
 
 CREATE FUNCTION pawl._guard_functions(relation regclass, machine text, version integer, calls text[] DEFAULT NULL) RETURNS SETOF text
 LANGUAGE c STABLE PARALLEL SAFE CALLED ON NULL INPUT ROWS 1 AS 'MODULE_PATHNAME', 'pawl_guard_functions';
 COMMENT ON FUNCTION pawl._guard_functions(regclass, text, integer, text[]) IS
-'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table, or by the functions that a binding has settled on';
+'internal: the guards and effects of a machine that cannot be called as f(old row, new row) of this table, or by the functions that a binding has resolved';
 
 CREATE FUNCTION pawl._tree_change(command pg_ddl_command) RETURNS text
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_tree_change';
@@ -123,7 +183,7 @@ COMMENT ON FUNCTION pawl._tree_change(pg_ddl_command) IS
 CREATE FUNCTION pawl._rewritten_columns(command pg_ddl_command) RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_rewritten_columns';
 COMMENT ON FUNCTION pawl._rewritten_columns(pg_ddl_command) IS
-'internal: the columns that a command computed anew (ALTER COLUMN ... TYPE ... USING, or by a cast that somebody made)';
+'internal: the columns that a command computed anew (ALTER COLUMN ... TYPE ... USING, or by a user-defined cast)';
 
 -- Compiled machines live in every session; these tell them to look again. ALWAYS: also when a restore runs as a replica.
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON pawl.machine

@@ -1,4 +1,4 @@
--- What pawl.log_upkeep and pawl.paused have in common: an INSERT is a request about a table, everybody may ask, and a trigger says who is
+-- What pawl.log_upkeep and pawl.paused have in common: an INSERT is a request about a table, all roles can insert, and a trigger decides whose
 -- heard. A request takes the place of the one before.
 
 CREATE FUNCTION pawl._has_role(VARIADIC roles name[]) RETURNS boolean
@@ -10,13 +10,13 @@ $function$;
 COMMENT ON FUNCTION pawl._has_role(name[]) IS 'internal: whether the current user has the rights of one of these roles';
 
 -- Null is a table that nothing is asked of.
-CREATE FUNCTION pawl._hear(target regclass, roles name[], refusal text, detail text) RETURNS void
+CREATE FUNCTION pawl._hear(target regclass, roles name[], denied text, detail text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     IF NOT coalesce(pawl._owns(target), false) AND NOT pawl._has_role(VARIADIC roles) THEN
-        PERFORM pawl.raise('42501', format(refusal, target), detail, format('grant %I to %I', roles[1], current_user));
+        PERFORM pawl.raise('42501', format(denied, target), detail, format('grant %I to %I', roles[1], current_user));
     END IF;
 END
 $function$;

@@ -42,9 +42,9 @@ AS $function$
              WHERE t.tgtype & 19 = 19  -- BEFORE UPDATE FOR EACH ROW
                AND t.tgname COLLATE "C" > '~pawl_validate' AND t.tgfoid <> 'pawl.validate()'::regprocedure) later
 $function$;
-COMMENT ON FUNCTION pawl._validate_trigger_name(regclass) IS 'internal: a name for the trigger that judges, which sorts after those of all others';
+COMMENT ON FUNCTION pawl._validate_trigger_name(regclass) IS 'internal: a name for the validating trigger, which sorts after all others';
 
--- An AFTER UPDATE trigger costs every UPDATE something, so a table has one only where rows cannot be judged before they are
+-- An AFTER UPDATE trigger costs every UPDATE something, so a table has one only where rows cannot be validated before they are
 -- written (they may move to another partition, or another trigger has the last word), or where there are effects to run.
 CREATE FUNCTION pawl._needs_record_update(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -138,25 +138,25 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._install(regclass) IS 'internal: creates the triggers of an enforced table that are missing, and sets their mode';
 
--- Renames the judge where another trigger has come to sort after it (PostgreSQL renames the partitions' with the root's).
+-- Renames the validating trigger where another trigger sorts after it (PostgreSQL renames the partitions' with the root's).
 CREATE FUNCTION pawl._outrank(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     last_name name := pawl._validate_trigger_name(relation);
-    judge record;
+    found_one record;
 BEGIN
-    FOR judge IN
+    FOR found_one IN
         SELECT t.tgname, t.tgrelid::regclass AS member FROM pawl._members(relation) m JOIN pg_trigger t ON t.tgrelid = m
          WHERE t.tgfoid = 'pawl.validate()'::regprocedure AND t.tgparentid = 0 AND t.tgname COLLATE "C" < last_name
          ORDER BY t.tgrelid
     LOOP
-        EXECUTE format('ALTER TRIGGER %I ON %s RENAME TO %I', judge.tgname, judge.member, last_name);
+        EXECUTE format('ALTER TRIGGER %I ON %s RENAME TO %I', found_one.tgname, found_one.member, last_name);
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._outrank(regclass) IS 'internal: keeps the trigger that judges the last one of a table';
+COMMENT ON FUNCTION pawl._outrank(regclass) IS 'internal: keeps the validating trigger the last one of a table';
 
 CREATE FUNCTION pawl._uninstall(relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

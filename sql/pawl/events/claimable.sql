@@ -63,4 +63,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.read_claimable(text, integer) IS
-'the rows that became claimable by the next events of a consumer, each once, in the order of the events; at most batch events are read at a time. Left out is what somebody has taken meanwhile. As with pawl.read_events the consumer moves on with the transaction: rolled back, the rows come again. No rows: nothing is left, or a great many events made nothing claimable. A row whose due time has passed becomes claimable without an event, and comes not. Errors are those of pawl.read_events';
+'Returns the rows that became claimable by the next events of a consumer, each once, in the order of the events. The
+position of the consumer is part of the transaction: after a rollback the rows are returned again. Rows that were
+claimed meanwhile are left out. Rows whose due time has passed become claimable without an event and are not
+returned.
+consumer: its name. batch: how many events are read at a time, 1 to 100000; default 1000.
+Returns relation, state_column, key, queue (null: none), txid and at (the transaction and the time of its event). No
+rows: no events are left, or many events made no row claimable.
+Errors: those of pawl.read_events. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader that own the
+consumer.
+Example: SELECT * FROM pawl.read_claimable(''broker'', 100)';

@@ -9,17 +9,37 @@ RETURNS TABLE (txid xid8, relation regclass, state_column text, machine text, ma
     from_state text, to_state text, event text, processor text, actor text, correlation_id text, metadata jsonb, at timestamptz, log_id uuid)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT ROWS 1000 AS 'MODULE_PATHNAME', 'pawl_read_events';
 COMMENT ON FUNCTION pawl.read_events(text, integer) IS
-'the next events of a consumer in the order of commits, at most batch of them (1 to 100,000), and moves the consumer on as part of the transaction: rolled back, they come again. No rows: nothing is left. An event pawl.gap without relation tells once what retention removed unread. PW008: no such consumer; 42501: not yours, or you may no longer read a table that it names; 40001: another session read meanwhile';
+'Returns the next events of a consumer in the order of commits, without gaps. The position of the consumer is part
+of the transaction: after a rollback the events are returned again.
+consumer: its name. batch: how many at most, 1 to 100000; default 1000.
+Returns txid, relation, state_column, machine, machine_version, key, sort_key, from_state, to_state, event,
+processor, actor, correlation_id, metadata, at (the time of the state change) and log_id (the id of the log entry).
+No rows: no events are left. An event pawl.gap with a null relation reports once, in its metadata, how many events
+retention removed unread.
+Errors: PW008 unknown consumer; 42501 another role owns it, or you cannot read one of its tables; 40001 another
+session read meanwhile; 22023 batch out of range; 22004 null.
+Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader that own the consumer.
+Example: SELECT key, to_state FROM pawl.read_events(''mailer'', 100)';
 
 CREATE FUNCTION pawl.create_consumer(consumer text, start text DEFAULT 'now', relations regclass[] DEFAULT NULL) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_create_consumer';
 COMMENT ON FUNCTION pawl.create_consumer(text, text, regclass[]) IS
-'makes a consumer of the outbox that belongs to you. start: now (what is committed from now on) or beginning (also what the outbox still has). relations: the enforced tables whose events it gets; null: all that you may read. 42710: the name is taken; 42501: you may not read a table; 55000: a table has no events; 42704: no lifecycle';
+'Creates a consumer of the outbox that the current role owns.
+consumer: a new name. start: now (default): what is committed from now on; beginning: also what the outbox still
+has. relations: the enforced tables whose events it reads; null (default): all that the role can read.
+Errors: 42710 the name exists; 42501 a table cannot be read; 55000 a table has no events; 42704 no machine is
+enforced on a table; 22023 unknown start, empty name or list; 22004 null.
+Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl.create_consumer(''mailer'', relations => ''{orders}'')';
 
 CREATE FUNCTION pawl.drop_consumer(consumer text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_drop_consumer';
 COMMENT ON FUNCTION pawl.drop_consumer(text) IS
-'forgets a consumer: yours, or anybody''s for pawl_operator. PW008: no such consumer; 42501: not yours';
+'Drops a consumer. consumer: its name.
+Errors: PW008 unknown consumer; 42501 another role owns it; 22004 null.
+Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader that own the consumer; pawl_operator and pawl_admin
+any consumer.
+Example: SELECT pawl.drop_consumer(''mailer'')';
 
 -- The consumer, locked, if this role may act for it.
 CREATE FUNCTION pawl._lock_consumer(name text, reader oid, for_operators boolean) RETURNS pawl.consumer
@@ -38,7 +58,7 @@ BEGIN
     END IF;
     IF NOT EXISTS (SELECT FROM pg_roles r
                     WHERE (r.rolname = found_one.owner OR for_operators AND r.rolname = 'pawl_operator') AND pg_has_role(reader, r.oid, 'MEMBER')) THEN
-        PERFORM pawl.raise('42501', format('consumer "%s" belongs to another role', name), format('It is %s''s.', found_one.owner),
+        PERFORM pawl.raise('42501', format('consumer "%s" belongs to another role', name), format('It belongs to %s.', found_one.owner),
             format('grant %I to %I', found_one.owner, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
     END IF;
     RETURN found_one;
@@ -46,7 +66,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._lock_consumer(text, oid, boolean) IS 'internal: a consumer, locked; PW008 there is none, 42501 it is another role''s';
 
--- A table that is gone asks for no privilege: whoever named it had it. Row-level security hides rows, so it hides events.
+-- A table that is gone needs no privilege: the role that named it had it. Row-level security hides rows, so it hides events.
 CREATE FUNCTION pawl._check_readable(relations regclass[], reader oid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -58,19 +78,20 @@ BEGIN
      WHERE c.oid = ANY (relations) AND NOT pawl.may_read_events(c.oid, reader) ORDER BY c.oid LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('42501', format('permission denied for the events of table %s', closed),
-            'Events are for who may select from the table, and is not subject to its row-level security.',
+            'Reading events requires SELECT on the table, and that row-level security does not apply to the role.',
             format('grant select on %s to %I', closed, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader)));
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_readable(regclass[], oid) IS 'internal: refuses tables whose events a role may not see (42501)';
+COMMENT ON FUNCTION pawl._check_readable(regclass[], oid) IS 'internal: rejects tables whose events a role cannot read (42501)';
 
 CREATE FUNCTION pawl.may_read_events(relation oid, reader oid) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_shows_events';
 COMMENT ON FUNCTION pawl.may_read_events(oid, oid) IS
-'Whether a role may read the events of a table: it has SELECT on the table or its log, and no policy hides rows.
-relation, reader: OIDs of the table and the role. Errors: none. Privileges: all roles. Example: SELECT
-pawl.may_read_events(''orders''::regclass, ''ada''::regrole)';
+'Returns whether a role can read the events of a table: it has SELECT on the table or its log, and no policy hides
+rows.
+relation, reader: OIDs of the table and the role. Errors: none. Privileges: all roles.
+Example: SELECT pawl.may_read_events(''orders''::regclass, ''pawl_reader''::regrole)';
 
 CREATE FUNCTION pawl._create_consumer(name text, start text, relations regclass[], reader oid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -98,10 +119,10 @@ BEGIN
          WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a) AND b.events LIMIT 1;
         IF NOT FOUND THEN
             IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation IN (SELECT a FROM pawl._ancestors(wanted) a)) THEN
-                PERFORM pawl.raise('42704', format('no lifecycle is enforced on table %s', wanted), NULL,
+                PERFORM pawl.raise('42704', format('no machine is enforced on table %s', wanted), NULL,
                     format('select pawl.enforce(%L, state_column, machine); select pawl.enable_events(%L)', wanted, wanted));
             END IF;
-            PERFORM pawl.raise('55000', format('the lifecycles of table %s have no events', wanted), NULL,
+            PERFORM pawl.raise('55000', format('table %s has no events', wanted), NULL,
                 format('select pawl.enable_events(%L)', wanted));
         END IF;
         roots := roots || root;
@@ -111,7 +132,7 @@ BEGIN
     VALUES (name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = reader), roots,
             CASE start WHEN 'now' THEN pawl._snapshot() ELSE '1:1:' END);
 EXCEPTION WHEN unique_violation THEN
-    PERFORM pawl.raise('42710', format('there is a consumer "%s" already', name), NULL, format('select pawl.drop_consumer(%L)', name));
+    PERFORM pawl.raise('42710', format('consumer "%s" already exists', name), NULL, format('select pawl.drop_consumer(%L)', name));
 END
 $function$;
 COMMENT ON FUNCTION pawl._create_consumer(text, text, regclass[], oid) IS 'internal: pawl.create_consumer with the rights of the extension''s owner';
@@ -127,7 +148,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._unread(pg_snapshot, integer) IS 'internal: whether a table of the outbox has transactions that are not visible in a snapshot';
 
--- What is about to be removed unread (of these transactions, or all: null) is noted with each consumer, who is told once. The caller
+-- What is about to be removed unread (of these transactions, or all: null) is noted with each consumer, which reads it once. The caller
 -- has locked the consumers' rows.
 CREATE FUNCTION pawl._note_missed(slot integer, gone xid8[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -155,7 +176,7 @@ $function$;
 COMMENT ON FUNCTION pawl._note_missed(integer, xid8[]) IS 'internal: notes what consumers lose when a table of the outbox is emptied';
 
 -- Truncates a table of the outbox when nothing in it is wanted, and returns how many events it had. Locks are taken in the order in
--- which readers take them: consumers, then events, then transactions. Whoever is in the way is not waited for long.
+-- which readers take them: consumers, then events, then transactions. It does not wait long for other sessions.
 CREATE FUNCTION pawl._truncate_slot(slot integer, before timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -174,7 +195,7 @@ BEGIN
         PERFORM FROM pawl.consumer c ORDER BY c.consumer FOR UPDATE;
     END IF;
     EXECUTE format('LOCK TABLE pawl.outbox_%1$s, pawl.outbox_commit_%1$s IN ACCESS EXCLUSIVE MODE', slot);
-    -- everybody who wrote here has ended now: look again
+    -- all transactions that wrote here have ended: look again
     EXECUTE format('SELECT coalesce(sum(t.events), 0), max(t.at) FROM pawl.outbox_commit_%s t', slot) INTO removed, newest;
     IF EXISTS (SELECT FROM pawl.consumer c WHERE pawl._unread(c.seen, slot)) THEN
         IF NOT wanted OR newest >= before THEN
@@ -190,7 +211,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._truncate_slot(integer, timestamptz) IS 'internal: empties a table of the outbox if nothing in it is wanted';
 
--- The same for the table that is written, while it is small. What goes is settled first: a prepared transaction may commit meanwhile.
+-- The same for the table that is written, while it is small. What to remove is decided first: a prepared transaction may commit meanwhile.
 CREATE FUNCTION pawl._trim_slot(slot integer, before timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -247,7 +268,7 @@ BEGIN
     PERFORM pawl._check_isolation('pawl.prune_events');
     SELECT s.current INTO writing FROM pawl.outbox_slot s FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;  -- somebody else is at it
+        RETURN 0;  -- another session prunes
     END IF;
     next := writing % 3 + 1;
     FOREACH slot IN ARRAY ARRAY[next, next % 3 + 1] LOOP
@@ -267,4 +288,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.prune_events(interval) IS
-'empties the outbox of what every consumer has read, and with older_than also of what was committed longer ago than that, read or not: a consumer that had not read it is told by an event pawl.gap. Returns how many events went. Call it every minute or so: three tables take turns, each call truncates those that nobody wants and then turns to the next. It waits for nobody longer than 200 ms. 22023: a negative interval; 25001: not READ COMMITTED';
+'Removes events from the outbox that all consumers have read, and returns how many. Returns 0 while another session
+prunes.
+older_than: null (default): only read events; an interval: also unread events of that age, which their consumers are
+told of once.
+Errors: 22023 older_than is negative; 25001 not READ COMMITTED. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl.prune_events(''30 days'')';

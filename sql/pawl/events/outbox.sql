@@ -77,7 +77,7 @@ CREATE TABLE pawl.consumer (
     missed_until timestamptz,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE pawl.consumer IS 'who reads the outbox, and how far; written by pawl.create_consumer, pawl.read_events and pawl.drop_consumer';
+COMMENT ON TABLE pawl.consumer IS 'the consumers of the outbox and their positions; written by pawl.create_consumer, pawl.read_events and pawl.drop_consumer';
 COMMENT ON COLUMN pawl.consumer.relations IS 'the enforced tables whose events it gets; null: all that the reader may select from';
 COMMENT ON COLUMN pawl.consumer.seen IS 'the transactions visible here have been read';
 COMMENT ON COLUMN pawl.consumer.reading IS 'those visible here and not in seen are being read, up to place, place_txid, place_n; null: none';
@@ -99,7 +99,7 @@ CREATE VIEW pawl.outbox_transactions AS
     UNION ALL SELECT 3, c.txid, c.place, c.at, c.events FROM pawl.outbox_commit_3 c;
 COMMENT ON VIEW pawl.outbox_transactions IS 'internal: the transactions of the outbox';
 
--- Who lags. It looks at the transactions behind only, and at no more than so many of them.
+-- Which consumers lag. It looks at the transactions behind only, and at no more than so many of them.
 CREATE VIEW pawl.consumers WITH (security_barrier = true) AS
     SELECT c.consumer, c.owner, c.relations, coalesce(b.events, 0) AS behind, b.transactions >= 100000 AS and_more,
            coalesce(pg_catalog.clock_timestamp() - b.oldest, '0') AS age, c.missed, c.created_at

@@ -3,18 +3,31 @@
 CREATE FUNCTION pawl.channel(relation regclass DEFAULT NULL) RETURNS text
 LANGUAGE c STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_channel';
 COMMENT ON FUNCTION pawl.channel(regclass) IS
-'the name of the channel on which an enforced table wakes who sleeps; without a table that of the outbox. 42704: no lifecycle is attached';
+'Returns the channel on which an enforced table notifies waiters. relation: the table; null (default): the channel
+of the outbox.
+Errors: 42704 no binding; 42P01 no such table. Privileges: all roles. Example: SELECT pawl.channel(''jobs'')';
 
 CREATE FUNCTION pawl.sleep(relation regclass DEFAULT NULL) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_sleep';
 COMMENT ON FUNCTION pawl.sleep(regclass) IS
-'announces that this session is going to wait for work in a table (without a table: for events), listens to its channel, and returns the channel''s name. Call it in a transaction of its own, look for work once more, then wait for a notification; after each notification begin again. Not for prepared transactions nor behind a pooler of transactions. 55000: the lifecycle was attached without wake; 42704: no lifecycle is attached';
+'Registers this session as a waiter for work in a table, or for events, listens to its channel, and returns the
+channel. Call it in a transaction of its own, then look for work once more, then wait for a notification; after
+each notification begin again.
+relation: the table; null (default): the outbox. Not for prepared transactions or behind a pooler in transaction
+mode.
+Errors: 55000 the binding has no wake; 42704 no binding; 42P01 no such table. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader.
+Example: SELECT pawl.sleep(''jobs'')';
 
 CREATE FUNCTION pawl.awake(relation regclass DEFAULT NULL) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_awake';
 COMMENT ON FUNCTION pawl.awake(regclass) IS
-'takes pawl.sleep back, so that nobody is notified for this session; true if it was asleep. It goes on listening: UNLISTEN ends that. 42704: no lifecycle is attached';
+'Ends what pawl.sleep began: no notification is sent for this session. Returns whether it was registered as a
+waiter. The session goes on listening until UNLISTEN.
+relation: the table; null (default): the outbox.
+Errors: 42704 no binding; 42P01 no such table. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl.awake(''jobs'')';
 
 CREATE FUNCTION pawl._wake(relation regclass) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_wake';
-COMMENT ON FUNCTION pawl._wake(regclass) IS 'internal: wakes who sleeps at a table when the transaction commits';
+COMMENT ON FUNCTION pawl._wake(regclass) IS 'internal: wakes the waiters of a table when the transaction commits';

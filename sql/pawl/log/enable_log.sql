@@ -86,7 +86,7 @@ each entry contains a hash of the one before it; default false. log_name: at mos
 over columns of the key. A log that an earlier binding left under this name is taken up again if it fits. Called
 again with another log_name it closes the log and begins that one; with the same, or none, it enables the
 triggers of the log.
-Errors: 55000 the table has no key, the log does not agree with the rows, or another log is needed for what is
+Errors: 55000 the table has no key, the log does not match the rows, or another log is needed for what is
 asked; 42P07 the relation of that name is no log of this table; 22023 arguments; 42704 no binding; 42501 not the
 owner; 25001 not READ COMMITTED.
 Privileges: pawl_admin that owns the table.
@@ -138,8 +138,8 @@ DECLARE
                                    ELSE format('It is partitioned by %s.', pawl._log_partition(before)) END END;
 BEGIN
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('55000', format('the log %s cannot become another', before.history), problem,
-            format('begin another one: select pawl.enable_log(%L, %L, ..., log_name => ...)', before.relation,
+        PERFORM pawl.raise('55000', format('the log %s cannot be changed', before.history), problem,
+            format('begin another log: select pawl.enable_log(%L, %L, ..., log_name => ...)', before.relation,
                 before.state_column));
     END IF;
 END
@@ -214,7 +214,7 @@ BEGIN
     END IF;
     problem := CASE WHEN log IS NULL THEN format('there is a relation %s, but no log %I', view, table_name)
                     WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.history = log)
-                        THEN 'it is the log of another lifecycle'
+                        THEN 'it is the log of another binding'
                     WHEN NOT pawl._owns(log) THEN 'it belongs to another role'
                     WHEN view_name IS NOT NULL AND view IS NULL THEN format('the view %I on it is missing', view_name)
                     WHEN view IS NOT NULL AND (SELECT c.relkind FROM pg_class c WHERE c.oid = view) <> 'v'
@@ -231,10 +231,10 @@ BEGIN
             upper(left(problem, 1)) || substr(problem, 2) || '.', 'choose another name: log_name => ...');
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', log);
-    EXECUTE format('SELECT min(format(''row %%s moved from %%s to %%s under version %%s'', %s, '
+    EXECUTE format('SELECT min(format(''row %%s changed from %%s to %%s in version %%s'', %s, '
                    'coalesce(quote_ident(l.from_state), ''nothing''), coalesce(quote_ident(l.to_state), ''nothing''), l.machine_version)) '
                    'FROM %s l WHERE %s',
-                   pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_hop('l')) INTO problem
+                   pawl._key_label('l', bound.log_key_columns), log, pawl._foreign_change('l')) INTO problem
                        USING bound.machine;
     IF problem IS NOT NULL THEN
         PERFORM pawl.raise('55000', format('the log %s is not one of machine "%s"', log, bound.machine), problem,

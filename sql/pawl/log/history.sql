@@ -8,7 +8,7 @@ DECLARE
     bound pawl.binding := pawl._binding(relation, state_column);
 BEGIN
     IF bound.history IS NULL THEN
-        PERFORM pawl.raise('55000', format('table %s keeps no history of column "%s"', bound.relation, bound.state_column), NULL,
+        PERFORM pawl.raise('55000', format('table %s has no log of column "%s"', bound.relation, bound.state_column), NULL,
             format('select pawl.enable_log(%L, %L)', bound.relation, bound.state_column));
     END IF;
     RETURN bound;
@@ -31,7 +31,7 @@ COMMENT ON FUNCTION pawl.base_type(oid) IS
 Example: SELECT pawl.base_type(''information_schema.sql_identifier''::regtype)';
 
 -- A condition that a log row belongs to a key, given as text[] in $1. Every value is read as its column's own type, or the type
--- below a domain, whose CHECK is the code of whoever owns the table and has no business in a look-up.
+-- below a domain, whose CHECK is code of the table's owner and must not run in a look-up.
 CREATE FUNCTION pawl._of_subject(bound pawl.binding) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -60,7 +60,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.history(regclass, anycompatible, name) IS
-'the moves of one row, first to last; to_state is null where it was deleted. The key is a value, row(a, b), or a text array. 55000: the table keeps no log';
+'Returns the log entries of one row, oldest first.
+relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound
+column.
+Returns sort_key (from 1), from_state, to_state (null: the row was deleted), event, processor, actor (the role),
+correlation_id, metadata, machine_version, created_at, most_recent and id.
+Errors: 55000 no log; 42704 no binding; 22023 several bindings, or a key of another length; 22004 null. Privileges:
+all roles; needs SELECT on the log.
+Example: SELECT sort_key, event, to_state FROM pawl.history(''orders'', 1)';
 
 CREATE FUNCTION pawl.state_at(relation regclass, key anycompatible, at timestamptz, state_column name DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -88,7 +95,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.state_at(regclass, anycompatible, timestamptz, name) IS
-'the state a row was in at a time; null before it was there and after it was deleted. 55000: the table keeps no log';
+'Returns the state that a row had at a time; null before it was inserted and after it was deleted.
+relation: the enforced table. key: a value, row(a, b) or an array of texts. at: the time. state_column: null: the
+only bound column.
+Errors: 55000 no log; 22004 null; 42704 no binding; 22023 several bindings, or a key of another length. Privileges:
+all roles; needs SELECT on the log.
+Example: SELECT pawl.state_at(''orders'', 1, now() - interval ''1 hour'')';
 
 CREATE FUNCTION pawl.set_context(processor text DEFAULT NULL, event text DEFAULT NULL, correlation_id text DEFAULT NULL,
     metadata jsonb DEFAULT NULL, token bigint DEFAULT NULL, delay interval DEFAULT NULL, traceparent text DEFAULT NULL, tracestate text DEFAULT NULL)
@@ -124,7 +136,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_context(text, text, text, jsonb, bigint, interval, text, text) IS
-'says for the rest of the transaction who moves rows, by which event, in which connection, with what remarks, with which fencing token, how long a retry is to wait, and in which W3C trace; what is not given stays (but a tracestate where a traceparent is), an empty text (metadata: a JSON null) takes it back. 22023: that is no traceparent, or no tracestate';
+'Sets, until the end of the transaction, what the log records with state changes. An argument that is null (default)
+leaves its setting unchanged; an empty text, or a JSON null as metadata, resets it.
+processor: the acting processor. event: the event that state changes are. correlation_id: any text. metadata: a JSON
+value. token: the fencing token that rows must have. delay: the delay before a retry, instead of the backoff.
+traceparent, tracestate: a W3C trace context; a traceparent without tracestate resets the latter.
+Errors: 22023 an invalid traceparent or tracestate. Privileges: all roles.
+Example: SELECT pawl.set_context(processor => ''billing'', correlation_id => ''request 17'')';
 
 CREATE FUNCTION pawl.child_span(traceparent text) RETURNS text
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED STRICT SECURITY INVOKER
@@ -133,7 +151,11 @@ AS $function$
     SELECT format('00-%s-%s-%s', p.context[2], substr(replace(gen_random_uuid()::text, '-', ''), 1, 16), p.context[4])
       FROM (SELECT string_to_array(traceparent, '-')) p(context) WHERE pawl.trace_of(traceparent) IS NOT NULL
 $function$;
-COMMENT ON FUNCTION pawl.child_span(text) IS 'a traceparent of the same trace with a new span; null: that was no traceparent';
+COMMENT ON FUNCTION pawl.child_span(text) IS
+'Returns a traceparent of the same trace with a new random span; null if the argument is not a W3C traceparent.
+traceparent: 00-<trace>-<span>-<flags>.
+Errors: none. Privileges: all roles.
+Example: SELECT pawl.child_span(''00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'')';
 
 CREATE FUNCTION pawl.trace_of(headers text) RETURNS text[]
 LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT AS 'MODULE_PATHNAME', 'pawl_trace_of';

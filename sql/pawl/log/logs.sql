@@ -176,7 +176,7 @@ BEGIN
         RETURN 'it is not a table';
     END IF;
     IF pawl._is_unlogged(log) AND NOT pawl._is_unlogged(relation) THEN
-        RETURN 'it is unlogged, and would not outlive a crash as the rows do';
+        RETURN 'it is unlogged, so a crash would empty it but not the table';
     END IF;
     FOR expected, got IN
         SELECT e.name || ' ' || e.type, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
@@ -194,7 +194,7 @@ BEGIN
      WHERE a.attrelid = log AND NOT a.attisdropped
        AND (a.attname = 'hash' AND NOT hash_chain OR a.attname = 'most_recent' AND most_recent <> 'stored') LIMIT 1;
     IF FOUND THEN
-        RETURN format('it has a column %s, which nothing would fill', got);
+        RETURN format('it has an unexpected column %s', got);
     END IF;
     IF columns_only THEN
         RETURN NULL;
@@ -282,7 +282,7 @@ BEGIN
     EXECUTE format('CREATE TABLE %I.%I (%s, PRIMARY KEY (%s, sort_key)) %s', schema_name, log_table, columns,
                    pawl._columns('', log_keys), layout.clause);
     log := format('%I.%I', schema_name, log_table)::regclass;
-    EXECUTE format('COMMENT ON TABLE %s IS %L', log, 'the moves of ' || relation || ', kept by pawl');
+    EXECUTE format('COMMENT ON TABLE %s IS %L', log, 'the state changes of ' || relation || ', written by pawl');
     IF layout.clause IS NOT NULL THEN
         PERFORM pawl._make_first_partitions(log, layout.strategy, layout.buckets);
     END IF;
@@ -295,7 +295,7 @@ BEGIN
                        (SELECT string_agg(format('n.%1$I %2$s l.%1$I', k.name, pawl._equality(a.atttypid)), ' AND ' ORDER BY k.n)
                           FROM unnest(log_keys) WITH ORDINALITY k(name, n) JOIN pg_attribute a ON a.attrelid = log AND a.attname = k.name), log);
         view := format('%I.%I', schema_name, log_view)::regclass;
-        EXECUTE format('COMMENT ON VIEW %s IS %L', view, 'the moves of ' || relation || ', kept by pawl');
+        EXECUTE format('COMMENT ON VIEW %s IS %L', view, 'the state changes of ' || relation || ', written by pawl');
     END IF;
     IF owner::oid <> (SELECT c.relowner FROM pg_class c WHERE c.oid = log) THEN
         EXECUTE format('ALTER TABLE %s OWNER TO %s', log, owner);
@@ -310,8 +310,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._make_log(regclass, name[], text, boolean, name, name, text) IS 'internal: creates a log beside its table';
 
--- Who may read the table may read its log; who may move its rows may do so through the log. PUBLIC gets nothing, and where
--- row-level security hides rows nobody gets a log that would show them.
+-- A role that can read the table can read its log; one that can change its states can insert into the log. PUBLIC gets nothing, and where
+-- row-level security hides rows no role gets a log that would show them.
 CREATE FUNCTION pawl._grant_log(relation regclass, state_column name, log regclass, view regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -339,8 +339,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._grant_log(regclass, name, regclass, regclass) IS 'internal: gives the users of a table the same of its log';
 
--- The guard keeps the log as it is; the door turns a client's insert into a move.
-CREATE FUNCTION pawl._close_log(log regclass, door boolean) RETURNS void
+-- The guard rejects changes of the log; the request trigger turns a client's insert into a state change.
+CREATE FUNCTION pawl._close_log(log regclass, requests boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -356,7 +356,7 @@ BEGIN
                ('!pawl_protect_truncate', 'BEFORE TRUNCATE ON %s FOR EACH STATEMENT', 'pawl.protect_log'),
                ('~pawl_log_insert', 'BEFORE INSERT ON %s FOR EACH ROW', 'pawl.log_insert')
     LOOP
-        IF function_name = 'pawl.log_insert' AND NOT door THEN
+        IF function_name = 'pawl.log_insert' AND NOT requests THEN
             CONTINUE;
         END IF;
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = log AND t.tgname = trigger_name
@@ -418,7 +418,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._anchors(regclass) IS 'internal: the table that remembers where a log was cut; null while it never was';
 
--- The columns and values of a log row, as the two lists of an INSERT. Settings of the session fill what they fill for any move.
+-- The columns and values of a log row, as the two lists of an INSERT. Settings of the session apply as to all state changes.
 CREATE FUNCTION pawl._log_row(bound pawl.binding, keys text, key_array text, from_state text, to_state text, event text,
     OUT columns text, OUT expressions text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -482,9 +482,9 @@ BEGIN
                        pawl._key_label('r', bound.key_columns), bound.state_column, source, newest, bound.state_column)
            INTO wrong, example;
         IF wrong > 0 THEN
-            PERFORM pawl.raise('55000', format('the log %s does not agree with the rows of table %s', bound.history, bound.relation),
+            PERFORM pawl.raise('55000', format('the log %s does not match the rows of table %s', bound.history, bound.relation),
                 format('%s: %s.', CASE wrong WHEN 1 THEN '1 row differs' ELSE wrong || ' rows differ' END, example),
-                'bring these rows to where their log ends' || CASE WHEN source ^@ 'ONLY ' THEN '' ELSE ', or begin a new log: log_name => ...' END);
+                'change these rows to the state in which their log ends' || CASE WHEN source ^@ 'ONLY ' THEN '' ELSE ', or begin a new log: log_name => ...' END);
         END IF;
         IF bound.most_recent = 'stored' THEN
             EXECUTE format('UPDATE %s l SET most_recent = false FROM %s r WHERE l.most_recent AND l.to_state IS NULL AND %s',
@@ -503,7 +503,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._attach_rows(pawl.binding, text) IS 'internal: writes the first log rows of existing rows';
 
--- Rows that went while nobody kept the log end with pawl.delete, so that they may come again.
+-- Rows that were deleted while the log was closed end with pawl.delete, so that they can be inserted again.
 CREATE FUNCTION pawl._close_missing(bound pawl.binding) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

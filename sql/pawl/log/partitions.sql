@@ -15,7 +15,7 @@ BEGIN
     END IF;
     parts := regexp_match(log_partition, E'^\\s*(range|list|hash)\\s*\\((.+)\\)\\s*(?:partitions\\s+(\\d{1,4}))?\\s*$', 'i');
     IF parts IS NULL OR (lower(parts[1]) = 'hash') <> (parts[3] IS NOT NULL) THEN
-        PERFORM pawl.raise('22023', format('log_partition "%s" cannot be read', log_partition), NULL,
+        PERFORM pawl.raise('22023', format('invalid log_partition "%s"', log_partition), NULL,
             'range (column, ...), list (column), or hash (column, ...) partitions 8');
     END IF;
     strategy := lower(parts[1]);
@@ -37,7 +37,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._log_layout(text, name[]) IS 'internal: the argument log_partition of pawl.enable_log, read';
 
--- The partitions that a log begins with: those of a hash, or one for everything that no other takes, so that no move is refused.
+-- The partitions that a log begins with: those of a hash, or a default partition, so that every entry has one.
 CREATE FUNCTION pawl._make_first_partitions(log regclass, strategy text, buckets integer) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -103,7 +103,7 @@ BEGIN
            AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = m AND g.tgname = '!pawl_protect_truncate')
     LOOP
         IF pawl._has_rows(newcomer) THEN
-            PERFORM pawl.raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log), 'A log holds what pawl has written.',
+            PERFORM pawl.raise('PW006', format('%s cannot join the log %s: it has rows', newcomer, log), 'Only the extension writes log entries.',
                 (SELECT format('select pawl.enable_log(%L, %L, log_name => ...) begins another log', b.relation, b.state_column)
                    FROM pawl.binding b WHERE b.history = log));
         END IF;
@@ -113,7 +113,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._adopt_partitions(regclass, oid[]) IS 'internal: takes new partitions into a log';
 
--- A partition that left a log keeps no trigger of ours, and nothing of the record: its size says so, for this runs as the
+-- A partition that left a log keeps no trigger of ours, and no entries: its size tells, because this runs as the
 -- extension's owner and reads no table of a user's. PostgreSQL itself has dropped the row triggers.
 CREATE FUNCTION pawl._let_partitions_go(log regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -131,7 +131,7 @@ BEGIN
     LOOP
         IF pg_relation_size(left_behind) > 0 THEN
             PERFORM pawl.raise('PW006', format('%s cannot leave the log %s: it has entries', left_behind, log),
-                'What happened stays on the record; old partitions are emptied by pawl.prune_log.',
+                'Log entries are kept; pawl.prune_log empties old partitions.',
                 (SELECT format('select pawl.prune_log(%L, ...)', b.relation) FROM pawl.binding b WHERE b.history = log));
         END IF;
         FOR trigger_name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = left_behind
@@ -156,7 +156,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._time_bound(oid, timestamptz) IS 'internal: where a partition of time begins; null for types that hold no time';
 
--- One partition, made aside and attached: nobody who writes another one waits. False: the default partition has entries of its time.
+-- One partition, created and then attached: sessions that write other partitions do not wait. False: the default partition has entries of its time.
 CREATE FUNCTION pawl._attach_log_partition(log regclass, leaf text, lower_bound text, upper_bound text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -227,7 +227,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.extend_log(regclass, text, integer, name) IS
-'makes the partitions of the current period (hour, day, week, month, quarter or year, in UTC) and of so many to come in a log that is partitioned by ranges of time, and returns how many it made; call it more often than a period is long. Entries for which there is none go to the default partition, and a period that has entries there gets none. 55000: the log is not partitioned by a UUID of version 7, a timestamp or a date; 42501: not the owner; 42P17: a partition of other bounds is in the way';
+'Creates the current and future partitions of a log that is partitioned by ranges of time, and returns how many it
+created. Call it more often than a period lasts. Entries without a partition go to the default partition; a period
+with entries there gets no partition.
+relation: the enforced table. period: hour, day, week, month, quarter or year, in UTC. ahead: future periods, 0 to
+1000; default 3. state_column: null: the only bound column.
+Errors: 55000 no log, or one not partitioned by a UUID of version 7, a timestamp or a date; 22023 unknown period or
+ahead out of range; 22004 null; 42P17 an overlapping partition; 42501 not the owner; 42704 no binding.
+Privileges: all roles; must own the log.
+Example: SELECT pawl.extend_log(''letters'', ''month'', 2)';
 
 -- A partitioned log takes every entry, and its default partition has few.
 CREATE FUNCTION pawl._health_partitions(bound pawl.binding)
@@ -245,14 +253,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT format('partition %s of the log belongs to another role than the log, whose owner prunes', m::regclass),
+    SELECT format('partition %s of the log is not owned by the owner of the log, which prunes it', m::regclass),
            format('alter table %s owner to %s', m::regclass, log.relowner::regrole) INTO problem, makes
       FROM pg_class log CROSS JOIN LATERAL pawl._members(log.oid) m JOIN pg_class c ON c.oid = m AND c.relispartition
      WHERE log.oid = bound.history AND NOT pg_has_role(log.relowner, c.relowner, 'USAGE') ORDER BY m LIMIT 1;
     IF FOUND THEN
         NULL;
     ELSIF parted.partstrat <> 'h' AND parted.partdefid = 0 THEN
-        problem := 'the log has no default partition: a move is refused where there is no partition for its entry';
+        problem := 'the log has no default partition: a state change fails if no partition fits its entry';
         makes := format('create table ... partition of %s default', bound.history);
     ELSIF parted.partstrat = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = bound.history AND i.inhrelid <> parted.partdefid)
           AND pg_relation_size(parted.partdefid) > 1000000 THEN

@@ -15,7 +15,7 @@ COMMENT ON COLUMN pawl.pruned_log.anchors IS 'the table that knows, for every su
 COMMENT ON COLUMN pawl.pruned_log.horizon IS 'no entry younger than this was ever removed';
 COMMENT ON COLUMN pawl.pruned_log.next_block IS 'where in the log, or in its partition next_leaf, the next call goes on looking';
 COMMENT ON COLUMN pawl.pruned_log.next_leaf IS 'the OID of the partition where the next call goes on; after a restore that is none, and it begins anew';
-COMMENT ON COLUMN pawl.pruned_log.emptied IS 'partitions that were emptied, to be dropped when nobody is writing the log';
+COMMENT ON COLUMN pawl.pruned_log.emptied IS 'partitions that were emptied, to be dropped when no session writes to the log';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl.pruned_log', '');
 
@@ -37,7 +37,7 @@ BEGIN
      WHERE c.name = ANY (bound.log_key_columns);
     EXECUTE format('CREATE TABLE %s (%s, sort_key integer NOT NULL, to_state text, created_at timestamptz NOT NULL, hash bytea, '
                    'pruned_at timestamptz NOT NULL, whole boolean NOT NULL DEFAULT false, PRIMARY KEY (%s))', made, columns, pawl._columns('', bound.log_key_columns));
-    EXECUTE format('COMMENT ON TABLE %s IS %L', made, 'where the log ' || bound.history || ' was cut: the last entry removed of each subject; kept by pawl');
+    EXECUTE format('COMMENT ON TABLE %s IS %L', made, 'where the log ' || bound.history || ' was cut: the last entry removed of each subject; written by pawl');
     EXECUTE format('ALTER TABLE %s OWNER TO %s', made, class.relowner::regrole);
     FOR grantee IN SELECT DISTINCT g.grantee::regrole FROM aclexplode(class.relacl) g
                     WHERE g.privilege_type = 'SELECT' AND g.grantee NOT IN (0, class.relowner) LOOP
@@ -92,7 +92,7 @@ BEGIN
         keys, log, pawl._same_key('l', bound.log_key_columns, 's', bound.log_key_columns, bound.history),
         CASE WHEN only_terminal THEN format('n.created_at < $3 AND (n.to_state IS NULL OR n.to_state COLLATE "C" = ANY (%L))', terminal) ELSE 'true' END,
         pawl._columns('s.', bound.log_key_columns), hash, anchors, pawl._columns('', pawl._anchor_keys(bound, anchors)));
-    -- the last entry of a deleted row, once it stands alone; whoever brings the row back holds a lock on it
+    -- the last entry of a deleted row, once it stands alone; a session that inserts the row again holds a lock on it
     ends := format($statement$
         SELECT array_agg(e.at), count(*) FROM (
             SELECT s.ctid AS at FROM %1$s s WHERE s.ctid >= $1 AND s.ctid < $2 AND s.created_at < $3 AND s.to_state IS NULL
@@ -145,7 +145,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._prune_whole_statements(pawl.binding, regclass, regclass) IS 'internal: the statements that empty a partition of a log';
 
--- Prepares to prune: the anchors are there, the horizon is set before anything is removed, and nobody else prunes this log. A row for
+-- Prepares to prune: the anchors are there, the horizon is set before anything is removed, and no other session prunes this log. A row for
 -- each table the log consists of, from where the last call ended.
 CREATE FUNCTION pawl._prune_plan(log oid, cutoff timestamptz, only_terminal boolean)
 RETURNS TABLE (leaf oid, anchors oid, next_block bigint, prefixes text, ends text, remove_ends text,
@@ -171,8 +171,8 @@ BEGIN
      WHERE p.log = _prune_plan.log RETURNING p.* INTO cut;
     anchors := cut.anchors;
     IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = cut.anchors AND c.relkind = 'r') THEN
-        PERFORM pawl.raise('XX001', format('what is known of the pruned log %s is damaged', log::regclass),
-            'pawl.pruned_log names no table that remembers where it was cut.', 'select * from pawl.health()');
+        PERFORM pawl.raise('XX001', format('the pruning state of log %s is damaged', log::regclass),
+            'pawl.pruned_log names no existing table of pruned ends.', 'select * from pawl.health()');
     END IF;
     part := bound;
     FOR leaf IN
@@ -214,7 +214,17 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.prune_log(regclass, interval, boolean, integer, name) IS
-'removes old entries of a log, at most batch of them a call; call it again while more. Of subjects that are in a terminal state or deleted and whose last move is older: all entries, the newest excepted as long as the row is there. With only_terminal false also the older entries of open subjects, never the newest. It reads the log page by page, on from where the last call ended. A partition of the log whose entries are all older, and whose subjects have all ended, goes as a whole, also of rows that are still there: it is emptied under a lock of its own, and dropped if it is one of several ranges, a later one has entries, and nobody is writing the log. 42501: neither owner of the log nor pawl_admin; 25001: not READ COMMITTED; 22023: batch below 1 or a negative age; 55000: the table keeps no log';
+'Removes old log entries, at most one batch in each call, and returns how many were removed. It reads the log in
+page order and continues where the last call ended. A partition whose entries are all old, and whose rows have all
+ended, is truncated, or dropped if it is a range, a later one has entries and no session writes to the log.
+relation: the enforced table. older_than: minimum age. only_terminal: true (default): only entries of rows that are
+deleted or in a terminal state and have not changed since; the newest entry of an existing row stays; false: also
+older entries of other rows. batch: 1 to 1000000; default 10000. state_column: null: the only bound column.
+Returns removed and more (call it again).
+Errors: 22023 batch out of range or a negative age; 22004 null; 55000 no log; 42704 no binding; 42501 not the owner;
+25001 not READ COMMITTED.
+Privileges: all roles; must own the log or be a member of pawl_admin.
+Example: SELECT * FROM pawl.prune_log(''orders'', ''1 year'')';
 
 CREATE FUNCTION pawl._check_retention(older_than interval, batch integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -270,4 +280,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.prune_audit(regclass, interval, integer, name) IS
-'removes rows of an audit that were recorded longer ago, oldest first, at most batch of them a call; call it again while more. 42501: neither owner of the audit nor pawl_admin; 25001: not READ COMMITTED; 22023: batch below 1 or a negative age; 42704: the results are not audited';
+'Removes audit rows, oldest first, at most one batch in each call.
+relation: the enforced table. older_than: minimum age. batch: 1 to 1000000; default 10000. state_column: null: the
+only bound column.
+Returns removed and more (call it again).
+Errors: 22023 batch out of range or a negative age; 22004 null; 42704 no binding or no audit; 55000 no log; 42501
+not the owner; 25001 not READ COMMITTED.
+Privileges: all roles; must own the audit or be a member of pawl_admin.
+Example: SELECT * FROM pawl.prune_audit(''orders'', ''1 year'')';

@@ -1,4 +1,4 @@
--- Redaction: values of the record are replaced by salted digests, and that they were is on the record, too.
+-- Redaction: recorded values are replaced by salted digests, and pawl.redaction records that.
 
 CREATE TABLE pawl.redaction (
     redaction uuid NOT NULL DEFAULT pawl.uuid_v7() PRIMARY KEY,
@@ -132,7 +132,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._redacted(text[], text, text, jsonb, bytea, jsonb, boolean) IS 'internal: what an entry of the record becomes by pawl.redact';
+COMMENT ON FUNCTION pawl._redacted(text[], text, text, jsonb, bytea, jsonb, boolean) IS 'internal: what a log entry becomes by pawl.redact';
 
 -- The fields of a chained entry that were redacted, and are not among those that pawl.redaction has of it.
 CREATE FUNCTION pawl._unrecorded(processor text, correlation_id text, metadata jsonb, salts jsonb, recorded text[]) RETURNS text[]
@@ -262,20 +262,29 @@ BEGIN
                                                          AND substr(f.field, 7) = ANY (a.audit_parent_columns) AND substr(f.field, 7) <> ALL (a.key_columns)))
       INTO named, unknown FROM unnest(fields) WITH ORDINALITY f(field, n);
     IF unknown IS NOT NULL THEN
-        PERFORM pawl.raise('22023', format('"%s" is no field that can be redacted', unknown),
-            'These can: processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level), metadata/<key>/<key> (one below it, as a JSON Pointer), '
+        PERFORM pawl.raise('22023', format('"%s" is not a field that can be redacted', unknown),
+            'Fields are processor, correlation_id, metadata (all of it), metadata.<key> (one key of its top level), metadata/<key>/<key> (one below it, as a JSON Pointer), '
             'audit.<column> (a column that the audit copies from the row, and that is not of the key).');
     END IF;
     PERFORM pawl._check_isolation('pawl.redact');
     IF bound.history IS NULL AND NOT bound.events THEN
-        PERFORM pawl.raise('55000', format('table %s keeps no record of column "%s"', bound.relation, bound.state_column));
+        PERFORM pawl.raise('55000', format('table %s has no log of column "%s"', bound.relation, bound.state_column));
     ELSIF bound.hash_chain AND NOT pawl._is_salted(bound.history) THEN
         PERFORM pawl.raise('55000', format('the hash chain of %s has no salts', bound.history),
-            'It was begun in version 0.0.1, and covers the values themselves.',
+            'It was created by version 0.0.1 and covers the values themselves.',
             format('begin another log: select pawl.enable_log(%L, %L, log_name => ...)', bound.relation, bound.state_column));
     END IF;
     RETURN pawl._redact(bound.relation, bound.state_column, pawl._key_text(bound.relation, key, bound.state_column), named, reason);
 END
 $function$;
 COMMENT ON FUNCTION pawl.redact(regclass, anycompatible, text[], text, name) IS
-'replaces values that the record has of one row by salted digests, in log, audit and outbox, and keeps in pawl.redaction what was replaced, when, by whom and why. fields: processor, correlation_id, metadata (all of it), metadata.<key>, metadata/<key>/<key> (a JSON Pointer) or audit.<column> (a column that the audit copies). The salts are thrown away; a hash chain verifies before and after. Returns how many log entries changed. For members of pawl_admin who own the table, its log and its audit, and superusers. 42501: neither; 22023: no such field, or no reason; 22004: a null; 25001: not READ COMMITTED; 55000: no record, or a hash chain without salts. Example: SELECT pawl.redact(''parcels'', 1, ''{metadata.customer}'', ''request 17'')';
+'Replaces recorded values of one row by salted digests, in log, audit and outbox, and writes to pawl.redaction what
+was replaced, when, why and by which role. The salts are not kept; a hash chain verifies before and after. Returns
+how many log entries changed.
+relation: the enforced table. key: a value, row(a, b) or an array of texts. fields: processor, correlation_id,
+metadata (all of it), metadata.<key>, metadata/<key>/<key> (a JSON Pointer) or audit.<column> (a column that the
+audit copies). reason: a text. state_column: null: the only bound column.
+Errors: 22023 unknown field or no reason; 22004 null; 55000 no log, or a hash chain without salts; 42704 no binding;
+42501 not the owner; 25001 not READ COMMITTED.
+Privileges: pawl_admin that owns the table, its log and its audit.
+Example: SELECT pawl.redact(''orders'', 1, ''{metadata.customer}'', ''request 17'')';

@@ -37,7 +37,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_trace(regclass, name, name, name) IS
-'names the columns with the W3C traceparent of each row, and with its tracestate: a move that is made in no trace (pawl.traceparent is not set), as those of timers, lost leases and other duties, is recorded in the trace of its row. traceparent null: no columns. What is no traceparent counts as none. Waits until nobody is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 42703, 42804: a column that is missing or no text; 42501: not the owner';
+'Names the columns that hold the W3C trace context of each row. A state change outside of a trace (pawl.traceparent
+is not set), such as that of a timer, is recorded in the trace of its row. Waits for sessions that write to the
+table. For a table of a pack it must be called again after a restore.
+relation: the enforced table. traceparent: a text column, null: no columns; values that are no traceparent are
+ignored. tracestate: a text column, default null. state_column: null: the only bound column.
+Errors: 42703 no such column; 42804 a column of another type; 22004 tracestate without traceparent; 42704 no
+binding; 42501 not the owner.
+Privileges: pawl_admin that owns the table.
+Example: SELECT pawl.set_trace(''orders'', ''traceparent'')';
 
 CREATE FUNCTION pawl.enter_span(traceparent text, tracestate text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

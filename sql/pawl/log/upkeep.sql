@@ -1,4 +1,4 @@
--- Upkeep of logs and audits that somebody has asked for: how long what they hold is kept, and partitions of time to come. Nothing is pruned that
+-- Declared upkeep of logs and audits: how long entries are kept, and future partitions. Nothing is pruned that
 -- is not named here.
 
 CREATE TABLE pawl.log_upkeep (
@@ -18,7 +18,7 @@ COMMENT ON COLUMN pawl.log_upkeep.period IS 'what time a partition of the log co
 COMMENT ON COLUMN pawl.log_upkeep.ahead IS 'of how many periods to come partitions are made';
 SELECT pg_catalog.pg_extension_config_dump('pawl.log_upkeep', '');
 
--- Whoever may write this table still speaks only for logs of his own.
+-- A role that can write to this table can still only declare for logs that it owns.
 CREATE FUNCTION pawl._upkeep_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -26,14 +26,14 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.log_upkeep');
-    detail constant text := 'What is removed from the record is gone.';
-    refusal constant text := 'must be owner of table %s, or a member of pawl_admin';
+    detail constant text := 'Removed entries cannot be restored.';
+    denied constant text := 'must be owner of table %s, or a member of pawl_admin';
 BEGIN
-    PERFORM pawl._hear(OLD.log, '{pawl_admin}', refusal, detail);
-    PERFORM pawl._hear(NEW.log, '{pawl_admin}', refusal, detail);
+    PERFORM pawl._hear(OLD.log, '{pawl_admin}', denied, detail);
+    PERFORM pawl._hear(NEW.log, '{pawl_admin}', denied, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
-    ELSIF pawl._has_role('pawl_restore') THEN  -- a restore keeps who declared it, and when
+    ELSIF pawl._has_role('pawl_restore') THEN  -- a restore keeps the role and time of the declaration
         RETURN NEW;
     END IF;
     NEW.declared_at := clock_timestamp();
@@ -41,12 +41,12 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl._upkeep_check() IS 'internal: who may say how long a log or an audit is kept';
+COMMENT ON FUNCTION pawl._upkeep_check() IS 'internal: checks the right to declare how long a log or audit is kept';
 
 CREATE TRIGGER owners_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.log_upkeep
     FOR EACH ROW EXECUTE FUNCTION pawl._upkeep_check();
 
--- A declaration takes the place of the one before; one that asks for nothing ends it. SECURITY DEFINER because who may INSERT need not be
+-- A declaration replaces the one before; an empty one removes it. SECURITY DEFINER because a role that can INSERT need not be
 -- one who may DELETE; it runs after the check above.
 CREATE FUNCTION pawl._upkeep_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -90,7 +90,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.keep_log(regclass, interval, boolean, text, integer, name) IS
-'declares how long entries of a log are kept (null: for ever) and which partitions of time it gets (period, ahead: as pawl.extend_log, which it calls at once); it takes the place of what was declared before, and with neither there is nothing declared any more. pawl.tend_logs, a duty of pawld, does what is declared. 42501: neither owner of the log nor pawl_admin; 22023: a negative age, an unknown period, ahead is not from 0 to 1000; 55000: the table keeps no log, or one that is not partitioned by time; 22004: ahead or only_terminal is null';
+'Declares how long log entries are kept, and which partitions the log gets; replaces the previous declaration.
+pawl.tend_logs, which pawld calls, carries it out.
+relation: the enforced table. keep: the age, null: for ever. only_terminal: as in pawl.prune_log; default true.
+period, ahead: as in pawl.extend_log, which is called at once; default null (no partitions) and 3. With neither keep
+nor period the declaration is removed. state_column: null: the only bound column.
+Errors: 22023 a negative age, unknown period or ahead out of range; 22004 null; 55000 no log, or one not partitioned
+by time; 42704 no binding; 42501 not the owner.
+Privileges: all roles; must own the log or be a member of pawl_admin.
+Example: SELECT pawl.keep_log(''orders'', ''1 year'')';
 
 CREATE FUNCTION pawl.keep_audit(relation regclass, keep interval, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -106,7 +114,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.keep_audit(regclass, interval, name) IS
-'declares how long the results in an audit are kept (null: for ever), apart from the log; it takes the place of what was declared before. pawl.tend_logs, a duty of pawld, does what is declared. 42501: neither owner of the audit nor pawl_admin; 22023: a negative age; 42704: the results are not audited; 55000: the table keeps no log';
+'Declares how long audit rows are kept; replaces the previous declaration. pawl.tend_logs, which pawld calls,
+carries it out.
+relation: the enforced table. keep: the age, null: for ever. state_column: null: the only bound column.
+Errors: 22023 a negative age; 42704 no binding or no audit; 55000 no log; 42501 not the owner. Privileges: all
+roles; must own the audit or be a member of pawl_admin.
+Example: SELECT pawl.keep_audit(''orders'', ''5 years'')';
 
 -- What is declared and the caller may do, of one table or all: the logs first.
 CREATE FUNCTION pawl.upkeep_of(only_relation regclass, only_column name)
@@ -123,7 +136,12 @@ AS $function$
      ORDER BY a.log IS NOT NULL, b.relation::oid, b.state_column
 $function$;
 COMMENT ON FUNCTION pawl.upkeep_of(regclass, name) IS
-'internal: what pawl.tend_logs is to do for the caller; period is null where he does not own the log, for then he makes no partitions';
+'Returns the declarations of pawl.keep_log and pawl.keep_audit that the caller can carry out, logs first.
+only_relation: the table, null: all. only_column: its state column, null: all.
+Returns relation, state_column, record (the log or audit), is_audit, keep (null: for ever), only_terminal, period
+(null unless the caller owns the log) and ahead.
+Errors: none. Privileges: all roles; shows logs and audits that the caller owns, and all to pawl_admin.
+Example: SELECT record, keep FROM pawl.upkeep_of(NULL, NULL)';
 
 CREATE FUNCTION pawl._tend(relation regclass, state_column name, is_audit boolean, keep interval, only_terminal boolean, period text, ahead integer,
     batch integer, OUT done bigint, OUT more boolean)
@@ -184,10 +202,18 @@ BEGIN
         PERFORM pawl.raise(failed[1][2], failed[1][3], nullif(failed[1][4], ''), nullif(failed[1][5], ''));
     END IF;
     FOR n IN 1..coalesce(array_length(failed, 1), 0) LOOP
-        RAISE WARNING USING ERRCODE = failed[n][2], MESSAGE = format('%s was not tended: %s', failed[n][1], failed[n][3]),
+        RAISE WARNING USING ERRCODE = failed[n][2], MESSAGE = format('%s was not maintained: %s', failed[n][1], failed[n][3]),
             DETAIL = coalesce(nullif(failed[n][4], ''), format('SQLSTATE is %s.', failed[n][2])), HINT = coalesce(nullif(failed[n][5], ''), failed[n][6]);
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl.tend_logs(regclass, integer, name) IS
-'does what pawl.keep_log and pawl.keep_audit have declared, for one table or all whose logs and audits the caller owns (pruning also for pawl_admin): makes partitions of time to come, and removes what is older than it is to be kept, at most batch rows of a log or audit. Returns how many were removed and partitions made; next_at is now where there is more to prune, else null. Each log and audit is a subtransaction of its own: where one fails a warning with its SQLSTATE says so, and the others are done; where all fail the first error is raised. A duty; what is not declared it leaves alone. 25001: not READ COMMITTED; 22023: batch is not from 1 to 1000000; and what pawl.prune_log, pawl.prune_audit and pawl.extend_log raise';
+'Carries out what pawl.keep_log and pawl.keep_audit declare: creates partitions and removes old rows. Each log and
+audit is a subtransaction; one that fails is reported as a warning, and the first error is raised if all fail. A
+duty: call it periodically.
+relation: the table; null (default): all whose logs or audits the caller owns, or for pruning all for pawl_admin.
+batch: rows of each log or audit, 1 to 1000000; default 10000. state_column: null: all.
+Returns done (removed rows and created partitions) and next_at (now if more rows are left, else null).
+Errors: 25001 not READ COMMITTED; 22023 batch out of range; 22004 null; those of pawl.prune_log, pawl.prune_audit
+and pawl.extend_log. Privileges: all roles.
+Example: SELECT * FROM pawl.tend_logs()';

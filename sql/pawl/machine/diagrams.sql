@@ -17,7 +17,7 @@ BEGIN
           FROM (SELECT DISTINCT m.machine FROM pawl.machine m ORDER BY 1 LIMIT 10) k;
         RAISE EXCEPTION USING ERRCODE = 'PW008',
             MESSAGE = format('unknown machine "%s"', machine),
-            HINT = coalesce('defined are: ' || known, format('define it: select pawl.define(%L, diagram)', machine));
+            HINT = coalesce('defined: ' || known, format('define it: select pawl.define(%L, diagram)', machine));
     END IF;
     IF version IS NULL THEN
         RETURN newest;
@@ -52,7 +52,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.diagram(text, integer, text) IS
-'a machine as text: mermaid or dot (Graphviz); the newest version unless one is given. PW008: unknown machine or version; 22023: unknown format';
+'Returns a machine as a diagram. machine: its name. version: null (default): the newest. format: mermaid (default)
+or dot (Graphviz).
+Errors: PW008 unknown machine or version; 22023 unknown format; 22004 null. Privileges: all roles.
+Example: SELECT pawl.diagram(''order'', format => ''dot'')';
 
 CREATE FUNCTION pawl.states(machine text, version integer DEFAULT NULL) RETURNS SETOF pawl.machine_state
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
@@ -66,7 +69,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.states(text, integer) IS
-'the states of a machine in drawing order; the newest version unless one is given. PW008: unknown machine or version';
+'Returns the states of a machine in the order of its diagram, as rows of pawl.machine_state. machine: its name.
+version: null (default): the newest.
+Errors: PW008 unknown machine or version; 22004 null. Privileges: all roles.
+Example: SELECT state, initial, terminal FROM pawl.states(''order'')';
 
 CREATE FUNCTION pawl.transitions(machine text, version integer DEFAULT NULL) RETURNS SETOF pawl.machine_transition
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 20
@@ -80,4 +86,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.transitions(text, integer) IS
-'the arrows of a machine in drawing order, composites and choices resolved; the newest version unless one is given. PW008: unknown machine or version';
+'Returns the transitions of a machine in the order of its diagram, as rows of pawl.machine_transition; composite
+states and choices are resolved. machine: its name. version: null (default): the newest.
+Errors: PW008 unknown machine or version; 22004 null. Privileges: all roles.
+Example: SELECT from_state, event, to_state FROM pawl.transitions(''order'')';

@@ -10,7 +10,7 @@ CREATE TABLE pawl.machine (
     version integer NOT NULL CHECK (version > 0),
     source text NOT NULL,
     diagram text NOT NULL,
-    unbound text NOT NULL DEFAULT 'refuse' CHECK (unbound IN ('refuse', 'note')),
+    unbound text NOT NULL DEFAULT 'refuse' CHECK (unbound IN ('reject', 'note')),
     defined_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
     -- a name, not a regrole: a dump must load where that role does not exist
     defined_by text NOT NULL DEFAULT CURRENT_USER,
@@ -24,7 +24,7 @@ COMMENT ON COLUMN pawl.machine.diagram IS 'its canonical form: two diagrams that
 COMMENT ON COLUMN pawl.machine.extension IS 'the extension whose script defined it, and defines it again after a restore; null: a user did';
 COMMENT ON COLUMN pawl.machine.owner IS
 'the role that defines the next version, drops the machine or gives it away, the same in all versions; where the role does not exist, the owner of the extension does';
-COMMENT ON COLUMN pawl.machine.unbound IS 'what became of guards and effects that name no function: refuse or note';
+COMMENT ON COLUMN pawl.machine.unbound IS 'how guards and effects that name no function are treated: reject or note';
 
 CREATE TABLE pawl.machine_state (
     machine text COLLATE "C" NOT NULL,
@@ -57,13 +57,13 @@ CREATE TABLE pawl.machine_transition (
     drawn_from text COLLATE "C",
     PRIMARY KEY (machine, version, ordinal)
 );
-COMMENT ON TABLE pawl.machine_transition IS 'the arrows of a machine, from state to state, in drawing order; from_state is null for a first state';
+COMMENT ON TABLE pawl.machine_transition IS 'the transitions of a machine in the order of its diagram; from_state is null for an initial state';
 COMMENT ON COLUMN pawl.machine_transition.guards IS 'qualified names of functions f(old, new) that must say yes';
-COMMENT ON COLUMN pawl.machine_transition.effects IS 'qualified names of functions f(old, new) that run after the move';
-COMMENT ON COLUMN pawl.machine_transition.notes IS 'remarks of the label that name no function';
-COMMENT ON COLUMN pawl.machine_transition.drawn_from IS 'the composite state this arrow was inherited from';
+COMMENT ON COLUMN pawl.machine_transition.effects IS 'qualified names of functions f(old, new) that run after the state change';
+COMMENT ON COLUMN pawl.machine_transition.notes IS 'guards and effects of the label that name no function';
+COMMENT ON COLUMN pawl.machine_transition.drawn_from IS 'the composite state from which the transition was inherited';
 
--- verify and the functions that read arrows ask for one pair of states of one version.
+-- verify and the functions that read transitions look up one pair of states of one version.
 CREATE INDEX ON pawl.machine_transition (machine, version, from_state, to_state);
 
 -- What an extension defined comes back with its CREATE EXTENSION, not with the data.
@@ -80,7 +80,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._is_users(text, integer) IS 'internal: whether a version of a machine belongs into a dump: no extension defines it';
 
--- A version that a row was ever judged by must stay what it was.
+-- A version that was ever enforced must not change.
 CREATE FUNCTION pawl._machine_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -97,11 +97,11 @@ BEGIN
         END IF;
         RAISE EXCEPTION USING ERRCODE = 'PW006',
             MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
-            DETAIL = 'Rows and logs are judged by the versions they were written under.',
+            DETAIL = 'Rows and log entries refer to the version that was enforced when they were written.',
             HINT = format('define the next version: select pawl.define(%L, ...)', OLD.machine);
     END IF;
     IF TG_TABLE_NAME <> 'machine' THEN
-        -- a version goes as a whole: its states and arrows follow it, when it is already gone
+        -- a version is deleted as a whole: its states and transitions follow it
         IF EXISTS (SELECT FROM pawl.machine m WHERE m.machine = OLD.machine AND m.version = OLD.version) THEN
             RAISE EXCEPTION USING ERRCODE = 'PW006',
                 MESSAGE = format('version %s of machine "%s" is immutable', OLD.version, OLD.machine),
@@ -117,12 +117,12 @@ BEGIN
             MESSAGE = format('version %s of machine "%s" cannot be deleted', OLD.version, OLD.machine),
             DETAIL = CASE WHEN EXISTS (SELECT FROM pawl.binding b WHERE b.machine = OLD.machine AND b.version = OLD.version)
                           THEN format('It is enforced on table %s.', bound)
-                          ELSE format('Its moves may be in the log %s.', log) END;
+                          ELSE format('The log %s can have entries of this version.', log) END;
     END IF;
     RETURN OLD;
 END
 $function$;
-COMMENT ON FUNCTION pawl._machine_immutable() IS 'internal: refuses changes of a defined machine';
+COMMENT ON FUNCTION pawl._machine_immutable() IS 'internal: rejects changes of a defined machine';
 
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl.machine
     FOR EACH ROW EXECUTE FUNCTION pawl._machine_immutable();
@@ -143,11 +143,11 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and arrows go with their version';
+COMMENT ON FUNCTION pawl._machine_gone() IS 'internal: states and transitions are deleted with their version';
 
 CREATE TRIGGER gone AFTER DELETE ON pawl.machine FOR EACH ROW EXECUTE FUNCTION pawl._machine_gone();
 
--- States and arrows come with their version. One that is bound gets no more of them, save from a superuser or a member of
+-- States and transitions are inserted with their version. One that is bound gets no more of them, save from a superuser or a member of
 -- pawl_restore: a restore fills the tables in an order of its own.
 CREATE FUNCTION pawl._machine_complete() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -177,7 +177,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl._machine_complete() IS 'internal: a machine that is in use gets no further states or arrows';
+COMMENT ON FUNCTION pawl._machine_complete() IS 'internal: a machine that is in use gets no further states or transitions';
 
 CREATE FUNCTION pawl._hold_version(machine text, version integer) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_hold_version';
@@ -186,12 +186,20 @@ COMMENT ON FUNCTION pawl._hold_version(text, integer) IS 'internal: a version of
 CREATE FUNCTION pawl.set_machine_owner(machine text, owner name) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_set_machine_owner';
 COMMENT ON FUNCTION pawl.set_machine_owner(text, name) IS
-'gives all versions of a machine to another role, which defines the next one from then on. The caller has the rights of both roles. PW008: unknown machine; 42704: no such role; 42501: not the owner, or no member of the new one; 22004: an argument is null';
+'Gives all versions of a machine to another role, which can then define the next version. machine: its name. owner:
+a role.
+Errors: PW008 unknown machine; 42704 no such role; 42501 not the owner, or not a member of the new owner; 22004
+null. Privileges: pawl_admin that owns the machine and is a member of the new owner.
+Example: SELECT pawl.set_machine_owner(''order'', ''pawl_admin'')';
 
 CREATE FUNCTION pawl.drop_machine(machine text, version integer DEFAULT NULL) RETURNS integer
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_drop_machine';
 COMMENT ON FUNCTION pawl.drop_machine(text, integer) IS
-'drops a version of a machine, or all of them, and returns how many. PW008: unknown machine or version; 2BP01: a version is enforced on a table, or its transitions may be in a log; 42501: not the owner; 22004: machine is null';
+'Drops a version of a machine, or all versions, and returns how many. machine: its name. version: null (default):
+all.
+Errors: PW008 unknown machine or version; 2BP01 a version is enforced on a table, or a log can have its transitions;
+42501 not the owner; 22004 null. Privileges: pawl_admin that owns the machine.
+Example: SELECT pawl.drop_machine(''draft'')';
 
 CREATE TRIGGER complete AFTER INSERT ON pawl.machine_state REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION pawl._machine_complete();

@@ -63,7 +63,9 @@ pawl.value_expression(''$1'', ''integer''::regtype, -1)';
 CREATE FUNCTION pawl.read_as_owner(relation regclass, state_column name, what text) RETURNS SETOF record
 LANGUAGE c STABLE PARALLEL UNSAFE STRICT ROWS 100 AS 'MODULE_PATHNAME', 'pawl_as_owner';
 COMMENT ON FUNCTION pawl.read_as_owner(regclass, name, text) IS
-'Reads a bound table as its owner, in a security-restricted operation, after it has checked that the caller may read
-it. relation, state_column: the binding; what: ''stays'' and the other readings that pawl.verify and the API use.
-Errors: 42501 the caller may not read the table. Privileges: all roles. Example: SELECT * FROM
-pawl.read_as_owner(''orders'', ''state'', ''stays'') r(state text, n bigint)';
+'Reads a bound table as its owner, in a security-restricted operation, after a check that the caller can read it.
+relation, state_column: the binding. what: claimable, other, owners, timers, states, stays, log, verify or
+verify_work; the caller lists the columns of the result.
+Errors: 42501 the caller cannot read the table; 42804 other columns. Privileges: all roles.
+Example: SELECT * FROM pawl.read_as_owner(''orders'', ''state'', ''states'') r(state text, n bigint, estimated
+boolean)';

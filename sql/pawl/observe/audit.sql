@@ -21,7 +21,7 @@ BEGIN
                 format('Version %s of machine "%s" has %s.', bound.version, bound.machine, pawl._quoted_list(states)));
         END IF;
         IF jsonb_typeof(pair.value) <> 'boolean' THEN
-            PERFORM pawl.raise('22023', format('on_states must say of state "%s" whether it is a success', pair.state), NULL,
+            PERFORM pawl.raise('22023', format('on_states must have true or false for state "%s"', pair.state), NULL,
                 '{"done": true, "failed": false}');
         END IF;
     END LOOP;
@@ -51,7 +51,7 @@ BEGIN
         PERFORM pawl.raise('42703', format('parent column "%s" of table %s does not exist', missing, relation));
     END IF;
     IF (SELECT count(DISTINCT p) FROM unnest(parent) p) < cardinality(parent) THEN
-        PERFORM pawl.raise('42701', 'a parent column is named twice');
+        PERFORM pawl.raise('42701', 'a parent column is specified twice');
     END IF;
 END
 $function$;
@@ -75,7 +75,7 @@ BEGIN
                              CASE WHEN c.not_null THEN ' NOT NULL' END, CASE WHEN c.name = 'audit_id' THEN ' DEFAULT pawl.uuid_v7()' END), ', ' ORDER BY c.n)
       INTO columns FROM pawl._audit_columns(a, log_keys) c;
     EXECUTE format('CREATE TABLE %s (%s, PRIMARY KEY (%s, transition_id))', made, columns, pawl._columns('', a.key_columns));
-    EXECUTE format('COMMENT ON TABLE %s IS %L', made, 'the results of ' || a.relation || ', kept by pawl');
+    EXECUTE format('COMMENT ON TABLE %s IS %L', made, 'the results of ' || a.relation || ', written by pawl');
     IF owner::oid <> (SELECT c.relowner FROM pg_class c WHERE c.oid = made::regclass) THEN
         EXECUTE format('ALTER TABLE %s OWNER TO %s', made, owner);
     END IF;
@@ -88,7 +88,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._make_audit(pawl.audit_binding, name[], name) IS 'internal: creates an audit beside its log';
 
--- Creates or enables the triggers that keep a record from clients.
+-- Creates or enables the triggers that protect an audit from clients.
 CREATE FUNCTION pawl._close_record(record regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -109,7 +109,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._close_record(regclass) IS 'internal: creates or enables the guards of a record';
+COMMENT ON FUNCTION pawl._close_record(regclass) IS 'internal: creates or enables the triggers that protect an audit';
 
 CREATE FUNCTION pawl._open_record(record regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -123,7 +123,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl._open_record(regclass) IS 'internal: disables the guards of a record while its owner fills it';
+COMMENT ON FUNCTION pawl._open_record(regclass) IS 'internal: disables the triggers that protect an audit while its owner fills it';
 
 -- The trigger is ALWAYS: also what pawl logs of replicated rows has results. The function passes over what others replicate.
 CREATE FUNCTION pawl._install_audit(log regclass) RETURNS void
@@ -175,7 +175,7 @@ BEGIN
     a.parent_columns := coalesce(parent, '{}');
     PERFORM pawl._check_parents(bound.relation, a.parent_columns);
     SELECT n.keys, n.parents INTO a.key_columns, a.audit_parent_columns FROM pawl._audit_names(bound, a.parent_columns) n;
-    -- from here on nothing is logged and nobody else audits
+    -- from here on no entry is written and no other session audits
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.history);
 
     SELECT b.* INTO present FROM pawl.audit_binding b WHERE b.log = bound.history;
@@ -189,7 +189,7 @@ BEGIN
     IF present.log IS NOT NULL
        AND (a.audit IS DISTINCT FROM present.audit
             OR (present.success_states, present.failure_states, present.parent_columns) IS DISTINCT FROM (a.success_states, a.failure_states, a.parent_columns)) THEN
-        PERFORM pawl.raise('42710', format('the results of table %s are audited already', bound.relation),
+        PERFORM pawl.raise('42710', format('the results of table %s are already audited', bound.relation),
             format('In %s, success being %s, failure %s.', present.audit, present.success_states, present.failure_states),
             format('select pawl.unaudit(%L, %L)', bound.relation, bound.state_column));
     END IF;
@@ -219,7 +219,16 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.audit(regclass, jsonb, name, name[], name) IS
-'writes a row into <table>_result_audit (or into_table) whenever the log gets a row that enters a result state; on_states says which and whether they are a success: {"done": true, "failed": false}. parent names columns of the table that are copied. What the log holds already is written too; called again with the same arguments it mends. Returns the audit. 55000: the table keeps no log; PW008: unknown state; 42710: audited otherwise already; 42P07: a relation of that name that is no audit of this table; 42703: no such parent column; 42501: not the owner';
+'Writes a row to an audit table whenever a row of the log enters a result state, also for entries that the log
+already has, and returns the audit table. Called again with the same arguments it repairs the audit.
+relation: the enforced table. on_states: result states and whether each is a success: {"done": true, "failed":
+false}. into_table: its name; default <table>_result_audit. parent: columns of the table that are copied; default
+none. state_column: null: the only bound column.
+Errors: 55000 no log; PW008 unknown state; 22023 on_states is invalid; 42710 audited with other arguments; 42P07 a
+relation with this name is not an audit of the table; 42703 unknown parent column; 42704 no binding; 42501 not the
+owner; 25001 not READ COMMITTED.
+Privileges: pawl_admin that owns the table and its log.
+Example: SELECT pawl.audit(''orders'', ''{"paid": true}'')';
 
 -- What the log holds and the audit does not, but for what was pruned.
 CREATE FUNCTION pawl._fill_audit(a pawl.audit_binding, bound pawl.binding) RETURNS void
@@ -251,7 +260,7 @@ BEGIN
     a.relation := bound.relation;
     problem := pawl._audit_problem(a, bound.log_key_columns, false);
     IF problem IS NOT NULL THEN
-        PERFORM pawl.raise('55000', format('the audit %s of the log %s does not fit table %s', a.audit, a.log, bound.relation),
+        PERFORM pawl.raise('55000', format('the audit %s of the log %s does not match table %s', a.audit, a.log, bound.relation),
             format('Of the audit: %s.', problem), format('drop trigger "!pawl_audit" on %s; select pawl._drop_audit(%L)', a.log, a.log));
     END IF;
     PERFORM pawl._move_audit(bound.history, bound.relation);
@@ -298,7 +307,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.unaudit(regclass, name) IS
-'takes the audit off a log; its table stays, closed. 42704: there is no audit; 42501: not the owner';
+'Ends the audit of a log. The audit table stays, but rejects every change. relation: the enforced table.
+state_column: null: the only bound column.
+Errors: 42704 no binding or no audit; 55000 no log; 42501 not the owner. Privileges: pawl_admin that owns the log.
+Example: SELECT pawl.unaudit(''orders'')';
 
 CREATE FUNCTION pawl.audit_of(relation regclass, key anycompatible, state_column name DEFAULT NULL)
 RETURNS TABLE (transition_id uuid, recorded_at timestamptz, worker text, correlation_id text, success boolean, execution_time_ms bigint,
@@ -322,4 +334,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.audit_of(regclass, anycompatible, name) IS
-'the results of one row, newest first, with the transitions they came by (null where those were pruned). 42704: the results are not audited; 55000: the table keeps no log';
+'Returns the audited results of one row, newest first.
+relation: the enforced table. key: a value, row(a, b) or an array of texts. state_column: null: the only bound
+column.
+Returns transition_id (the id of the log entry), recorded_at, worker, correlation_id, success, execution_time_ms
+(milliseconds), state; and from the log entry, null if it was pruned: event, actor, metadata.
+Errors: 42704 no binding or no audit; 55000 no log; 22023 several bindings, or a key of another length. Privileges:
+all roles; needs SELECT on the audit and the log.
+Example: SELECT recorded_at, success FROM pawl.audit_of(''orders'', 1)';

@@ -171,11 +171,11 @@ BEGIN
         RETURN 'it is not a plain table, or does not exist';
     END IF;
     IF pawl._is_unlogged(a.audit) AND NOT pawl._is_unlogged(a.log) THEN
-        RETURN 'it is unlogged, and would not outlive a crash as the log does';
+        RETURN 'it is unlogged, so a crash would empty it but not the log';
     END IF;
     IF EXISTS (SELECT FROM unnest(a.parent_columns) p
                 WHERE NOT EXISTS (SELECT FROM pg_attribute x WHERE x.attrelid = a.relation AND x.attname = p AND NOT x.attisdropped)) THEN
-        RETURN format('table %s has lost a column that is copied', a.relation);
+        RETURN format('a copied column of table %s is missing', a.relation);
     END IF;
     SELECT e.name || ' ' || e.type, x.name || ' ' || x.type INTO expected, got
       FROM pawl._audit_columns(a, log_keys) e

@@ -66,7 +66,7 @@ BEGIN
       FROM pawl._expected_triggers(bound.relation) e JOIN pg_trigger t ON t.tgrelid = e.member AND t.tgname = e.trigger_name AND t.tgfoid = e.function
      WHERE NOT pawl._trigger_fits(t.oid, e.function, e.definition);
     RETURN QUERY SELECT 'triggers', CASE WHEN wrong IS NULL AND altered IS NULL THEN 'ok' ELSE 'error' END,
-        concat_ws('; ', 'missing: ' || pawl._short_list(wrong), 'fires at another moment or under a condition: ' || pawl._short_list(altered)),
+        concat_ws('; ', 'missing: ' || pawl._short_list(wrong), 'with another definition: ' || pawl._short_list(altered)),
         CASE WHEN wrong IS NOT NULL OR altered IS NOT NULL THEN attach_again END;
 
     SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
@@ -82,7 +82,7 @@ BEGIN
      WHERE t.tgfoid = ANY (pawl._table_functions())
        AND t.tgenabled = CASE WHEN (SELECT bool_or(b.always) FROM pawl.binding b WHERE b.relation = bound.relation) THEN 'O' ELSE 'A' END::"char";
     RETURN QUERY SELECT 'always', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'warning' END,
-        CASE WHEN bound.always THEN 'replicated rows are not judged by ' ELSE 'replicated rows are judged by ' END || pawl._short_list(wrong),
+        CASE WHEN bound.always THEN 'replicated rows are not validated by ' ELSE 'replicated rows are validated by ' END || pawl._short_list(wrong),
         CASE WHEN wrong IS NOT NULL THEN attach_again END;
 
     SELECT array_agg(format('%I on %s', t.tgname, t.tgrelid::regclass) ORDER BY t.tgrelid::regclass::text, t.tgname) INTO wrong
@@ -90,8 +90,8 @@ BEGIN
       JOIN pg_trigger j ON j.tgrelid = m AND j.tgfoid = 'pawl.validate()'::regprocedure AND t.tgname COLLATE "C" > j.tgname
      WHERE t.tgtype & 19 = 19 AND t.tgfoid <> j.tgfoid;
     RETURN QUERY SELECT 'later_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'info' END,
-        'fire after pawl.validate(), so that rows are judged at the end of their statement: ' || pawl._short_list(wrong),
-        CASE WHEN wrong IS NOT NULL THEN 'give these triggers shorter names' END;
+        'fire after pawl.validate(), so rows are validated at the end of the statement: ' || pawl._short_list(wrong),
+        CASE WHEN wrong IS NOT NULL THEN 'rename these triggers so that they sort before it' END;
 
     SELECT max(m.version) INTO newest FROM pawl.machine m WHERE m.machine = bound.machine;
     RETURN QUERY SELECT 'version', CASE WHEN newest = bound.version THEN 'ok' ELSE 'info' END,
@@ -147,20 +147,20 @@ BEGIN
     states := pawl._owned_states(bound.machine, bound.version);
     IF states <> '{}' THEN
         RETURN QUERY SELECT 'queue', CASE WHEN bound.owner_column IS NOT NULL THEN 'ok' ELSE 'info' END,
-            CASE WHEN bound.owner_column IS NULL THEN format('rows are owned in %s, and no column says by which processor', pawl._quoted_list(states)) END,
+            CASE WHEN bound.owner_column IS NULL THEN format('states %s are owned, but there is no owner column', pawl._quoted_list(states)) END,
             CASE WHEN bound.owner_column IS NULL THEN format('select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column) END;
     END IF;
     IF bound.lease_column IS NOT NULL THEN
         states := pawl._stuck_states(bound);
         RETURN QUERY SELECT 'on_expiry', CASE WHEN states = '{}' THEN 'ok' ELSE 'warning' END,
-            CASE WHEN states <> '{}' THEN format('an expired lease does not lead out of %s', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' THEN format('no transition for expired leases leaves %s', pawl._quoted_list(states)) END,
             CASE WHEN states <> '{}' AND bound.on_expiry IS NULL THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
                  WHEN states <> '{}' THEN format('define a machine with %s --> ... : %s', states[1], bound.on_expiry) END;
     END IF;
     IF EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version AND t.after IS NOT NULL) THEN
         states := pawl._untimed_states(bound);
         RETURN QUERY SELECT 'timers', CASE WHEN states = '{}' THEN 'ok' ELSE 'info' END,
-            CASE WHEN states <> '{}' THEN format('transitions leave %s after a time, and no column says when', pawl._quoted_list(states)) END,
+            CASE WHEN states <> '{}' THEN format('timed transitions leave %s, but there is no due column', pawl._quoted_list(states)) END,
             CASE WHEN states <> '{}' THEN format('alter table %1$s add column due timestamptz; select pawl.enable_timers(%1$L, %2$L, due => ''due'')', bound.relation, bound.state_column) END;
     END IF;
 END
@@ -245,7 +245,7 @@ BEGIN
     RETURN QUERY SELECT NULL::regclass, NULL::name, o.check_name, o.status, o.detail, o.hint FROM pawl._health_outbox() o;
     RETURN QUERY SELECT o.* FROM pawl._health_orphans() o;
     RETURN QUERY
-        SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no lifecycle stands behind ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
+        SELECT t.tgrelid::regclass, NULL::name, 'orphaned_triggers', 'warning', 'no binding exists for ' || string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname),
                string_agg(format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), '; ' ORDER BY t.tgname)
           FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid AND t.tgparentid = 0
          WHERE d.refclassid = 'pg_proc'::regclass
@@ -255,4 +255,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.health() IS
-'checks that everything enforcement needs is in place, one row a check: event_triggers, catalog, table, state_column, key_columns, triggers, triggers_enabled, always, later_triggers, version, functions, log, log_triggers, managed_columns, work_indexes, queue, on_expiry, timers, pruned_log, audit, audit_triggers, audit_indexes, audit_states, paused, outbox, consumer (those that you may see), orphaned_triggers. status is ok, info, warning or error; hint can be pasted. It reads catalogs and the tables of pawl; the rows are the matter of pawl.verify';
+'Checks every binding, its triggers, columns, indexes, log and audit, the event triggers, the outbox and the pauses.
+Returns relation, state_column, check_name, status (ok, info, warning or error), detail (what is wrong) and hint (a
+statement that repairs it).
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_reader.
+Example: SELECT * FROM pawl.health() WHERE status <> ''ok''';

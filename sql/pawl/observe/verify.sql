@@ -1,7 +1,7 @@
 -- pawl.verify: the rows and logs themselves, read against the machines.
 
--- Whether a log row (alias) is a hop that no version of the machine in $1 allows.
-CREATE FUNCTION pawl._foreign_hop(alias text) RETURNS text
+-- Whether a log row (alias) is a state change that no version of the machine in $1 allows.
+CREATE FUNCTION pawl._foreign_change(alias text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -19,7 +19,7 @@ AS $function$
                       AND t.from_state = {}.from_state COLLATE "C" AND t.to_state = {}.to_state COLLATE "C") END)
         $query$, '{}', alias)
 $function$;
-COMMENT ON FUNCTION pawl._foreign_hop(text) IS 'internal: a condition that a log row is a move its machine does not allow';
+COMMENT ON FUNCTION pawl._foreign_change(text) IS 'internal: a condition that a log row is a state change that its machine does not allow';
 
 CREATE FUNCTION pawl._verify(only_relation regclass)
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
@@ -48,10 +48,10 @@ BEGIN
                   ORDER BY b.relation::text COLLATE "C", b.state_column LOOP
         IF root IS NULL THEN
             problem := CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation) THEN 'it does not exist'
-                            WHEN NOT has_table_privilege(bound.relation, 'SELECT') THEN 'you may not read it'
+                            WHEN NOT has_table_privilege(bound.relation, 'SELECT') THEN 'permission denied'
                             WHEN bound.history IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.history) THEN 'its log does not exist'
-                            WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'you may not read its log'
-                            WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows from you'
+                            WHEN NOT has_table_privilege(bound.history, 'SELECT') THEN 'permission denied for its log'
+                            WHEN row_security_active(bound.relation) OR row_security_active(bound.history) THEN 'row-level security hides rows'
                             WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p')) THEN 'it is not a table'
                             WHEN pawl._of_another(bound.relation, pawl._verified_tables(bound)) IS NOT NULL
                             THEN format('%s belongs to another role', pawl._of_another(bound.relation, pawl._verified_tables(bound)))
@@ -146,7 +146,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl._verify_ends(pawl.binding) IS 'internal: rows that are not where their log ends';
 
--- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each row begins where the one before ended, and each hop was allowed.
+-- Every log is a chain: numbered 1, 2, 3 ... (from where it was pruned), each entry begins where the one before ended, and each state change was allowed.
 CREATE FUNCTION pawl._verify_log(bound pawl.binding)
 RETURNS TABLE (statement text, types regtype[], parameters text[])
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
@@ -175,21 +175,21 @@ BEGIN
           FROM checked c
           CROSS JOIN LATERAL (VALUES
                ('sort_key_gap', c.has_gap, format('%%s should come before it', c.sort_key - 1)),
-               ('chain_broken', c.is_broken, format('it begins at %%s, the one before ended at %%s',
+               ('chain_broken', c.is_broken, format('it begins at %%s, but the entry before ended at %%s',
                        coalesce('"' || c.from_state || '"', 'nothing'), coalesce('"' || c.last_to_state || '"', 'nothing'))),
                ('unknown_version', c.is_unknown, format('machine "%%s" has no version %%s', $1, c.machine_version)),
-               ('illegal_hop', c.is_illegal, format('%%s to %%s is no arrow of version %%s', coalesce('"' || c.from_state || '"', 'nothing'),
+               ('illegal_transition', c.is_illegal, format('%%s to %%s is not a transition of version %%s', coalesce('"' || c.from_state || '"', 'nothing'),
                        coalesce('"' || c.to_state || '"', 'nothing'), c.machine_version)),
-               ('most_recent', c.is_mistaken, CASE WHEN c.is_newest THEN 'it is the newest and does not say so' ELSE 'it says it is the newest, but is not' END),
-               ('clock_backwards', c.is_backwards, format('written %%s before the one before', c.last_created_at - c.created_at)),
+               ('most_recent', c.is_mistaken, CASE WHEN c.is_newest THEN 'it is the newest entry, but most_recent is false' ELSE 'most_recent is true, but it is not the newest entry' END),
+               ('clock_backwards', c.is_backwards, format('its time is %%s before that of the entry before it', c.last_created_at - c.created_at)),
                ('hash_mismatch', c.is_forged, 'its hash is not that of its content and its predecessor''s hash'),
-               ('redaction_missing', c.unrecorded <> '{}', format('pawl.redaction does not say that %%s was redacted', array_to_string(c.unrecorded, ', ')))
+               ('redaction_missing', c.unrecorded <> '{}', format('pawl.redaction has no row for the redacted %%s', array_to_string(c.unrecorded, ', ')))
                ) p(problem, holds, detail)
          WHERE (c.has_gap OR c.is_broken OR c.is_unknown OR c.is_illegal OR c.is_mistaken OR c.is_backwards OR c.is_forged OR c.unrecorded <> '{}') AND p.holds
          ORDER BY 3, c.sort_key, p.problem COLLATE "C"$query$,
         CASE WHEN bound.hash_chain THEN format(', coalesce(lag(l.hash) OVER w, %s.hash) AS last_hash', anchor.alias) END,
         bound.history, pawl._columns('l.', bound.log_key_columns), pawl._key_label('c', bound.log_key_columns),
-        pawl._foreign_hop('c'),
+        pawl._foreign_change('c'),
         CASE WHEN bound.most_recent = 'stored' THEN 'c.most_recent <> c.is_newest' ELSE 'false' END,
         CASE WHEN bound.hash_chain THEN
              format('c.hash IS DISTINCT FROM pawl._log_hash(c.last_hash, pawl._log_content(%s, c.sort_key, c.from_state, c.to_state, c.event, '
@@ -215,4 +215,13 @@ AS $function$
     SELECT v.relation, v.state_column, v.key, v.problem, v.detail FROM pawl._verify($1) v
 $function$;
 COMMENT ON FUNCTION pawl.verify(regclass) IS
-'reads the rows and logs of a table (of all tables) and returns what is wrong: unknown_state, log_missing, row_missing, log_differs, sort_key_gap, chain_broken, unknown_version, illegal_hop, most_recent, clock_backwards, hash_mismatch, redaction_missing, stray_owner, lease_missing, timer_missing, end_missing, audit_missing, audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs, and without a table outbox_differs; not_checked where you may not read, or where the catalog is damaged. No rows: nothing is wrong. All of it is one snapshot';
+'Reads rows, logs, audits and outbox in one snapshot and returns what is wrong. No rows: nothing is.
+relation: the table; null (default): all.
+Returns relation, state_column, key, problem and detail. Problems: unknown_state, log_missing, row_missing,
+log_differs, sort_key_gap, chain_broken, unknown_version, illegal_transition, most_recent, clock_backwards,
+hash_mismatch, redaction_missing, stray_owner, lease_missing, timer_missing, end_missing, audit_missing,
+audit_unfounded, audit_differs, event_missing, event_unfounded, event_differs; without relation also outbox_differs;
+not_checked if you lack SELECT or the catalog is damaged.
+Errors: 42704 no binding; 42501 permission denied; 42P01 no such table. Privileges: pawl_admin, pawl_operator,
+pawl_reader; needs SELECT on the table and its log.
+Example: SELECT * FROM pawl.verify(''orders'')';

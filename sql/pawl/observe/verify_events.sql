@@ -65,7 +65,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._events_pruned_at() IS 'internal: when events were last taken out of the outbox';
 
--- Every event has its transaction in the table of the same number, or nobody would ever get it. The own transaction gets its place when
+-- Every event has its transaction in the table of the same number, or no consumer would read it. The own transaction gets its place when
 -- it commits.
 CREATE FUNCTION pawl._verify_outbox()
 RETURNS TABLE (relation regclass, state_column name, key text, problem text, detail text)
@@ -78,7 +78,7 @@ BEGIN
     FOR slot IN 1 .. 3 LOOP
         RETURN QUERY EXECUTE format($query$
             SELECT NULL::regclass, NULL::name, format('transaction %%s', txid), 'outbox_differs',
-                   CASE WHEN t.events IS NULL THEN format('%%s events have no place in the order of commits, nobody will get them', e.events)
+                   CASE WHEN t.events IS NULL THEN format('%%s events have no position in the order of commits and cannot be read', e.events)
                         ELSE format('pawl.outbox_%1$s has %%s of its %%s events', coalesce(e.events, 0), t.events) END
               FROM (SELECT o.txid, count(*) AS events FROM pawl.outbox_%1$s o GROUP BY o.txid) e
               FULL JOIN (SELECT c.txid, sum(c.events) AS events FROM pawl.outbox_commit_%1$s c GROUP BY c.txid) t USING (txid)
@@ -115,15 +115,15 @@ BEGIN
         status := 'warning';
         hint := format('select pawl.drop_consumer(%L)', reader.consumer);
         IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = reader.owner) THEN
-            detail := format('consumer "%s" belongs to role "%s", which does not exist: nobody can read it', reader.consumer, reader.owner);
+            detail := format('consumer "%s" belongs to role "%s", which does not exist', reader.consumer, reader.owner);
         ELSIF cardinality(dead) = cardinality(reader.relations) THEN
-            detail := format('consumer "%s" waits for tables without events: %s', reader.consumer, pawl._short_list(dead::text[]));
+            detail := format('consumer "%s" reads only tables without events: %s', reader.consumer, pawl._short_list(dead::text[]));
         ELSIF reader.age > slow OR reader.and_more THEN
             detail := format('consumer "%s" is %s%s events and %s behind', reader.consumer, CASE WHEN reader.and_more THEN 'more than ' END,
                              reader.behind, date_trunc('second', reader.age));
-            hint := format('select * from pawl.read_events(%L); if nobody reads it: select pawl.drop_consumer(%1$L)', reader.consumer);
+            hint := format('select * from pawl.read_events(%L); if it is not needed: select pawl.drop_consumer(%1$L)', reader.consumer);
         ELSIF reader.missed > 0 THEN
-            detail := format('consumer "%s" has lost %s events to retention and has not been told yet', reader.consumer, reader.missed);
+            detail := format('consumer "%s" has lost %s events to retention, which it has not read yet', reader.consumer, reader.missed);
             hint := format('select * from pawl.read_events(%L)', reader.consumer);
         ELSE
             status := 'ok';
@@ -156,7 +156,7 @@ RETURNS TABLE (relation regclass, state_column name, check_name text, status tex
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT p.relation, p.state_column, 'paused', 'warning', 'claims are paused where no lifecycle is enforced',
+    SELECT p.relation, p.state_column, 'paused', 'warning', 'claims are paused where no machine is enforced',
            format('delete from pawl.paused where relation = %s and state_column = %L', p.relation::oid, p.state_column)
       FROM pawl.paused p WHERE NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = p.relation AND b.state_column = p.state_column)
      GROUP BY p.relation, p.state_column

@@ -29,7 +29,7 @@ BEGIN
     IF anchors IS NULL THEN
         RETURN;
     END IF;
-    RETURN QUERY SELECT format('SELECT $1, $2, %s, ''end_missing'', format(''the log was pruned up to sort_key %%s, and what came then is gone'', a.sort_key) '
+    RETURN QUERY SELECT format('SELECT $1, $2, %s, ''end_missing'', format(''the log was pruned up to sort_key %%s, and later entries are missing'', a.sort_key) '
                                 'FROM %s a WHERE NOT a.whole AND NOT EXISTS (SELECT FROM %s l WHERE %s) ORDER BY 3',
                                 pawl._key_label('a', pawl._anchor_keys(bound, anchors)), anchors, bound.history,
                                 pawl._same_key('l', bound.log_key_columns, 'a', pawl._anchor_keys(bound, anchors), bound.history)),
@@ -92,7 +92,7 @@ RETURNS TABLE (relation regclass, state_column name, key text, problem text, det
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT bound.relation, bound.state_column, NULL::text, 'not_checked', format('you may not read its audit %s', b.audit)
+    SELECT bound.relation, bound.state_column, NULL::text, 'not_checked', format('permission denied for its audit %s', b.audit)
       FROM pawl.audit_binding b JOIN pg_class c ON c.oid = b.audit
      WHERE b.log = bound.history AND (NOT has_table_privilege(b.audit, 'SELECT') OR row_security_active(b.audit))
 $function$;
@@ -113,8 +113,8 @@ DECLARE
 BEGIN
     SELECT p.* INTO cut FROM pawl.pruned_log p WHERE p.log = bound.history;
     IF FOUND THEN
-        problem := CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = cut.anchors) THEN 'the table that remembers where the log was cut is gone'
-                        WHEN EXISTS (SELECT FROM pawl._lost_triggers(bound, 'pruned')) THEN format('%s is not guarded', cut.anchors) END;
+        problem := CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = cut.anchors) THEN 'the table of the ends of pruned logs is missing'
+                        WHEN EXISTS (SELECT FROM pawl._lost_triggers(bound, 'pruned')) THEN format('triggers that protect %s are missing or disabled', cut.anchors) END;
         RETURN QUERY SELECT 'pruned_log', CASE WHEN problem IS NULL THEN 'ok' ELSE 'error' END, problem,
             CASE WHEN problem ~ 'guarded' THEN format('select pawl._close_record(%L)', cut.anchors)
                  WHEN problem IS NOT NULL THEN format('delete from pawl.pruned_log where log = %L::regclass', cut.log) END;
@@ -124,7 +124,7 @@ BEGIN
         SELECT array_agg(quote_ident(t.tgname)) INTO wrong FROM pg_trigger t
          WHERE t.tgrelid = bound.history AND t.tgfoid = 'pawl.audit_results()'::regprocedure;
         IF wrong IS NOT NULL THEN
-            RETURN QUERY SELECT 'audit', 'error', format('the log has the trigger of an audit that is not known: %s', pawl._short_list(wrong)),
+            RETURN QUERY SELECT 'audit', 'error', format('the log has the trigger of an unknown audit: %s', pawl._short_list(wrong)),
                 format('drop trigger %s on %s', wrong[1], bound.history);
         END IF;
         RETURN;
@@ -136,14 +136,14 @@ BEGIN
                     CASE WHEN a.parent_columns <> '{}' THEN format(', parent => %L', a.parent_columns) END, bound.state_column);
     IF problem IS NULL AND EXISTS (SELECT FROM pg_class c WHERE c.oid = a.audit
           AND NOT (has_table_privilege(c.relowner, a.log, 'SELECT') AND (a.parent_columns = '{}' OR has_table_privilege(c.relowner, a.relation, 'SELECT')))) THEN
-        problem := 'its owner may not read the log or the table, and it is written with his rights';
+        problem := 'its owner lacks SELECT on the log or the table, and it is written with the owner''s rights';
     END IF;
     RETURN QUERY SELECT 'audit', CASE WHEN problem IS NULL THEN 'ok' ELSE 'error' END, format('the audit %s: ', a.audit) || problem,
         CASE WHEN problem IS NOT NULL THEN format('select pawl.unaudit(%L, %L), then pawl.audit again', bound.relation, bound.state_column) END;
     SELECT array_agg(e.trigger_name || CASE WHEN e.member NOT IN (a.log, a.audit) THEN ' of ' || e.member ELSE '' END ORDER BY e.trigger_name, e.member) INTO wrong
       FROM pawl._lost_triggers(bound, 'audit') e;
     IF wrong IS NULL AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgname = '!pawl_audit' AND t.tgenabled <> 'A') THEN
-        RETURN QUERY SELECT 'audit_triggers', 'warning', format('!pawl_audit on %s is not enabled always: results of replicated rows pass it by', a.log), again;
+        RETURN QUERY SELECT 'audit_triggers', 'warning', format('!pawl_audit on %s is not ENABLE ALWAYS: results of replicated rows are not audited', a.log), again;
     ELSE
         RETURN QUERY SELECT 'audit_triggers', CASE WHEN wrong IS NULL THEN 'ok' ELSE 'error' END, 'missing or disabled: ' || pawl._short_list(wrong),
             CASE WHEN wrong IS NOT NULL THEN again END;
@@ -189,11 +189,11 @@ BEGIN
         IF FOUND THEN
             problem := pawl._audit_problem(a, bound.log_key_columns, true);
             IF problem IS NULL AND touched = a.audit THEN
-                SELECT format('ALTER COLUMN ... TYPE ... USING would write column "%s" anew', c.name) INTO problem
+                SELECT format('ALTER COLUMN ... TYPE ... USING would rewrite column "%s"', c.name) INTO problem
                   FROM pawl._audit_columns(a, bound.log_key_columns) c WHERE c.name = ANY (rewritten) LIMIT 1;
             END IF;
             IF problem IS NOT NULL THEN
-                PERFORM pawl.raise('55000', format('table %s and its audit %s would no longer fit together', a.relation, a.audit),
+                PERFORM pawl.raise('55000', format('columns of table %s and its audit %s would no longer match', a.relation, a.audit),
                     format('Of the audit: %s.', problem), format('select pawl.unaudit(%L, %L)', a.relation, bound.state_column));
             END IF;
         END IF;
@@ -220,7 +220,7 @@ BEGIN
     FOR a IN SELECT b.* FROM pawl.audit_binding b WHERE b.audit::oid = ANY (gone) LOOP
         IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = a.log AND t.tgfoid = 'pawl.audit_results()'::regprocedure)
            AND EXISTS (SELECT FROM pawl.binding b WHERE b.history = a.log) THEN
-            PERFORM pawl.raise('2BP01', format('the audit of table %s cannot be dropped while it is kept', a.relation), NULL,
+            PERFORM pawl.raise('2BP01', format('the audit of table %s cannot be dropped while the binding exists', a.relation), NULL,
                 (SELECT format('select pawl.unaudit(%L, %L)', b.relation, b.state_column) FROM pawl.binding b WHERE b.history = a.log));
         END IF;
         DELETE FROM pawl.audit_binding b WHERE b.log = a.log;
@@ -242,7 +242,7 @@ BEGIN
     FOR cut IN SELECT p.* FROM pawl.pruned_log p WHERE p.anchors::oid = ANY (gone) LOOP
         IF EXISTS (SELECT FROM pawl.binding b JOIN pg_trigger t ON t.tgrelid = b.relation AND t.tgfoid = 'pawl.validate()'::regprocedure
                     WHERE b.history = cut.log) THEN
-            PERFORM pawl.raise('2BP01', format('what is known of the pruned log %s cannot be dropped while that is kept', cut.log));
+            PERFORM pawl.raise('2BP01', format('the pruning state of log %s cannot be dropped while the log exists', cut.log));
         END IF;
         DELETE FROM pawl.pruned_log p WHERE p.log = cut.log;
     END LOOP;

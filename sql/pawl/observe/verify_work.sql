@@ -24,7 +24,7 @@ BEGIN
           CROSS JOIN LATERAL (VALUES
                ('stray_owner', NOT w.is_owned AND (w.owner IS NOT NULL OR w.lease IS NOT NULL),
                 format('state "%%s" is not owned, the row has %%s', r.%3$I, CASE WHEN w.owner IS NULL THEN 'a lease' ELSE format('the owner "%%s"', w.owner) END)),
-               ('lease_missing', $5 AND w.is_owned AND w.owner IS NOT NULL AND w.lease IS NULL, format('"%%s" owns the row for ever', w.owner)),
+               ('lease_missing', $5 AND w.is_owned AND w.owner IS NOT NULL AND w.lease IS NULL, format('"%%s" owns the row without a lease', w.owner)),
                ('timer_missing', $6 AND w.is_timed AND w.due IS NULL, format('state "%%s" has a timer, the row has no due time', r.%3$I))
                ) p(problem, holds, detail)
          WHERE p.holds ORDER BY 3, 4$query$,

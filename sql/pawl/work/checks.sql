@@ -31,7 +31,7 @@ BEGIN
                         ELSE 'set_claiming' END, bound.relation, bound.state_column, lacking.needs));
     END IF;
     IF bound.lease_time <= interval '0' THEN
-        PERFORM pawl.raise('22023', 'lease_time must be longer than nothing', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
+        PERFORM pawl.raise('22023', 'lease_time must be positive', format('It is %s.', bound.lease_time), 'lease_time => ''60 s''');
     END IF;
     IF bound.backoff IS NOT NULL THEN
         PERFORM pawl._check_backoff(bound.backoff);
@@ -67,7 +67,7 @@ BEGIN
      WHERE c IN (bound.state_column, bound.owner_column, bound.lease_column, bound.due_column) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('claim_order cannot name column "%s"', problem.name),
-            'Claims go over rows that have neither owner, lease nor due time, whatever state they are in.');
+            'Rows that can be claimed have no owner, lease or due time.');
     END IF;
     PERFORM pawl._check_shared_columns(bound);
     IF bound.key_columns = '{}' AND (bound.owner_column IS NOT NULL OR bound.due_column IS NOT NULL) THEN
@@ -98,8 +98,8 @@ BEGIN
       FROM used mine JOIN used other ON other.name = mine.name AND (other.is_written OR mine.is_written)
      WHERE mine.state_column = bound.state_column AND other.state_column <> bound.state_column LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('column "%s" of table %s is kept by two lifecycles', shared.name, bound.relation),
-            format('The lifecycle on column "%s" uses it too.', shared.state_column),
+        PERFORM pawl.raise('22023', format('column "%s" of table %s is used by two bindings', shared.name, bound.relation),
+            format('The binding on column "%s" uses it too.', shared.state_column),
             format('alter table %s add column ... and name that', bound.relation));
     END IF;
 END
@@ -117,7 +117,7 @@ BEGIN
     PERFORM pawl.backoff(1, policy);
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_backoff(jsonb) IS 'internal: refuses a backoff policy that pawl.backoff would refuse';
+COMMENT ON FUNCTION pawl._check_backoff(jsonb) IS 'internal: rejects a backoff policy that pawl.backoff would reject';
 
 CREATE FUNCTION pawl._check_known_events(machine text, version integer, argument text, events text[]) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -134,13 +134,13 @@ BEGIN
     END IF;
     SELECT e INTO unknown FROM unnest(events) e WHERE e <> ALL (known) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW008', format('machine "%s" has no event "%s", named in %s', machine, unknown, argument),
+        PERFORM pawl.raise('PW008', format('machine "%s" has no event "%s", given in %s', machine, unknown, argument),
             CASE WHEN known = '{}' THEN format('Version %s has no events.', version)
                  ELSE format('Version %s has %s.', version, pawl._quoted_list(known)) END);
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS 'internal: refuses events that a machine does not have (PW008)';
+COMMENT ON FUNCTION pawl._check_known_events(text, integer, text, text[]) IS 'internal: rejects events that a machine does not have (PW008)';
 
 -- The events a binding names do in this version what they are named for.
 CREATE FUNCTION pawl._check_work_events(bound pawl.binding) RETURNS void
@@ -166,15 +166,15 @@ BEGIN
     SELECT e INTO useless FROM unnest(bound.claim_events) e
      WHERE pawl._claimable_states(bound.machine, bound.version, ARRAY[e]) = '{}' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" claims nothing: it leads from no unowned state into an owned one', useless),
-            format('Owned are %s.', pawl._quoted_list(owned)), 'name another event, or tag the state it enters: class ... owned');
+        PERFORM pawl.raise('22023', format('event "%s" cannot claim rows: it leads from no unowned state to an owned state', useless),
+            format('Owned states are %s.', pawl._quoted_list(owned)), 'choose another event, or tag the state that it enters: class ... owned');
     END IF;
     SELECT e INTO useless FROM unnest(array_remove(ARRAY[bound.on_expiry, bound.on_expiry_else], NULL)) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t WHERE t.machine = bound.machine AND t.version = bound.version
                           AND t.event = e AND t.from_state = ANY (owned));
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" leaves no owned state, so no lease can expire by it', useless),
-            format('Owned are %s.', pawl._quoted_list(owned)), format('%s --> ... : %s', owned[1], useless));
+        PERFORM pawl.raise('22023', format('event "%s" leaves no owned state, so it cannot be fired for an expired lease', useless),
+            format('Owned states are %s.', pawl._quoted_list(owned)), format('%s --> ... : %s', owned[1], useless));
     END IF;
     SELECT e INTO useless FROM unnest(bound.retry_events) e
      WHERE NOT EXISTS (SELECT FROM pawl.machine_transition t
@@ -182,7 +182,7 @@ BEGIN
                         WHERE t.machine = bound.machine AND t.version = bound.version AND t.event = e
                           AND t.from_state IS NOT NULL AND NOT s.terminal) LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('event "%s" retries nothing: all its arrows end in terminal states', useless));
+        PERFORM pawl.raise('22023', format('event "%s" cannot retry rows: all its transitions end in terminal states', useless));
     END IF;
 END
 $function$;
@@ -202,7 +202,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._stuck_states(pawl.binding) IS 'internal: owned states that an expired lease does not lead out of';
 
--- States whose timer nobody winds: there is an arrow after a time, but no due column.
+-- States with a timed transition in a binding without a due column.
 CREATE FUNCTION pawl._untimed_states(bound pawl.binding) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -229,19 +229,19 @@ BEGIN
     IF owned <> '{}' AND 'unowned' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('rows of table %s have no owner in the owned states of machine "%s"', bound.relation, bound.machine),
-            DETAIL = format('Owned are %s, and no column says by which processor.', pawl._quoted_list(owned)),
+            DETAIL = format('Owned states are %s, and the binding has no owner column.', pawl._quoted_list(owned)),
             HINT = format('next: select pawl.enable_queue(%L, %L, owner => ...)', bound.relation, bound.state_column);
     END IF;
     IF untimed <> '{}' AND 'untimed' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
             MESSAGE = format('timers of machine "%s" do not fire on table %s', bound.machine, bound.relation),
-            DETAIL = format('Transitions leave %s after a time, and no column says when.', pawl._quoted_list(untimed)),
+            DETAIL = format('Timed transitions leave %s, and the binding has no due column.', pawl._quoted_list(untimed)),
             HINT = format('next: select pawl.enable_timers(%L, %L, due => ...)', bound.relation, bound.state_column);
     END IF;
     IF stuck <> '{}' AND 'stuck' = ANY (of) THEN
         RAISE WARNING USING ERRCODE = '01000',
-            MESSAGE = format('an expired lease does not lead out of %s', pawl._quoted_list(stuck)),
-            DETAIL = CASE WHEN bound.on_expiry IS NULL THEN 'No event on_expiry is named.'
+            MESSAGE = format('no transition for expired leases leaves %s', pawl._quoted_list(stuck)),
+            DETAIL = CASE WHEN bound.on_expiry IS NULL THEN 'The binding has no on_expiry event.'
                           ELSE format('Event "%s" does not leave these states of machine "%s".', bound.on_expiry, bound.machine) END,
             HINT = CASE WHEN bound.on_expiry IS NULL
                         THEN format('select pawl.set_claiming(%L, %L, on_expiry => ...)', bound.relation, bound.state_column)
@@ -296,4 +296,4 @@ BEGIN
     PERFORM pawl._check_work_events(bound);
 END
 $function$;
-COMMENT ON FUNCTION pawl._check_work(pawl.binding) IS 'internal: refuses what cannot be of the columns and events that a binding names';
+COMMENT ON FUNCTION pawl._check_work(pawl.binding) IS 'internal: rejects columns and events that a binding cannot name';

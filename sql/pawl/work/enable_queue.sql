@@ -80,7 +80,7 @@ $function$;
 COMMENT ON FUNCTION pawl.set_claiming(regclass, name, text[], text, interval, text, text, text[], jsonb, name,
     text[]) IS
 'Says how rows are claimed, and what becomes of them when a lease expires or an attempt fails.
-relation: the enforced table. state_column: null: the only bound column. claim: the events that take a row into
+relation: the enforced table. state_column: null: the only bound column. claim: the events that lead into
 an owned state. claim_order: what is claimed first, as in ORDER BY ("priority desc, created_at"); default: the
 key. lease_time: of a claim that gives none; default 60 s. on_expiry: the event of an expired lease;
 on_expiry_else: the one that fires where on_expiry leads nowhere. retry: events that use attempts and backoff.

@@ -14,7 +14,7 @@ AS $function$
      WHERE a.attrelid = relation AND a.attname = state_column
 $function$;
 COMMENT ON FUNCTION pawl._state_in(regclass, name, text[]) IS
-'internal: the condition of the claim index on the state: state IN (''ready'', ''waiting''), in drawing order; a domain over an enum is cast to the enum';
+'internal: the condition of the claim index on the state: state IN (''ready'', ''waiting''), in the order of the diagram; a domain over an enum is cast to the enum';
 
 -- The same for queries. A literal beside an enum is what its type's owner can cast: pawl._among is planned as what the index has.
 CREATE FUNCTION pawl._state_among(relation regclass, state_column name, states text[]) RETURNS text
@@ -46,7 +46,7 @@ AS $function$
            || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
            pawl._state_among(bound.relation, bound.state_column, c.states)
            || CASE WHEN bound.due_column IS NULL THEN '' ELSE format(' AND %I IS NULL', bound.due_column) END,
-           format('kept by pawl for claims: rows in %s, in the order they are taken', array_to_string(c.states, ', '))
+           format('kept by pawl for claims: rows in %s, in claim order', array_to_string(c.states, ', '))
       FROM claim_item i, claimable c WHERE bound.claim_events <> '{}' GROUP BY c.states
     UNION ALL
     SELECT 'owned', bound.owner_column, bound.owner_column || array_remove(ARRAY[bound.lease_column], NULL), '{}',
@@ -125,7 +125,7 @@ BEGIN
             RETURN candidate;
         END IF;
     END LOOP;
-    PERFORM pawl.raise('42P07', format('relation "%s" exists and is no index of pawl on table %s', candidate, member),
+    PERFORM pawl.raise('42P07', format('relation "%s" exists and is not an index of the extension on table %s', candidate, member),
         'Claims, leases and timers need an index of that name.', 'rename that relation');
 END
 $function$;

@@ -1,4 +1,4 @@
--- What bindings say besides pawl.enforce: which row is locked before another, and what log entries say of fences.
+-- Further properties of bindings: the lock order, fencing tokens in log entries, result columns.
 
 CREATE FUNCTION pawl.set_lock_order(relation regclass, after regclass, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -15,7 +15,7 @@ BEGIN
         PERFORM pawl.raise('42501', format('must be owner of table %s', after));
     END IF;
     IF after = bound.relation THEN
-        PERFORM pawl.raise('22023', format('rows of table %s cannot be locked after themselves', bound.relation));
+        PERFORM pawl.raise('22023', format('table %s cannot be its own lock parent', bound.relation));
     END IF;
     IF after IS NOT NULL THEN
         SELECT format('Column %s of its primary key is "%s"; column %s of the key is %s.', k.n, p.attname, k.n,
@@ -26,10 +26,10 @@ BEGIN
          WHERE i.indrelid = after AND i.indisprimary AND k.n <= i.indnkeyatts AND c.atttypid IS DISTINCT FROM p.atttypid ORDER BY k.n LIMIT 1;
         IF problem IS NULL AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
                                             WHERE i.indrelid = after AND i.indisprimary AND c.relkind IN ('r', 'p')) THEN
-            problem := format('%s is no table with a primary key.', after);
+            problem := format('%s is not a table with a primary key.', after);
         END IF;
         IF problem IS NOT NULL THEN
-            PERFORM pawl.raise('22023', format('the key of table %s does not begin with that of %s', bound.relation, after), problem);
+            PERFORM pawl.raise('22023', format('the key of table %s does not begin with the key of %s', bound.relation, after), problem);
         END IF;
     END IF;
     EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', bound.relation);
@@ -41,7 +41,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_lock_order(regclass, regclass, name) IS
-'has rows locked after the row of another table that their key begins with (steps after their task): pawl.fire, pawl.fire_many, pawl.abandon and inserts into the log lock that row first, in the order of its key; pawl.reap and pawl.fire_due leave out rows whose other row another transaction has locked. So functions that lock the other row first never meet these in a deadlock. A plain UPDATE locks its row first: lock the other one before it. Whoever calls these functions needs UPDATE on a column of the other table. after null: no order. Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 22023: the keys do not fit; 42501: not the owner of both';
+'Has rows locked after the row of another table whose primary key begins their key (steps after their task).
+pawl.fire, pawl.fire_many, pawl.abandon and inserts into the log lock that row first, in the order of its key;
+pawl.reap and pawl.fire_due skip rows whose other row is locked. So functions that lock the other row first cannot
+deadlock with them; a plain UPDATE must lock it itself. Callers need UPDATE on a column of the other table. Waits
+for sessions that write to the table. For a table of a pack it must be called again after a restore.
+relation: the enforced table. after: the other table; null: no order. state_column: null: the only bound column.
+Errors: 22023 the keys do not match; 42704 no binding; 42501 not the owner of both tables. Privileges: pawl_admin
+that owns both tables.
+Example: SELECT pawl.set_lock_order(''steps'', ''tasks'')';
 
 CREATE FUNCTION pawl.set_log_fence(relation regclass, fence boolean DEFAULT true, state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -65,7 +73,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_log_fence(regclass, boolean, name) IS
-'from now on metadata of log entries has "transaction_id", of the transaction that made the state change (pg_current_xact_id()), and, where the table has a token column, "fence", the fencing token that the row has after it; what a caller says under these names is replaced. Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 42501: not the owner; 22004: fence is null';
+'Adds to the metadata of log entries "transaction_id" (pg_current_xact_id()) and, if the binding has a token column,
+"fence" (the fencing token after the change); values of the caller with these names are replaced. Waits for
+sessions that write to the table. For a table of a pack it must be called again after a restore.
+relation: the enforced table. fence: default true; false: no longer. state_column: null: the only bound column.
+Errors: 22004 fence is null; 42704 no binding; 42501 not the owner. Privileges: pawl_admin that owns the table.
+Example: SELECT pawl.set_log_fence(''jobs'')';
 
 CREATE FUNCTION pawl.set_result_columns(relation regclass, columns name[], state_column name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -98,4 +111,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.set_result_columns(regclass, name[], name) IS
-'names the jsonb columns with the result of a row, or with its error: when an UPDATE sets one of them and moves the row, what the object says of itself (success; metadata.execution_time_ms, else execution_time_ms) goes to the metadata of the log entry, where the audit reads it, and rejects a success that contradicts the state and a time that is no number from 0 on (22023). Waits until no other session is writing to the table. For a table of a pack it is to be said again after a restore. 42704: no lifecycle; 42703, 42804: a column that is missing or no jsonb; 42501: not the owner; 22004';
+'Names the jsonb columns with the result or error of a row. If an UPDATE sets one of them and changes the state,
+success and execution_time_ms of the object (metadata.execution_time_ms first) are copied to the metadata of the
+log entry, where the audit reads them; a success that contradicts the state, or an execution time that is not a
+non-negative number, is rejected (22023). Waits for sessions that write to the table. For a table of a pack it must
+be called again after a restore.
+relation: the enforced table. columns: their names; empty: none. state_column: null: the only bound column.
+Errors: 42703 no such column; 42804 a column that is not jsonb; 22004 null; 42704 no binding; 42501 not the owner.
+Privileges: pawl_admin that owns the table.
+Example: SELECT pawl.set_result_columns(''jobs'', ''{result,error}'')';

@@ -18,19 +18,19 @@ BEGIN
     WHILE rest IS NOT NULL LOOP
         found_one := regexp_match(rest, item, 'i');
         IF found_one IS NULL THEN
-            PERFORM pawl.raise('42601', 'claim_order is not a list of columns',
-                format('It cannot be read from here: "%s".', left(ltrim(rest), 40)), 'claim_order => ''priority desc, created_at''');
+            PERFORM pawl.raise('42601', 'claim_order must be a list of columns',
+                format('Invalid from here: "%s".', left(ltrim(rest), 40)), 'claim_order => ''priority desc, created_at''');
         END IF;
         IF found_one[3] IS NOT NULL THEN
-            PERFORM pawl.raise('0A000', 'claim_order cannot say where nulls come',
-                'Ascending they come last, descending first, as in an index.', 'make the column not null, or leave NULLS out');
+            PERFORM pawl.raise('0A000', 'claim_order does not allow NULLS FIRST or NULLS LAST',
+                'Nulls sort last in ascending and first in descending order, as in an index.', 'make the column not null, or omit NULLS');
         END IF;
         names := names || (parse_ident(found_one[1]))[1]::name;
         descending := descending || coalesce(lower(btrim(found_one[2])) = 'desc', false);
         rest := CASE WHEN found_one[4] = ',' THEN regexp_replace(rest, item, '', 'i') END;
     END LOOP;
     IF (SELECT count(DISTINCT n) FROM unnest(names) n) < cardinality(names) THEN
-        PERFORM pawl.raise('42701', 'claim_order names a column twice');
+        PERFORM pawl.raise('42701', 'claim_order contains a column twice');
     END IF;
 END
 $function$;
@@ -46,7 +46,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl._owned_states(text, integer) IS 'internal: the states of a machine in which a row has an owner';
 
--- The states that pawl.claim takes rows from: those that a claim event leads out of into an owned one.
+-- The states from which rows can be claimed: a claim event leads from them into an owned state.
 CREATE FUNCTION pawl._claimable_states(machine text, version integer, claim_events text[]) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -59,7 +59,7 @@ AS $function$
                     WHERE t.machine = s.machine AND t.version = s.version AND t.from_state = s.state
                       AND t.event = ANY (claim_events) AND t.to_state = ANY (owned))
 $function$;
-COMMENT ON FUNCTION pawl._claimable_states(text, integer, text[]) IS 'internal: the states that claim events take rows from, in drawing order';
+COMMENT ON FUNCTION pawl._claimable_states(text, integer, text[]) IS 'internal: the states from which rows can be claimed, in the order of the diagram';
 
 -- What each managed column has to be.
 CREATE FUNCTION pawl._work_columns(bound pawl.binding)
@@ -122,7 +122,7 @@ BEGIN
             IF FOUND THEN
                 code := '22023';
                 message := format('column "%s" of table %s must allow null', col.name, member);
-                detail := format('Null says that there is no %s.', col.argument);
+                detail := format('A null value means that the row has no %s.', CASE col.argument WHEN 'due' THEN 'due time' ELSE col.argument END);
                 hint := CASE WHEN col.rejects_null THEN format('alter table %s alter column %I type %s', member, col.name, col.make)
                              ELSE format('alter table %s alter column %I drop not null', member, col.name) END;
             END IF;
@@ -151,11 +151,11 @@ BEGIN
      ORDER BY c.n LIMIT 1;
     IF FOUND AND col.attnum IS NULL THEN
         code := '42703';
-        message := format('column "%s" of table %s, named in claim_order, does not exist', col.name, bound.relation);
+        message := format('column "%s" of table %s, given in claim_order, does not exist', col.name, bound.relation);
     ELSIF FOUND THEN
         code := '42804';
-        message := format('column "%s" of table %s, named in claim_order, is of type %s', col.name, bound.relation, col.type_name);
-        detail := 'This type has no order.';
+        message := format('column "%s" of table %s, given in claim_order, is of type %s', col.name, bound.relation, col.type_name);
+        detail := 'This type has no ordering operator.';
     END IF;
 END
 $function$;

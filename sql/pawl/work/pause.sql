@@ -1,8 +1,8 @@
 -- Pausing and resuming queues. An INSERT into pawl.paused is a request to pause, or, with a time that is past, to resume; the
--- functions do nothing else. Not everybody who may ask has more than INSERT: UPDATE or DELETE would be the right to LOCK the table,
+-- functions do nothing else. Not every role that can insert has more than INSERT: UPDATE or DELETE would be the right to LOCK the table,
 -- and that would stop every claim.
 
--- Whoever may write this table still speaks only for his own tables, unless he operates all of them.
+-- A role that can write to this table can only pause tables that it owns, unless it is an operator.
 CREATE FUNCTION pawl._paused_check() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -10,30 +10,30 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE INSERT OR UPDATE OR DELETE ROW',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl.paused');
-    detail constant text := 'That is for its owner, pawl_operator and pawl_admin.';
-    refusal constant text := 'permission denied to pause or resume table %s';
+    detail constant text := 'Only its owner and members of pawl_operator and pawl_admin can do that.';
+    denied constant text := 'permission denied to pause or resume table %s';
 BEGIN
-    PERFORM pawl._hear(OLD.relation, '{pawl_operator,pawl_admin}', refusal, detail);
-    PERFORM pawl._hear(NEW.relation, '{pawl_operator,pawl_admin}', refusal, detail);
+    PERFORM pawl._hear(OLD.relation, '{pawl_operator,pawl_admin}', denied, detail);
+    PERFORM pawl._hear(NEW.relation, '{pawl_operator,pawl_admin}', denied, detail);
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     ELSIF pawl._has_role('pawl_restore') THEN  -- a restore may fill this table before pawl.binding
         RETURN NEW;
     END IF;
     IF NOT EXISTS (SELECT FROM pawl.binding b WHERE b.relation = NEW.relation AND b.state_column = NEW.state_column) THEN
-        PERFORM pawl.raise('42704', format('no lifecycle is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));
+        PERFORM pawl.raise('42704', format('no machine is enforced on column "%s" of table %s', NEW.state_column, NEW.relation));
     END IF;
     NEW.paused_at := clock_timestamp();
     NEW.paused_by := current_user;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl._paused_check() IS 'internal: who may pause and resume';
+COMMENT ON FUNCTION pawl._paused_check() IS 'internal: checks the right to pause and resume';
 
 CREATE TRIGGER operators_only BEFORE INSERT OR UPDATE OR DELETE ON pawl.paused
     FOR EACH ROW EXECUTE FUNCTION pawl._paused_check();
 
--- One row a queue: a request takes the place of the one before. SECURITY DEFINER because who may INSERT need not be one who may
+-- One row a queue: a request replaces the one before. SECURITY DEFINER because a role that can INSERT need not be one that can
 -- DELETE; it runs after the check above.
 CREATE FUNCTION pawl._paused_replace() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -88,15 +88,15 @@ DECLARE
     answer text;
 BEGIN
     IF bound.claim_events = '{}' THEN
-        PERFORM pawl.raise('55000', format('nothing is claimed from table %s', bound.relation), 'Its lifecycle names no claim events.',
+        PERFORM pawl.raise('55000', format('table %s has no claim events', bound.relation), 'Its binding has no claim events.',
             format('select pawl.set_claiming(%L, %L, claim => array[...])', bound.relation, bound.state_column));
     END IF;
     IF queue IS NULL THEN
         RETURN NULL;
     END IF;
     IF bound.queue_column IS NULL THEN
-        PERFORM pawl.raise('22023', format('table %s has no queues', bound.relation), 'Its lifecycle names no queue column.',
-            'leave the queue out to mean the whole table');
+        PERFORM pawl.raise('22023', format('table %s has no queues', bound.relation), 'Its binding has no queue column.',
+            'omit the queue to pause the whole table');
     END IF;
     EXECUTE (SELECT format('SELECT pawl.value_text(%s)', pawl.value_expression('$1', a.atttypid, a.atttypmod)) FROM pg_attribute a
               WHERE a.attrelid = bound.relation AND a.attname = bound.queue_column)
@@ -123,7 +123,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.pause(regclass, text, timestamptz, text, name) IS
-'pawl.claim takes nothing from this queue, or with queue null from the whole table, until pawl.resume or the time given. Owned rows go on; claims that run at this moment may still end. Pausing again changes until and reason. 42704: no lifecycle; 55000: it has no claim events; 22023: it has no queues, or until is past; 22P02: no value of the queue column''s type; 42501: neither owner, pawl_operator nor pawl_admin';
+'Stops claims from a queue, or from the whole table, until pawl.resume or a time. Owned rows are not affected, and
+claims that are running can still return rows. Called again it changes until and reason.
+relation: the enforced table. queue: null (default): the whole table. until: null (default): until pawl.resume.
+reason: a text; default null. state_column: null: the only bound column.
+Errors: 22023 no queue column, or until is past; 22P02 not a value of the queue column''s type; 55000 no claim
+events; 42704 no binding; 42501 permission denied. Privileges: all roles; must own the table or be a member of
+pawl_operator or pawl_admin.
+Example: SELECT pawl.pause(''jobs'', reason => ''maintenance'')';
 
 CREATE FUNCTION pawl.resume(relation regclass, queue text DEFAULT NULL, state_column name DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -142,4 +149,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl.resume(regclass, text, name) IS
-'ends the pause of a queue, or with queue null that of the whole table (single queues that were paused stay so), and returns whether there was one. Errors as pawl.pause';
+'Ends the pause of a queue, or of the whole table, and returns whether it was paused.
+relation: the enforced table. queue: null (default): the pause of the whole table; pauses of single queues stay.
+state_column: null: the only bound column.
+Errors: 22023 no queue column; 22P02 not a value of the queue column''s type; 55000 no claim events; 42704 no
+binding; 42501 permission denied. Privileges: all roles; must own the table or be a member of pawl_operator or
+pawl_admin.
+Example: SELECT pawl.resume(''jobs'')';

@@ -175,7 +175,7 @@ $function$;
 COMMENT ON FUNCTION pawl._queue_depth() IS 'internal: the rows of pawl.queue_depth';
 
 -- The processors of one lifecycle, found by skipping from one to the next in the index on owners and leases. What an old snapshot keeps of
--- an owner's leases is read over once: he is found with his first, and all else is looked for from there.
+-- an owner's leases is read once: the owner is found with the earliest, and the others from there.
 CREATE FUNCTION pawl._owners_statement(bound pawl.binding) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -196,9 +196,9 @@ BEGIN
                 SELECT n.* FROM o CROSS JOIN LATERAL (
                     SELECT t.%2$I, t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl._above(t.%2$I, o.owner) ORDER BY t.%2$I, t.%3$I LIMIT 1) n)
             SELECT $1, $2, pawl.value_text(o.owner), least(c.n + e.n, %4$s), c.n + e.n >= %4$s, o.first,
-                   (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.lapsed
+                   (SELECT t.%3$I FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first ORDER BY t.%2$I DESC, t.%3$I DESC LIMIT 1), c.expired
               FROM o
-             CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE l.ends <= $3) AS lapsed
+             CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE l.ends <= $3) AS expired
                                    FROM (SELECT t.%3$I AS ends FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I >= o.first
                                           ORDER BY t.%2$I, t.%3$I LIMIT %4$s) l) c
              CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM %1$s t WHERE t.%2$I IS NOT NULL AND pawl.same_value(t.%2$I, o.owner) AND t.%3$I IS NULL LIMIT %4$s) l) e$query$,
@@ -210,7 +210,7 @@ COMMENT ON FUNCTION pawl._owners_statement(pawl.binding) IS 'internal: a query o
 
 CREATE FUNCTION pawl._owners()
 RETURNS TABLE (relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
-    last_lease_end timestamptz, lapsed bigint)
+    last_lease_end timestamptz, expired bigint)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -224,7 +224,7 @@ BEGIN
     FOR bound IN SELECT b.* FROM pawl._readable_bindings() b WHERE b.owner_column IS NOT NULL LOOP
         RETURN QUERY SELECT o.* FROM pawl.read_as_owner(bound.relation, bound.state_column, 'owners')
                          o(relation regclass, state_column name, processor text, owned bigint, at_least boolean, next_lease_end timestamptz,
-                           last_lease_end timestamptz, lapsed bigint);
+                           last_lease_end timestamptz, expired bigint);
     END LOOP;
 END
 $function$;
@@ -397,7 +397,7 @@ BEGIN
     SELECT b.* INTO bound FROM pawl.binding b WHERE b.relation = _owner_statements.relation AND b.state_column = _owner_statements.state_column;
     SELECT c.relowner INTO owner FROM pg_class c WHERE c.oid = bound.relation AND c.relkind IN ('r', 'p');
     IF NOT FOUND THEN
-        PERFORM pawl.raise('42809', format('%s is not a table with a lifecycle on column "%s"', relation, state_column));
+        PERFORM pawl.raise('42809', format('%s is not a table with a binding on column "%s"', relation, state_column));
     END IF;
     IF is_count THEN
         IF NOT (CASE WHEN what ^@ 'states' THEN has_column_privilege(bound.relation, bound.state_column, 'SELECT') ELSE pawl._may_count(bound) END) THEN
@@ -427,8 +427,8 @@ BEGIN
         END IF;
         blocked := pawl._of_another(bound.relation, read);
         IF blocked IS NOT NULL THEN
-            PERFORM pawl.raise('42501', format('tables %s and %s do not belong to one role', relation, blocked),
-                'Both are read with the rights of the owner of the first.', format('alter table %s owner to %s', blocked, owner::regrole));
+            PERFORM pawl.raise('42501', format('tables %s and %s have different owners', relation, blocked),
+                'Both are read with the privileges of the owner of the first.', format('alter table %s owner to %s', blocked, owner::regrole));
         END IF;
     END IF;
     IF what = 'claimable' THEN
@@ -458,7 +458,7 @@ COMMENT ON VIEW pawl.queue_depth IS
 'what waits to be claimed, one row a queue of each table that you may read: claimable now; due_later, claimable but for a due time; owned; oldest, how long the oldest claimable row waits (by a time in the claim order, else by the log for the row that is next, else null); is_paused. Nothing is counted beyond 10,000 rows: at_least says so';
 CREATE VIEW pawl.owners WITH (security_invoker = true) AS SELECT * FROM pawl._owners();
 COMMENT ON VIEW pawl.owners IS
-'who works on what, one row a processor of each table that you may read: rows owned (at_least: no more than 10,000 are counted), when the next and the last of their leases end, and how many have lapsed and wait for pawl.reap';
+'owned rows, one row for each processor and table that you can read: rows owned (at_least: no more than 10,000 are counted), when the next and the last of their leases end, and how many have expired and wait for pawl.reap';
 CREATE VIEW pawl.timers WITH (security_invoker = true) AS SELECT * FROM pawl._timers();
 COMMENT ON VIEW pawl.timers IS
 'one row a table with a due column that you may read: how many rows are due now and wait for pawl.fire_due (at_least: no more than 10,000 are counted), when the next one will be, and for how long the oldest has been due';

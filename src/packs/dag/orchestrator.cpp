@@ -1,29 +1,13 @@
-// May throw and may ereport. Whether an orchestrator runs in this session. It does itself what follows from the state
-// changes of its statements, so the trigger that does it for all others skips them. This is kept in a variable and not
-// in a setting, which any session could set.
-#include "pg/arguments.hpp"
+// May throw and may ereport. Whether an orchestrator, or a start of tasks, runs in this session. It does itself what
+// follows from its statements, and writes only what fits, so the triggers that do and check this for all others skip
+// them. This is kept in a variable and not in a setting, which any session could set.
+#include "pg/noted_depth.hpp"
 
 namespace pawl {
 
 namespace {
 
-// The trigger depth of the statements of the running orchestrator; triggers that these fire lie deeper.
 int orchestrator_depth = -1;
-
-int trigger_depth() {
-    return pg::call([] { return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, static_cast<Datum>(0))); });
-}
-
-class AtWork {
-public:
-    AtWork() : before_(orchestrator_depth) { orchestrator_depth = trigger_depth(); }
-    ~AtWork() { orchestrator_depth = before_; }
-    AtWork(const AtWork&) = delete;
-    AtWork& operator=(const AtWork&) = delete;
-
-private:
-    int before_;
-};
 
 // Only the owner may call the function, so it is called by OID, without a check of privileges.
 Datum turn(Datum batch) {
@@ -36,13 +20,18 @@ Datum turn(Datum batch) {
 }  // namespace
 
 PAWL_FUNCTION(pawl_dag_orchestrating) {
-    return BoolGetDatum(orchestrator_depth == trigger_depth());
+    return BoolGetDatum(orchestrator_depth == pg::trigger_depth());
 }
 
 PAWL_FUNCTION(pawl_dag_take_turn) {
     pg::require(fcinfo, 0, "batch");
-    const AtWork at_work;
+    const pg::NotedDepth at_work(orchestrator_depth);
     return pg::call([&] { return turn(PG_GETARG_DATUM(0)); });
+}
+
+PAWL_FUNCTION(pawl_dag_start_tasks) {
+    const pg::NotedDepth at_work(orchestrator_depth);
+    return pg::call([&] { return pg::call_inner(fcinfo, "pawl_dag", "_insert_tasks"); });
 }
 
 }  // namespace pawl

@@ -72,7 +72,7 @@ PAWL_FUNCTION(pawl_dag_step_entered) {
                           "step_entered is a trigger BEFORE UPDATE FOR EACH ROW");
     if (!pg::call([&] { return is_steps(trigger->tg_relation); }))
         throw pg::Failure(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                          "this trigger function is not made for table \"" +
+                          "this trigger function cannot be used on table \"" +
                               std::string(RelationGetRelationName(trigger->tg_relation)) + "\"",
                           "It is fired by pawl_dag.steps only.", "Drop the trigger.");
     return pg::call([&] { return PointerGetDatum(entered(*trigger)); });

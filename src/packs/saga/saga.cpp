@@ -35,7 +35,7 @@ void put(void* argument) {
     SPI_connect();
     if (SPI_execute_with_args(question->statement, 1, types, values, nulls, false, 1) != SPI_OK_SELECT ||
         SPI_processed != 1)
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a function gave no answer")));
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a function returned no row")));
     const char* answer = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
     question->answer = answer == nullptr ? nullptr : MemoryContextStrdup(question->memory, answer);
     SPI_finish();

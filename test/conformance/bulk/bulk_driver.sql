@@ -147,7 +147,7 @@ begin
     if script in ('"crash"', '"hang"') then return true; end if;
     perform conf.tell(w, case when script = '"fail"' then 'fail' else 'ok' end, format('row %s step %s run %s', r, s, n));
     waiting := exists (select from pawl_bulk.records k where k.operation = (select operation from conf.it) and k.row_number = r and k.step_index = s and k.state = 'WaitingForCompletion');
-    -- what the script sends later is sent, whether an early signal has settled the step or not
+    -- what the script sends later is sent, whether an early signal has completed the step or not
     if script <> '"fail"' and (select c -> 'steps' -> s ->> 'kind' from conf.it) = 'signal' then
         insert into conf.planned (at_second, key, result, message)
         select clock_now + (e ->> 'after')::int, conf.key(r, s), coalesce(e ->> 'result', 'complete'), e ->> 'message'

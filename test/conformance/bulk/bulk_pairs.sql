@@ -41,7 +41,7 @@ begin
         if p ->> 0 = p ->> 1 then
             if answer <> 'legal' or logged <> (select count(*) from pawl_bulk.operation_transitions where operation = op)
                or told <> (select count(*) from pawl_bulk.events where operation = op) then return next format('%s is a transition', p); end if;
-            -- the function has no such move either
+            -- the function has no such state change either
             if exists (select from pawl.transitions('pawl_bulk.operation') t where t.from_state = p ->> 0 and t.to_state = p ->> 1) then return next format('%s is drawn', p); end if;
         elsif answer <> p ->> 2 then return next format('%s is %s', p, answer);
         elsif (select status from pawl_bulk.operations where operation = op) <> p ->> (answer = 'legal')::int then return next format('%s left another status', p);

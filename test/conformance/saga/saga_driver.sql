@@ -2,15 +2,15 @@
 set client_min_messages = warning;
 create extension pawl_saga;
 create table calls (atom text, kind text, n int not null default 0, primary key (atom, kind));
-create table cue (who text, state text, countdown int);
+create table cue (atom text, state text, countdown int);
 create table reverted (n int generated always as identity, atom text, given jsonb, failures jsonb);
 create table given (n int generated always as identity, atom text, arguments jsonb);
 
--- A request to suspend at the moment of an event: before anything follows from it, as one who watches would send it.
+-- A request to suspend at the moment of an event: before anything follows from it, as a watcher would send it.
 create function at_the_cue() returns trigger language plpgsql as $$
 declare outermost boolean;
 begin
-    update public.cue set countdown = countdown - 1 where who = new.name and state = new.state;
+    update public.cue set countdown = countdown - 1 where atom = new.name and state = new.state;
     if found and exists (select from public.cue where countdown = 0) then
         outermost := pawl_saga._follow();
         update pawl_saga.flows set state = 'SUSPENDING' where flow_uuid = new.flow_uuid and state = 'RUNNING';
@@ -40,24 +40,24 @@ begin
 end $$;
 
 -- Every event with what it carries, in order; also those of flows.
-create table seen (n int generated always as identity, who text, state text, value jsonb);
+create table seen (n int generated always as identity, atom text, state text, value jsonb);
 create function note_task() returns trigger language plpgsql as $$
 begin
-    insert into public.seen (who, state, value) values (new.name, new.state, case new.state when 'SUCCESS' then coalesce(new.result, 'null')
+    insert into public.seen (atom, state, value) values (new.name, new.state, case new.state when 'SUCCESS' then coalesce(new.result, 'null')
         when 'FAILURE' then jsonb_build_object('failure', new.failure -> 'message') when 'REVERT_FAILURE' then jsonb_build_object('failure', new.revert_failure -> 'message') end);
     return null;
 end $$;
 create trigger a_note after update on pawl_saga.tasks for each row when (old.state <> new.state) execute function note_task();
 create function note_retry() returns trigger language plpgsql as $$
 begin
-    insert into public.seen (who, state, value) values (new.name, new.state, case new.state when 'SUCCESS' then coalesce(new.value, 'null')
+    insert into public.seen (atom, state, value) values (new.name, new.state, case new.state when 'SUCCESS' then coalesce(new.value, 'null')
         when 'FAILURE' then jsonb_build_object('failure', new.failure -> 'message') end);
     return null;
 end $$;
 create trigger a_note after update on pawl_saga.retries for each row when (old.state <> new.state) execute function note_retry();
 create function note_flow() returns trigger language plpgsql as $$
 begin
-    insert into public.seen (who, state) values ('$flow', new.state);
+    insert into public.seen (atom, state) values ('$flow', new.state);
     return null;
 end $$;
 create trigger a_note after update on pawl_saga.flows for each row when (old.state <> new.state) execute function note_flow();
@@ -90,7 +90,7 @@ begin
             claimed := claimed || to_jsonb(one);
         end loop;
         exit when claimed = '{}';
-        if crash_on is not null and exists (select from seen s where s.who = crash_on ->> 0 and s.state = crash_on ->> 1 offset coalesce((crash_on ->> 2)::int, 1) - 1) then
+        if crash_on is not null and exists (select from seen s where s.atom = crash_on ->> 0 and s.state = crash_on ->> 1 offset coalesce((crash_on ->> 2)::int, 1) - 1) then
             set local session_replication_role = replica;
             update pawl_saga.tasks set lease_until = clock_timestamp() - interval '1 s' where worker = 'w';
             set local session_replication_role = origin;
@@ -120,12 +120,12 @@ end $$;
 
 create function observed(flow uuid) returns jsonb language sql as $$
     select jsonb_build_object(
-        'events', (select coalesce(jsonb_agg(case when value is null then jsonb_build_array(who, state) else jsonb_build_array(who, state, value) end order by n), '[]') from seen),
+        'events', (select coalesce(jsonb_agg(case when value is null then jsonb_build_array(atom, state) else jsonb_build_array(atom, state, value) end order by n), '[]') from seen),
         'flow', f.state,
         'atoms', (select jsonb_object_agg(a.name, a.state) from (select name, state from pawl_saga.tasks where flow_uuid = flow union all select name, state from pawl_saga.retries where flow_uuid = flow) a),
         'intentions', (select jsonb_object_agg(a.name, a.intention) from (select name, intention from pawl_saga.tasks where flow_uuid = flow union all select name, intention from pawl_saga.retries where flow_uuid = flow) a),
         'error', pawl_saga.errors(flow),
-        'retry_values', (select coalesce(jsonb_object_agg(r.name, (select coalesce(jsonb_agg(s.value order by s.n), '[]') from seen s where s.who = r.name and s.state = 'SUCCESS')), '{}') from pawl_saga.retries r where r.flow_uuid = flow),
+        'retry_values', (select coalesce(jsonb_object_agg(r.name, (select coalesce(jsonb_agg(s.value order by s.n), '[]') from seen s where s.atom = r.name and s.state = 'SUCCESS')), '{}') from pawl_saga.retries r where r.flow_uuid = flow),
         'retry_history', (select coalesce(jsonb_object_agg(r.name, (select coalesce(jsonb_agg(jsonb_build_array(a.value, (select coalesce(jsonb_agg(k order by k), '[]') from jsonb_object_keys(a.failures) k)) order by a.attempt), '[]')
             from pawl_saga.attempts a where a.flow_uuid = flow and a.node = r.node and a.closed_at is null)), '{}') from pawl_saga.retries r where r.flow_uuid = flow),
         'reverts', (select coalesce(jsonb_agg(jsonb_build_array(atom, given, failures) order by n), '[]') from reverted),
@@ -150,7 +150,7 @@ begin
         truncate cue, seen, reverted, given;
         crash := run -> 'crash_on';
         if crash is not null and crash ->> 1 not in ('RUNNING', 'REVERTING') or crash ->> 0 like 'r%' then
-            -- result, decision and retry are one transaction, nobody can stop between them: what would be there is loaded
+            -- result, decision and retry are one transaction, so no stop can come between them: the state between them is loaded
             loaded := run -> 'expected' -> 'snapshot';
             runs := runs || '[null]';
             continue;

@@ -135,7 +135,7 @@ BEGIN
 END
 $$;
 
--- Rows brought to a state along the arrows.
+-- Inserts rows and takes them to a state along transitions.
 CREATE FUNCTION mx.put_in(state text, VARIADIC ids int[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     step text;
@@ -204,7 +204,7 @@ BEGIN
             SELECT string_agg(format('%%s: %%s at %%s', p.what, p.k, p.sort_key), '; ') FROM (
                 SELECT l.%1$s AS k, l.sort_key,
                        CASE WHEN l.sort_key <> row_number() OVER w THEN 'numbers have a gap'
-                            WHEN l.from_state IS DISTINCT FROM lag(l.to_state) OVER w THEN 'a hop begins elsewhere'
+                            WHEN l.from_state IS DISTINCT FROM lag(l.to_state) OVER w THEN 'an entry begins in another state'
                             WHEN l.created_at < lag(l.created_at) OVER w THEN 'the clock ran backwards'
                             WHEN %2$s THEN 'most_recent is wrong'
                             WHEN lead(l.sort_key) OVER w IS NULL
@@ -239,7 +239,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION mx.refused(statement text, code text, description text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE FUNCTION mx.rejected(statement text, code text, description text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
     RETURN NEXT throws_ok(statement, code::char(5), NULL::text, mx.name(description));
 END

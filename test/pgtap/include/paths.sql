@@ -20,9 +20,9 @@ SELECT CASE WHEN :'full' <> '' THEN is((SELECT count(*) FROM mx.cell c WHERE c.f
 SELECT (:'kind' IN ('range', 'two_level'))::text AS moves, (:'kind' IN ('list', 'two_level'))::text AS splits_state, (:'kind' = 'two_level')::text AS two_level,
        (:'kind' IN ('range', 'list', 'two_level'))::text AS partitioned, (:'kind' = 'list')::text AS by_state, (:'kind' = 'inherited')::text AS inherits,
        (:'kind' <> 'list')::text AS free_state, (:'kind' <> 'several')::text AS terminal_deletable,
-       -- where the state is a partition key PostgreSQL itself refuses some values first
-       CASE :'kind' WHEN 'list' THEN '23514' WHEN 'two_level' THEN '23502' ELSE 'PW001' END AS null_refused,
-       CASE :'kind' WHEN 'list' THEN '23514' ELSE 'PW001' END AS unknown_refused \gset
+       -- where the state is a partition key PostgreSQL itself rejects some values first
+       CASE :'kind' WHEN 'list' THEN '23514' WHEN 'two_level' THEN '23502' ELSE 'PW001' END AS null_rejected,
+       CASE :'kind' WHEN 'list' THEN '23514' ELSE 'PW001' END AS unknown_rejected \gset
 \set cell 0
 \ir cells.sql
 SELECT is(:cell - 1::bigint, (SELECT max(c.n) FROM mx.cell c), 'every cell had its turn');

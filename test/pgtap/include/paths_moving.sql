@@ -1,6 +1,6 @@
 -- Paths to a row: rows that change partition, DML straight at a member, members that come and go.
 
--- UPDATE that moves a row to another partition -----------------------------------------------------------------------------
+-- UPDATE into another partition -----------------------------------------------------------------------------
 SELECT mx.put(201, 202, 203, 204, 205, 206);
 UPDATE w.t SET region = region + 1, state = 'paid' WHERE id = 202;
 SELECT mx.lived(202, 'new paid', 'UPDATE of the partition key inside its partition');
@@ -9,16 +9,16 @@ SELECT mx.lived(204, 'new paid', 'partition-moving UPDATE, legal');
 UPDATE w.t SET region = 50, state = 'shipped' WHERE id = 204;
 SELECT mx.lived(204, 'new paid shipped', 'partition-moving UPDATE back, legal');
 UPDATE w.t SET region = 150 WHERE id = 204;
-SELECT mx.lived(204, 'new paid shipped', 'partition-moving UPDATE that leaves the state alone: no hop');
-SELECT mx.refused($$UPDATE w.t SET region = 50, state = 'paid' WHERE id = 204$$, 'PW001', 'partition-moving UPDATE, illegal');
-SELECT mx.refused($$UPDATE w.t SET region = 150, state = 'shipped' WHERE id = 206$$, 'PW001', 'partition-moving UPDATE, illegal, from a first state');
-SELECT mx.lived(206, 'new', 'partition-moving UPDATE, refused: the row stayed');
+SELECT mx.lived(204, 'new paid shipped', 'partition-moving UPDATE that leaves the state alone: no entry');
+SELECT mx.rejected($$UPDATE w.t SET region = 50, state = 'paid' WHERE id = 204$$, 'PW001', 'partition-moving UPDATE, illegal');
+SELECT mx.rejected($$UPDATE w.t SET region = 150, state = 'shipped' WHERE id = 206$$, 'PW001', 'partition-moving UPDATE, illegal, from a first state');
+SELECT mx.lived(206, 'new', 'partition-moving UPDATE, rejected: the row stayed');
 UPDATE w.t SET region = 151 - region, state = 'held' WHERE id IN (201, 203, 205, 206);
 SELECT mx.lived(201, 'new held', 'partition-moving UPDATE of many rows, one way');
 SELECT mx.lived(206, 'new held', 'partition-moving UPDATE of many rows, the other way');
-SELECT mx.refused($$UPDATE w.t SET region = 151 - region, state = CASE id WHEN 206 THEN 'paid' ELSE 'new' END::text::$$ || mx.type_name(:'type') || $$ WHERE id IN (201, 203, 205, 206)$$,
+SELECT mx.rejected($$UPDATE w.t SET region = 151 - region, state = CASE id WHEN 206 THEN 'paid' ELSE 'new' END::text::$$ || mx.type_name(:'type') || $$ WHERE id IN (201, 203, 205, 206)$$,
     'PW001', 'partition-moving UPDATE of many rows, one of them illegal: all or nothing');
-SELECT mx.lived(201, 'new held', 'partition-moving UPDATE of many rows, refused: the good ones stayed too');
+SELECT mx.lived(201, 'new held', 'partition-moving UPDATE of many rows, rejected: the good ones stayed too');
 
 -- ... with a later-named BEFORE trigger
 SELECT mx.put(211, 212, 213, 214);
@@ -29,9 +29,9 @@ BEGIN
 END$$);
 UPDATE w.t SET note = 'to:paid' WHERE id IN (211, 212);
 SELECT mx.lived(211, 'new paid', 'partition move made by a later-named BEFORE trigger, legal');
-SELECT mx.refused($$UPDATE w.t SET state = 'held', note = 'to:done' WHERE id = 213$$, 'PW001', 'partition move made by a later-named BEFORE trigger, illegal');
+SELECT mx.rejected($$UPDATE w.t SET state = 'held', note = 'to:done' WHERE id = 213$$, 'PW001', 'partition move made by a later-named BEFORE trigger, illegal');
 UPDATE w.t SET region = 151 - region, state = 'done', note = 'to:held' WHERE id = 214;
-SELECT mx.lived(214, 'new held', 'partition-moving UPDATE rewritten by a later-named BEFORE trigger: the rewritten hop is logged');
+SELECT mx.lived(214, 'new held', 'partition-moving UPDATE rewritten by a later-named BEFORE trigger: the rewritten state change is logged');
 SELECT mx.drop_trigger(repeat('~', 63)::name);
 
 -- ... with a BEFORE INSERT trigger on the destination
@@ -45,19 +45,19 @@ END$$);
 UPDATE w.t SET state = 'paid' WHERE id IN (224, 225, 226, 228);
 \if :moves
 UPDATE w.t SET region = 151 - region, state = 'cancelled', note = 'to:shipped' WHERE id = 224;
-SELECT mx.lived(224, 'new paid shipped', 'BEFORE INSERT trigger on the destination rewrites the state, legally: what arrives is judged and logged');
-SELECT mx.refused($$UPDATE w.t SET region = 151 - region, state = 'shipped', note = 'to:done' WHERE id = 226$$, 'PW001',
+SELECT mx.lived(224, 'new paid shipped', 'BEFORE INSERT trigger on the destination rewrites the state, legally: what arrives is validated and logged');
+SELECT mx.rejected($$UPDATE w.t SET region = 151 - region, state = 'shipped', note = 'to:done' WHERE id = 226$$, 'PW001',
     'BEFORE INSERT trigger on the destination rewrites the state, illegally');
-SELECT mx.lived(226, 'new paid', 'BEFORE INSERT trigger on the destination, refused: the row stayed');
+SELECT mx.lived(226, 'new paid', 'BEFORE INSERT trigger on the destination, rejected: the row stayed');
 UPDATE w.t SET region = 151 - region, state = 'shipped', note = 'swallow' WHERE id = 226;
 SELECT mx.lived(226, 'new paid -', 'BEFORE INSERT trigger on the destination swallows the row: logged as deleted');
 UPDATE w.t SET region = 151 - region, state = 'shipped', note = CASE id WHEN 225 THEN 'swallow' END WHERE id IN (225, 228);
 SELECT mx.lived(225, 'new paid -', 'one of two moving rows is swallowed: it is deleted');
 SELECT mx.lived(228, 'new paid shipped', 'one of two moving rows is swallowed: the other arrives');
 -- a swallowed row is not taken for the other half of a row that is inserted next
-SELECT mx.refused(
+SELECT mx.rejected(
     $x$DO $do$ BEGIN UPDATE w.t SET region = 151 - region, note = 'swallow' WHERE id = 228; INSERT INTO w.t (id, state) VALUES (2281, 'done'); END $do$ $x$,
-    'PW002', 'a row is swallowed, another inserted next in the same function: that one is judged as new');
+    'PW002', 'a row is swallowed, another inserted next in the same function: that one is validated as new');
 DO $do$ BEGIN UPDATE w.t SET region = 151 - region, note = 'swallow' WHERE id = 228; INSERT INTO w.t (id, state) VALUES (2281, 'new'); END $do$;
 SELECT mx.lived(228, 'new paid shipped -', 'a row is swallowed, another inserted next in the same function: the first is deleted');
 SELECT mx.lived(2281, 'new', 'a row is swallowed, another inserted next in the same function: the other is new');
@@ -97,9 +97,9 @@ SELECT mx.directly(242, $$state = 'held'$$);
 SELECT mx.lived(242, 'new held', 'UPDATE straight at a partition or child');
 SELECT mx.directly(245, $$state = 'shipped'$$);
 SELECT mx.lived(245, 'new paid shipped', 'UPDATE straight at a partition or child, the other member');
-SELECT mx.refused($$SELECT mx.directly(246, 'state = ''paid''')$$, 'PW001', 'UPDATE straight at a partition or child, illegal');
-SELECT mx.refused($$SELECT mx.directly(245, 'state = ''cancelled''')$$, 'PW001', 'UPDATE straight at a partition or child, illegal, the other member');
-SELECT mx.refused(format($$INSERT INTO %s (id, state, region) VALUES (243, 'held', 1)$$, mx.home(242)), 'PW002',
+SELECT mx.rejected($$SELECT mx.directly(246, 'state = ''paid''')$$, 'PW001', 'UPDATE straight at a partition or child, illegal');
+SELECT mx.rejected($$SELECT mx.directly(245, 'state = ''cancelled''')$$, 'PW001', 'UPDATE straight at a partition or child, illegal, the other member');
+SELECT mx.rejected(format($$INSERT INTO %s (id, state, region) VALUES (243, 'held', 1)$$, mx.home(242)), 'PW002',
     'INSERT straight at a partition or child, not an initial state');
 SELECT format('INSERT INTO %s (id, state, region) VALUES (244, %L, 1)', mx.home(242), 'new') \gexec
 SELECT mx.lived(244, 'new', 'INSERT straight at a partition or child');

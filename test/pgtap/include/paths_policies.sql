@@ -1,12 +1,12 @@
--- Paths to a row: on_delete, and what the owner of the table can do that nobody can prevent.
+-- Paths to a row: on_delete, and what the owner of the table can do that cannot be prevented.
 SELECT mx.build(:'kind', :'type', :'mode', 'terminal');
 SELECT mx.put(501, 502);
 SELECT mx.put_in('done', 503, 504) \g /dev/null
-SELECT mx.refused('DELETE FROM w.t WHERE id = 501', 'PW001', 'on_delete terminal: DELETE in another state');
-SELECT mx.refused(format('DELETE FROM %s WHERE id = 502', mx.home(502)), 'PW001', 'on_delete terminal: DELETE straight at a member');
-SELECT mx.refused('DELETE FROM w.t', 'PW001', 'on_delete terminal: DELETE with some in another state');
-SELECT mx.refused('TRUNCATE w.t', 'PW001', 'on_delete terminal: TRUNCATE with some in another state');
-SELECT mx.refused(format('TRUNCATE %s', mx.home(501)), 'PW001', 'on_delete terminal: TRUNCATE of a member');
+SELECT mx.rejected('DELETE FROM w.t WHERE id = 501', 'PW001', 'on_delete terminal: DELETE in another state');
+SELECT mx.rejected(format('DELETE FROM %s WHERE id = 502', mx.home(502)), 'PW001', 'on_delete terminal: DELETE straight at a member');
+SELECT mx.rejected('DELETE FROM w.t', 'PW001', 'on_delete terminal: DELETE with some in another state');
+SELECT mx.rejected('TRUNCATE w.t', 'PW001', 'on_delete terminal: TRUNCATE with some in another state');
+SELECT mx.rejected(format('TRUNCATE %s', mx.home(501)), 'PW001', 'on_delete terminal: TRUNCATE of a member');
 \if :terminal_deletable
 DELETE FROM w.t WHERE id = 503;
 SELECT mx.lived(503, 'new paid shipped done -', 'on_delete terminal: DELETE in a terminal state');
@@ -19,17 +19,17 @@ SELECT mx.lived(501, 'new paid', 'on_delete terminal: a row that changes partiti
 SELECT mx.build(:'kind', :'type', :'mode', 'deny');
 SELECT mx.put(511, 512);
 SELECT mx.put_in('done', 513, 514) \g /dev/null
-SELECT mx.refused('DELETE FROM w.t WHERE id = 511', 'PW001', 'on_delete deny: DELETE');
-SELECT mx.refused('DELETE FROM w.t WHERE id = 513', 'PW001', 'on_delete deny: DELETE in a terminal state');
-SELECT mx.refused(format('DELETE FROM %s WHERE id = 513', mx.home(513)), 'PW001', 'on_delete deny: DELETE straight at a member');
-SELECT mx.refused('TRUNCATE w.t', 'PW001', 'on_delete deny: TRUNCATE');
-SELECT mx.refused(format('TRUNCATE %s', mx.home(511)), 'PW001', 'on_delete deny: TRUNCATE of a member');
-SELECT mx.refused($$MERGE INTO w.t USING (VALUES (511)) v(id) ON t.id = v.id WHEN MATCHED THEN DELETE$$, 'PW001', 'on_delete deny: MERGE ... DELETE');
+SELECT mx.rejected('DELETE FROM w.t WHERE id = 511', 'PW001', 'on_delete deny: DELETE');
+SELECT mx.rejected('DELETE FROM w.t WHERE id = 513', 'PW001', 'on_delete deny: DELETE in a terminal state');
+SELECT mx.rejected(format('DELETE FROM %s WHERE id = 513', mx.home(513)), 'PW001', 'on_delete deny: DELETE straight at a member');
+SELECT mx.rejected('TRUNCATE w.t', 'PW001', 'on_delete deny: TRUNCATE');
+SELECT mx.rejected(format('TRUNCATE %s', mx.home(511)), 'PW001', 'on_delete deny: TRUNCATE of a member');
+SELECT mx.rejected($$MERGE INTO w.t USING (VALUES (511)) v(id) ON t.id = v.id WHEN MATCHED THEN DELETE$$, 'PW001', 'on_delete deny: MERGE ... DELETE');
 UPDATE w.t SET region = 151 - region, state = 'paid' WHERE id IN (511, 512);
 SELECT mx.lived(512, 'new paid', 'on_delete deny: a row that changes partition is not deleted');
 SELECT mx.trigger('ins', 'BEFORE INSERT ON %s', 'BEGIN RETURN NULL; END');
 \if :moves
-SELECT mx.refused('UPDATE w.t SET region = 151 - region WHERE id = 511', 'PW001', 'on_delete deny: a row that a BEFORE INSERT trigger swallows on its way');
+SELECT mx.rejected('UPDATE w.t SET region = 151 - region WHERE id = 511', 'PW001', 'on_delete deny: a row that a BEFORE INSERT trigger swallows on its way');
 \endif
 SELECT mx.drop_trigger('ins');
 
@@ -52,8 +52,8 @@ SELECT is((SELECT string_agg(v.key || ' ' || v.problem, ', ' ORDER BY v.key, v.p
     mx.name('owner disabled the triggers: verify finds what came in'))
  WHERE :logged OR :free_state;
 
--- session_replication_role = replica: judged only where asked -------------------------------------------------------------
+-- session_replication_role = replica: validated only with always => true -------------------------------------------------------------
 SET session_replication_role = replica;
 UPDATE w.t SET state = 'done' WHERE id = 511;
 RESET session_replication_role;
-SELECT is(mx.rows(511), '511:done', mx.name('session_replication_role = replica: not judged'));
+SELECT is(mx.rows(511), '511:done', mx.name('session_replication_role = replica: not validated'));

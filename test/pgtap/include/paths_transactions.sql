@@ -1,6 +1,6 @@
--- Paths to a row: more than one hop in a transaction, savepoints, prepared transactions, DELETE then INSERT.
+-- Paths to a row: more than one state change in a transaction, savepoints, prepared transactions, DELETE then INSERT.
 
--- two hops in one transaction ----------------------------------------------------------------------------------------------
+-- two state changes in one transaction ----------------------------------------------------------------------------------------------
 SELECT mx.put(401, 402, 403, 404, 405, 406);
 BEGIN;
 UPDATE w.t SET state = 'paid' WHERE id = 401;
@@ -9,14 +9,14 @@ INSERT INTO w.t (id) VALUES (407);
 UPDATE w.t SET state = 'held' WHERE id = 407;
 UPDATE w.t SET state = 'new' WHERE id = 407;
 COMMIT;
-SELECT mx.lived(401, 'new paid shipped', 'two hops in one transaction');
+SELECT mx.lived(401, 'new paid shipped', 'two state changes in one transaction');
 SELECT mx.lived(407, 'new held new', 'inserted and moved twice in one transaction');
-SELECT mx.refused($x$DO $do$ BEGIN UPDATE w.t SET state = 'paid' WHERE id = 402; UPDATE w.t SET state = 'held' WHERE id = 402; END $do$ $x$,
-    'PW001', 'two hops in one transaction, the second judged from the first');
+SELECT mx.rejected($x$DO $do$ BEGIN UPDATE w.t SET state = 'paid' WHERE id = 402; UPDATE w.t SET state = 'held' WHERE id = 402; END $do$ $x$,
+    'PW001', 'two state changes in one transaction, the second validated from the state after the first');
 UPDATE w.t SET state = 'paid' WHERE id = 402\; UPDATE w.t SET state = 'cancelled' WHERE id = 402;
-SELECT mx.lived(402, 'new paid cancelled', 'two hops in one query string');
+SELECT mx.lived(402, 'new paid cancelled', 'two state changes in one query string');
 DO $$ BEGIN FOR i IN 1..3 LOOP UPDATE w.t SET state = 'held' WHERE id = 403; UPDATE w.t SET state = 'new' WHERE id = 403; END LOOP; END $$;
-SELECT mx.lived(403, 'new held new held new held new', 'six hops in one function');
+SELECT mx.lived(403, 'new held new held new held new', 'six state changes in one function');
 
 -- savepoints ---------------------------------------------------------------------------------------------------------------
 BEGIN;
@@ -99,7 +99,7 @@ DELETE FROM w.t WHERE id = 421;
 SELECT mx.lived(421, 'new paid -', 'DELETE: the log outlives the row');
 INSERT INTO w.t (id) VALUES (421);
 SELECT mx.lived(421, 'new paid - new', 'DELETE then INSERT: the log goes on');
-SELECT mx.refused($$WITH d AS (DELETE FROM w.t WHERE id = 421) INSERT INTO w.t (id, state) VALUES (425, 'paid')$$, 'PW002', 'DELETE and INSERT in one statement, not an initial state');
+SELECT mx.rejected($$WITH d AS (DELETE FROM w.t WHERE id = 421) INSERT INTO w.t (id, state) VALUES (425, 'paid')$$, 'PW002', 'DELETE and INSERT in one statement, not an initial state');
 BEGIN;
 DELETE FROM w.t WHERE id = 422;
 INSERT INTO w.t (id) VALUES (422);
@@ -110,11 +110,11 @@ SELECT mx.lived(422, 'new - new held -', 'DELETE, INSERT, move and DELETE in one
 DELETE FROM w.t WHERE id IN (423, 424);
 SELECT mx.lived(423, 'new -', 'DELETE of many rows');
 
--- fire, and the door of the log, beside plain SQL --------------------------------------------------------------------------
+-- fire and INSERT into the log, beside plain SQL --------------------------------------------------------------------------
 SELECT mx.put(431, 432);
 SELECT pawl.fire('w.t', 431, 'pay', state_column => 'state') \g /dev/null
 SELECT mx.lived(431, 'new paid', 'pawl.fire');
-SELECT mx.refused($$SELECT pawl.fire('w.t', 431, 'hold', state_column => 'state')$$, 'PW001', 'pawl.fire, illegal');
+SELECT mx.rejected($$SELECT pawl.fire('w.t', 431, 'hold', state_column => 'state')$$, 'PW001', 'pawl.fire, illegal');
 SELECT count(*) FROM pawl.fire_many('w.t', array[431, 432, 439], 'cancel', state_column => 'state') \g /dev/null
 SELECT mx.lived(431, 'new paid cancelled', 'pawl.fire_many');
 SELECT mx.lived(432, 'new cancelled', 'pawl.fire_many, from another state');
@@ -123,7 +123,7 @@ SELECT mx.put(433);
 SELECT format('INSERT INTO %s (%I, to_state) VALUES (433, %L)', coalesce(b.history_view, b.history), b.log_key_columns[1], 'paid')
   FROM pawl.binding b WHERE b.state_column = 'state' \gexec
 SELECT mx.lived(433, 'new paid', 'INSERT into the log is a request to move');
-SELECT mx.refused(format('INSERT INTO %s (%I, to_state) VALUES (433, %L)', coalesce(b.history_view, b.history), b.log_key_columns[1], 'new'), 'PW001',
+SELECT mx.rejected(format('INSERT INTO %s (%I, to_state) VALUES (433, %L)', coalesce(b.history_view, b.history), b.log_key_columns[1], 'new'), 'PW001',
     'INSERT into the log, illegal') FROM pawl.binding b WHERE b.state_column = 'state';
 \endif
 

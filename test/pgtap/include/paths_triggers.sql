@@ -1,7 +1,7 @@
 -- Paths to a row that lead through other people's triggers. Included once for each cell.
 
 -- A later-named BEFORE trigger: one that pawl outranks by a longer name, and one with the longest name there is, which has the
--- last word, so that rows are judged after they are written.
+-- last word, so that rows are validated after they are written.
 \set later ~~later
 \ir paths_later.sql
 SELECT mx.build(:'kind', :'type', :'mode');
@@ -17,7 +17,7 @@ BEGIN
 END$$);
 UPDATE w.t SET note = 'to:paid' WHERE id = 111;
 SELECT mx.lived(111, 'new paid', 'another trigger sets the column on an UPDATE that does not name it');
-SELECT mx.refused($$UPDATE w.t SET note = 'to:done' WHERE id = 112$$, 'PW001', 'another trigger sets the column, illegally, on an UPDATE that does not name it');
+SELECT mx.rejected($$UPDATE w.t SET note = 'to:done' WHERE id = 112$$, 'PW001', 'another trigger sets the column, illegally, on an UPDATE that does not name it');
 UPDATE w.t SET state = 'held', note = 'to:paid' WHERE id = 112;
 SELECT mx.lived(112, 'new paid', 'another trigger overrules the state the UPDATE names');
 SELECT mx.drop_trigger('a_early');
@@ -29,7 +29,7 @@ BEGIN
     IF NEW.note = 'drop' THEN RETURN NULL; END IF;
     RETURN NEW;
 END$$);
-SELECT mx.refused($$INSERT INTO w.t (id, state, note) VALUES (121, 'new', 'to:paid')$$,
+SELECT mx.rejected($$INSERT INTO w.t (id, state, note) VALUES (121, 'new', 'to:paid')$$,
     CASE WHEN :'kind' IN ('list', 'two_level') THEN '0A000' ELSE 'PW002' END, 'BEFORE INSERT trigger makes a first state illegal');
 INSERT INTO w.t (id, state, note) VALUES (122, 'held', 'to:new');
 SELECT mx.lived(122, 'new', 'BEFORE INSERT trigger makes a first state legal');
@@ -49,8 +49,8 @@ END$$);
 UPDATE w.t SET state = 'paid', note = 'on' WHERE id IN (131, 132);
 SELECT mx.lived(131, 'new paid shipped done', 'user AFTER ROW trigger moves the same row on, twice');
 SELECT mx.lived(132, 'new paid shipped done', 'user AFTER ROW trigger moves the same row on, its neighbour too');
-SELECT mx.refused($$UPDATE w.t SET state = 'paid', note = 'bad' WHERE id = 133$$, 'PW001', 'user AFTER ROW trigger moves the same row back, illegally');
-SELECT mx.lived(133, 'new', 'user AFTER ROW trigger: nothing of a refused move stays');
+SELECT mx.rejected($$UPDATE w.t SET state = 'paid', note = 'bad' WHERE id = 133$$, 'PW001', 'user AFTER ROW trigger moves the same row back, illegally');
+SELECT mx.lived(133, 'new', 'user AFTER ROW trigger: nothing of a rejected state change stays');
 SELECT mx.drop_trigger('zz_after');
 
 -- ... whose name sorts before pawl's own
@@ -68,7 +68,7 @@ SELECT mx.lived(137, 'new paid shipped', 'user AFTER INSERT trigger named before
 SELECT mx.lived(138, 'new paid shipped', 'user AFTER INSERT trigger named before pawl''s moves its neighbour on');
 SELECT mx.drop_trigger(' first');
 
--- ... with a later-named BEFORE trigger, so that every hop is judged after the statement
+-- ... with a later-named BEFORE trigger, so that every state change is validated after the statement
 SELECT mx.put(139, 140);
 SELECT mx.trigger(' first', 'AFTER INSERT OR UPDATE ON %s', $$
 BEGIN
@@ -78,8 +78,8 @@ BEGIN
 END$$);
 SELECT mx.trigger(repeat('~', 63)::name, 'BEFORE UPDATE ON %s', 'BEGIN RETURN NEW; END');
 UPDATE w.t SET state = 'held', note = 'loop' WHERE id IN (139, 140);
-SELECT mx.lived(139, 'new held new cancelled', 'hops judged after their statements, in a circle, keep their order');
-SELECT mx.lived(140, 'new held new cancelled', 'hops judged after their statements, in a circle, the neighbour');
+SELECT mx.lived(139, 'new held new cancelled', 'state changes validated after their statements, in a circle, keep their order');
+SELECT mx.lived(140, 'new held new cancelled', 'state changes validated after their statements, in a circle, the neighbour');
 SELECT mx.drop_trigger(' first');
 SELECT mx.drop_trigger(repeat('~', 63)::name);
 
@@ -110,12 +110,12 @@ END$$);
 UPDATE w.t SET state = 'held', note = 'pull' WHERE id = 151;
 SELECT mx.lived(151, 'new held', 'BEFORE trigger moves another row: the row itself');
 SELECT mx.lived(152, 'new paid', 'BEFORE trigger moves another row: the other');
-SELECT mx.refused($$UPDATE w.t SET state = 'held', note = 'twist' WHERE id = 153$$, 'PW001', 'BEFORE trigger moves another row illegally');
-SELECT mx.refused($$UPDATE w.t SET state = 'held', note = CASE WHEN id = 154 THEN 'pull' END WHERE id IN (154, 155)$$, '27000', 'BEFORE trigger moves a row that is pending in the same statement: PostgreSQL refuses');
+SELECT mx.rejected($$UPDATE w.t SET state = 'held', note = 'twist' WHERE id = 153$$, 'PW001', 'BEFORE trigger moves another row illegally');
+SELECT mx.rejected($$UPDATE w.t SET state = 'held', note = CASE WHEN id = 154 THEN 'pull' END WHERE id IN (154, 155)$$, '27000', 'BEFORE trigger moves a row that is pending in the same statement: PostgreSQL rejects it');
 SELECT mx.lived(155, 'new', 'BEFORE trigger moves a pending row: nothing stays');
 SELECT mx.drop_trigger('a_before');
 
--- A trigger that catches the refusal and goes another way ------------------------------------------------------------------
+-- A trigger that catches the rejection and takes another transition ------------------------------------------------------------------
 SELECT mx.put(161, 162);
 SELECT mx.trigger('zz_catch', 'AFTER INSERT OR UPDATE ON %s', $$
 BEGIN
@@ -130,6 +130,6 @@ BEGIN
     RETURN NULL;
 END$$);
 UPDATE w.t SET state = 'paid', note = 'try' WHERE id IN (161, 162);
-SELECT mx.lived(161, 'new paid cancelled', 'a trigger catches a refusal and takes another branch: only what remained is logged');
-SELECT mx.lived(162, 'new paid cancelled', 'a trigger catches a refusal and takes another branch: the neighbour');
+SELECT mx.lived(161, 'new paid cancelled', 'a trigger catches a rejection and takes another transition: only what remained is logged');
+SELECT mx.lived(162, 'new paid cancelled', 'a trigger catches a rejection and takes another transition: the neighbour');
 SELECT mx.drop_trigger('zz_catch');

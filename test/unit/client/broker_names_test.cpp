@@ -32,7 +32,7 @@ TEST(BrokerNames, PgmqNamesAreShortPlainAndDifferent) {
         }
     EXPECT_EQ(names.size(), static_cast<std::size_t>(channels));
     EXPECT_EQ(pgmq_name({"pawl_dag.steps", "default"}),
-              "pawl_pawl_dag_steps_defaul_d86a9830f408bb29");  // whoever makes it
+              "pawl_pawl_dag_steps_defaul_d86a9830f408bb29");  // the name does not depend on its creator
 }
 
 TEST(BrokerNames, AMessageComesThrough) {

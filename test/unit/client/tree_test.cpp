@@ -29,9 +29,9 @@ TEST(Tree, AStepHangsBelowItsDeepestParent) {
 }
 
 TEST(Tree, EveryStepIsDrawnOnceAlsoOnACycle) {
-    const std::string text =
+    const std::string picture =
         draw_tree({{"a", "pending", {"b"}, ""}, {"b", "pending", {"a"}, ""}, {"c", "pending", {"nobody"}, ""}}, false);
-    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+    EXPECT_EQ(std::count(picture.begin(), picture.end(), '\n'), 3) << picture;
 }
 
 TEST(Tree, ColoursOnlyWhenAsked) {

@@ -15,7 +15,7 @@ json workflow(json tasks, json runs = json::array()) {
         {"workflow", {{"specification", {{"tasks", std::move(tasks)}}}, {"execution", {{"tasks", std::move(runs)}}}}}};
 }
 
-TEST(WfFormat, AnEdgeCountsOnceWhicheverEndNamesIt) {
+TEST(WfFormat, ADependencyCountsOnceWhicheverEndNamesIt) {
     const json made = import_wfformat(
         workflow(
             {{{"id", "a"}, {"children", {"b"}}}, {{"id", "b"}, {"parents", {"a"}}}, {{"id", "c"}, {"parents", {"b"}}}},
@@ -38,23 +38,23 @@ TEST(WfFormat, Montage) {
     const json made = import_wfformat(file, {.name = "sky"});
     EXPECT_EQ(made["name"], "sky");
     EXPECT_EQ(made["steps"].size(), 103u);
-    std::size_t edges = 0, written = 0;
-    for (const json& step : made["steps"]) edges += step["dependencies"].size();
+    std::size_t dependencies = 0, written = 0;
+    for (const json& step : made["steps"]) dependencies += step["dependencies"].size();
     for (const json& task : file["workflow"]["specification"]["tasks"]) written += task["parents"].size();
-    EXPECT_EQ(edges, written);
+    EXPECT_EQ(dependencies, written);
     EXPECT_GT(critical_path(made), 0);
     EXPECT_EQ(made["metadata"]["makespan_seconds"], 1362.0);
     EXPECT_LE(critical_path(made), file["workflow"]["execution"]["makespanInSeconds"].get<double>());
 }
 
-TEST(WfFormat, WhatIsNoneIsRefused) {
-    const auto refuse = [](const json& file) { EXPECT_THROW(import_wfformat(file, {}), WfFormatError) << file; };
+TEST(WfFormat, InvalidFilesAreRejected) {
+    const auto reject = [](const json& file) { EXPECT_THROW(import_wfformat(file, {}), WfFormatError) << file; };
     for (const char* text :
          {"{}", "[]", "1", "null", R"({"workflow":1})", R"({"workflow":{"specification":{"tasks":[1]}}})"})
-        refuse(json::parse(text));
-    refuse(workflow({{{"id", "a"}, {"parents", {"nobody"}}}}));
-    refuse(workflow({{{"id", "a"}}, {{"id", "a"}}}));
-    refuse(workflow({{{"id", 1}}}));
+        reject(json::parse(text));
+    reject(workflow({{{"id", "a"}, {"parents", {"missing"}}}}));
+    reject(workflow({{{"id", "a"}}, {{"id", "a"}}}));
+    reject(workflow({{{"id", 1}}}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
--- A session that moves a row again without having looked at its log goes on from where the log ends, whatever happened to it meanwhile.
+-- A session that changes the state of a row again without reading its log continues from the newest entry, whatever happened to the session meanwhile.
 -- Alone on the server: DDL elsewhere empties the caches of a session, which are looked at.
 \set QUIET 1
 set client_min_messages to error;
@@ -17,13 +17,13 @@ insert into t (id) select generate_series(1, 50);
 insert into u select '00000000-0000-0000-0000-000000000001'::uuid, i from generate_series(1, 3) i;
 
 create function next_state(text) returns text language sql immutable as $$ select translate($1, 'abc', 'bca') $$;
-create function tail(key int) returns int language sql as $$ select max(sort_key) from t_transitions where subject_id = key $$;
+create function newest(key int) returns int language sql as $$ select max(sort_key) from t_transitions where subject_id = key $$;
 
 update t set state = next_state(state) where id = 1;
 update t set state = next_state(state) where id = 1;
 update t set n = n + 1 where id = 1;
 update t set state = next_state(state) where id = 1;
-select is(tail(1), 4, 'hops of several transactions are counted on, also when the row was written without a hop between them');
+select is(newest(1), 4, 'the count goes on over several transactions, also when the row was written without a state change between them');
 
 begin;
 update t set state = next_state(state) where id = 2;
@@ -32,7 +32,7 @@ update t set state = next_state(state) where id = 2;
 rollback to s;
 commit;
 update t set state = next_state(state) where id = 2;
-select is(tail(2), 3, 'a hop that was rolled back to a savepoint does not count');
+select is(newest(2), 3, 'a state change that was rolled back to a savepoint does not count');
 
 begin;
 savepoint s;
@@ -41,24 +41,24 @@ release s;
 update t set n = n + 1 where id = 3;
 commit;
 update t set state = next_state(state) where id = 3;
-select is(tail(3), 3, 'one of a released savepoint does');
+select is(newest(3), 3, 'one of a released savepoint does');
 
 begin;
 update t set state = next_state(state) where id = 4;
 rollback;
 update t set state = next_state(state) where id = 4;
-select is(tail(4), 2, 'one of a transaction that was rolled back does not');
+select is(newest(4), 2, 'one of a transaction that was rolled back does not');
 
 begin;
 update t set state = 'b' where id = 5;
 insert into t_transitions (subject_id, to_state) values (5, 'c');
 commit;
 update t set state = 'a' where id = 5;
-select is(tail(5), 4, 'the door in the same transaction is seen');
+select is(newest(5), 4, 'an INSERT into the log in the same transaction is seen');
 
 insert into t_transitions (subject_id, to_state) values (6, 'b');
 update t set state = 'c' where id = 6;
-select is(tail(6), 3, 'and in one before');
+select is(newest(6), 3, 'and in one before');
 
 begin;
 update t set state = 'b' where id = 7;
@@ -66,13 +66,13 @@ update t set state = 'c' where id = 7;
 update t set state = 'a' where id = 7;
 commit;
 update t set state = 'b' where id = 7;
-select is(tail(7), 5, 'several hops of one transaction are');
+select is(newest(7), 5, 'several state changes of one transaction are');
 
 update t set state = 'b' where id = 8;
 delete from t where id = 8;
 insert into t (id) values (8);
 update t set state = 'b' where id = 8;
-select is(tail(8), 5, 'a row that comes back goes on after its deletion');
+select is(newest(8), 5, 'a row that comes back goes on after its deletion');
 
 update t set state = 'b' where id = 9;
 select pawl.release('t');
@@ -118,6 +118,6 @@ begin
     commit;
 end $$;
 call wander(3000);
-select cmp_ok((select max(sort_key) from t_transitions), '>', 100, 'a long walk of many hops');
+select cmp_ok((select max(sort_key) from t_transitions), '>', 100, 'a long walk of many state changes');
 select is_empty('select * from pawl.verify()', 'leaves logs without a gap');
 select * from finish();

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A worker that sleeps until it is woken, through libpq itself: it tells what it did when its standard input is closed.
+"""A worker that waits until it is woken, through libpq itself: it tells what it did when its standard input is closed.
 
-    sleeper.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification, be awake, again; with NAP,
+    waiter.py TABLE CHECK [NAP]  sleep, look (the query CHECK, one number: how much there was), wait for a notification, be awake, again; with NAP,
                                   it naps for so many seconds, and looks once more, before it sleeps; after it was woken in vain, several times, each twice as long
-    sleeper.py - CHECK SECONDS    the same without sleeping: where nothing was found it looks again after so many seconds
+    waiter.py - CHECK SECONDS    the same without sleeping: where nothing was found it looks again after so many seconds
 
 Prints "<looks> <found> <woken> <late>": late counts the waits of five seconds that ended without a notification though there was work.
 """
@@ -30,7 +30,7 @@ connection = ctypes.c_void_p(pq.PQconnectdb(b""))  # by the environment
 def ask(query):
     result = ctypes.c_void_p(pq.PQexec(connection, query.encode()))
     if pq.PQresultStatus(result) != 2:
-        raise SystemExit(f"sleeper: {pq.PQerrorMessage(connection).decode()}")
+        raise SystemExit(f"waiter: {pq.PQerrorMessage(connection).decode()}")
     value = pq.PQgetvalue(result, 0, 0).decode()
     pq.PQclear(result)
     return value

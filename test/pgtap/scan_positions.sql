@@ -14,7 +14,7 @@ select pawl.define('work', $$stateDiagram-v2
     [*] --> ready
     ready --> running : start
     running --> done : finish
-    running --> ready : lapse
+    running --> ready : expire
     done --> [*]
     class running owned$$) \g /dev/null
 create table job (id int primary key, state text not null default 'ready', owner text, lease timestamptz, token bigint not null default 0, due timestamptz,
@@ -22,7 +22,7 @@ create table job (id int primary key, state text not null default 'ready', owner
 select pawl.enforce('job', 'state', 'work'),
     pawl.enable_queue('job', 'state', owner => 'owner', lease => 'lease', token => 'token', queue => 'queue'),
     pawl.enable_timers('job', 'state', due => 'due'),
-    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'place', on_expiry => 'lapse') \g /dev/null
+    pawl.set_claiming('job', 'state', claim => '{start}', claim_order => 'place', on_expiry => 'expire') \g /dev/null
 create table alarm (id int primary key, state text not null default 'set', due timestamptz) with (autovacuum_enabled = off);
 select pawl.enforce('alarm', 'state', 'alarm'), pawl.enable_timers('alarm', 'state', due => 'due') \g /dev/null
 
@@ -33,7 +33,7 @@ begin
     execute 'explain (analyze, buffers, timing off, format json) ' || call into told;
     return (told -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint + (told -> 0 -> 'Plan' ->> 'Shared Read Blocks')::bigint;
 end $$;
--- Somebody who looks at the database as it is now until he is told to stop.
+-- A session that keeps its snapshot of the database as it is now until it is told to stop.
 select dblink_connect('old', format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'), current_setting('port'), current_database(), current_user)) \g /dev/null
 create procedure look_back() language plpgsql as $$ begin
     perform dblink_exec('old', 'begin isolation level repeatable read');
@@ -112,12 +112,12 @@ select ok(:head > 256, 'the head of the index is full of dead rows');
 select ok(least(:second, :third) < :head / 5, 'which are not read over again');
 select is((select count(*) from alarm where id > 50000 and state = 'rung'), 3::bigint, 'each call fired one');
 select is((select array_agg(id order by id) from alarm where id > 50000 and state = 'rung'), '{50001,50002,50003}', 'in the order of their times');
--- what comes up before the bookmark is found when nothing is left behind it
+-- what becomes due before the scan position is found when nothing is left after it
 insert into alarm (id, due) values (60000, clock_timestamp() - interval '2 days');
-select is((select done from pawl.fire_due('alarm', 1000)), 47::bigint, 'the rest behind the bookmark');
+select is((select done from pawl.fire_due('alarm', 1000)), 47::bigint, 'the rest after the scan position');
 do $$ declare done bigint := 0; begin while done = 0 and clock_timestamp() < now() + interval '1 min' loop select f.done into done from pawl.fire_due('alarm', 1000) f; end loop; end $$;
 select is((select state from alarm where id = 60000), 'rung', 'then the head is looked at again');
--- what a rollback gives back lies before the bookmark
+-- what a rollback gives back lies before the scan position
 insert into alarm (id, due) select 70000 + g, clock_timestamp() - interval '1 min' + g * interval '1 s' from generate_series(1, 20) g;
 select count(*) from pawl.fire_due('alarm', 1) \g /dev/null
 begin;
@@ -160,7 +160,7 @@ select touched($$select * from pawl.reap('job')$$) as head \gset
 select touched($$select * from pawl.reap('job')$$) as second \gset
 select touched($$select * from pawl.reap('job')$$) as third \gset
 \echo # pages: head :head, then :second, :third
-select ok(:head > 256, 'leases that nobody has any more lie before the next one');
+select ok(:head > 256, 'dead entries of ended leases lie before the next one');
 select ok(least(:second, :third) < :head / 5, 'they are not read over again');
 -- the view has no memory; it reads what is dead once
 select touched($$select * from pawl.timers$$) as catalogs \gset
@@ -178,7 +178,7 @@ do $$ begin for n in 1..20 loop
     insert into pages values (n, touched('select count(*) from pawl.claim(null::job, processor => ''u'', queue => ''c'')'));
 end loop; end $$;
 select ok((select max(pages) > 256 and percentile_disc(0.5) within group (order by pages) < max(pages) / 5 from pages), 'most claims do not read over the dead rows at the head');
-select is((select array_agg(id order by id) from job where queue = 'c' and id > 150000 and state = 'running'), (select array_agg(g) from generate_series(150001, 150020) g), 'and take the rows in their order');
+select is((select array_agg(id order by id) from job where queue = 'c' and id > 150000 and state = 'running'), (select array_agg(g) from generate_series(150001, 150020) g), 'and claim the rows in order');
 
 -- Many queues -----------------------------------------------------------------------------------------------------------------------
 create function memory() returns bigint language sql as $$ select sum(total_bytes)::bigint from pg_backend_memory_contexts where name <> 'Combo CIDs' $$;
@@ -195,7 +195,7 @@ call claim_from_many(1001, 6000);
 select memory() as after \gset
 \echo # :before bytes before, :after after
 select ok(:after - :before < 65536, 'a session that looked into 6,000 queues remembers few of them');
-select is((select count(*) from pawl.claim(null::job, processor => 'w', queue => 'c', batch => 10)), 10::bigint, 'a bookmark that was dropped is missed by nobody');
+select is((select count(*) from pawl.claim(null::job, processor => 'w', queue => 'c', batch => 10)), 10::bigint, 'a queue whose scan position was dropped is still claimed');
 select dblink_exec('old', 'commit') \g /dev/null
 select is_empty('select * from pawl.verify()', 'the tables are right');
 select * from finish();
