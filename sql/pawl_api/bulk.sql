@@ -320,7 +320,7 @@ Example: SELECT pawl_api.bulk_retries(''{"id": "01890000-0000-7000-8000-00000000
 
 -- Ids of events are given before their transactions commit. So a page ends before the oldest transaction that may still bring one;
 -- one that has not yet been given a number is known by its statement, if that began within the last seconds.
-CREATE FUNCTION pawl_api._settled_until() RETURNS timestamptz
+CREATE FUNCTION pawl_api._complete_until() RETURNS timestamptz
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -329,7 +329,7 @@ AS $function$
                                        FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
                  (SELECT min(p.prepared) - interval '1 hour' FROM pg_prepared_xacts p WHERE p.database = current_database())) - interval '1 millisecond'
 $function$;
-COMMENT ON FUNCTION pawl_api._settled_until() IS 'internal: nothing that is committed later bears an earlier time';
+COMMENT ON FUNCTION pawl_api._complete_until() IS 'internal: nothing that is committed later bears an earlier time';
 
 CREATE FUNCTION pawl_api._bulk_events(q jsonb, id uuid) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -338,7 +338,7 @@ AS $function$
 DECLARE
     page integer := CASE WHEN q ? 'limit' THEN pawl_api._limit(q) ELSE 100 END;
     since uuid := coalesce((q ->> 'since')::uuid, '00000000-0000-0000-0000-000000000000');
-    until uuid := (lpad(to_hex((extract(epoch FROM pawl_api._settled_until()) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+    until uuid := (lpad(to_hex((extract(epoch FROM pawl_api._complete_until()) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
     items jsonb;
 BEGIN
     SELECT jsonb_agg(jsonb_build_object('sequence', e.event, 'operation', e.operation, 'definition', o.definition, 'type', e.type, 'severity', e.severity, 'from_status', e.from_status,

@@ -19,9 +19,9 @@ BEGIN
                                             ORDER BY b.relation::text), '[]') FROM pawl.binding b WHERE b.history IS NOT NULL));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._overview_work() IS 'internal: queues, owners, timers, and how many moves were logged since the statistics began';
+COMMENT ON FUNCTION pawl_api._overview_work() IS 'internal: queues, owners, timers, and how many state changes were logged since the statistics began';
 
--- Tasks that somebody works on, those that nobody has looked at yet, and those that need somebody.
+-- Tasks in progress, tasks that were not looked at yet, and tasks that need an operator.
 CREATE FUNCTION pawl_api._overview_tasks() RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- How a request begins: who asks, as which role, for what. It is the first statement of the request's transaction.
+-- How a request begins: with which token, as which role, with which scope. It is the first statement of the request's transaction.
 
 -- Whose request it is, is known in memory: a setting could be set by any code that runs in the session. These two are the owner's alone.
 CREATE FUNCTION pawl_api._note_token(token uuid) RETURNS void
@@ -33,26 +33,26 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS 'internal: whose token this is; 28000: nobody''s; 42501: it lacks the scope';
+COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS 'internal: the row of a token; 28000: unknown; 42501: it lacks the scope';
 
 CREATE FUNCTION pawl_api.begin_request(kind text, digest bytea, scope text, trace text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
 DECLARE
-    who record;
+    login record;
     context pg_catalog.text[] := pawl.trace_of(trace);
 BEGIN
-    SELECT * INTO who FROM pawl_api._login(kind, digest, scope);
-    PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
-            pg_catalog.set_config('pawl_api.person', who.person, true),
-            pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(who.scopes, ','), true),
-            pg_catalog.set_config('pawl_api.expires_at', coalesce(who.expires_at::pg_catalog.text, ''), true),
+    SELECT * INTO login FROM pawl_api._login(kind, digest, scope);
+    PERFORM pg_catalog.set_config('role', login.role, true), pg_catalog.set_config('pawl.processor', login.person, true),
+            pg_catalog.set_config('pawl_api.person', login.person, true),
+            pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(login.scopes, ','), true),
+            pg_catalog.set_config('pawl_api.expires_at', coalesce(login.expires_at::pg_catalog.text, ''), true),
             pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''), true),
             pg_catalog.set_config('pawl.traceparent', coalesce(context[1], ''), true), pg_catalog.set_config('pawl.tracestate', coalesce(context[2], ''), true);
     IF scope OPERATOR(pg_catalog.=) 'read' THEN
         PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
     END IF;
-    RETURN who.role;
+    RETURN login.role;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
@@ -80,7 +80,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._token_of_request() IS 'internal: the token of the request that this transaction is; 42501: it is none';
 
--- The first answer of a key, if the request is the same. Who comes while it is being carried out waits for it.
+-- The first answer of a key, if the request is the same. A request that comes while it is being carried out waits for it.
 CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- Who asks, and what all lists of transitions have in common.
+-- The session, and what all lists of transitions have in common.
 
 CREATE FUNCTION pawl_api._transition(l record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -46,7 +46,7 @@ CREATE TABLE pawl_api.answers (
     PRIMARY KEY (token, key)
 );
 COMMENT ON TABLE pawl_api.answers IS 'idempotency keys of requests that were carried out, with what was answered; one transaction writes both';
-COMMENT ON COLUMN pawl_api.answers.request IS 'SHA-256 of the arguments: the same key with another request is refused';
+COMMENT ON COLUMN pawl_api.answers.request IS 'SHA-256 of the arguments: the same key with another request is rejected';
 CREATE INDEX answers_at ON pawl_api.answers (at);
 
 CREATE FUNCTION pawl_api._token_role(role name, person text, scopes text[]) RETURNS void
@@ -70,7 +70,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS 'internal: refuses what no token may be (42704, 42501, 22023)';
+COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS 'internal: rejects invalid roles, persons and scopes of tokens (42704, 42501, 22023)';
 
 CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -1,4 +1,4 @@
--- What is written by hand is judged as what functions write. Which columns each role may write is said in grants.sql; here is what a value must fit.
+-- Plain SQL is validated as what functions write. Which columns each role can write stands in grants.sql; here are the values.
 
 -- The right of those who may cancel: asked of the current user, so functions of the owner have it.
 CREATE FUNCTION pawl_bulk._operates() RETURNS boolean

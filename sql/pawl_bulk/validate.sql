@@ -103,7 +103,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
 
--- Locked, and gone when its rows are validated: who calls this and does not go on has divided a block, and held it for a transaction.
+-- Locked, and gone when its rows are validated: a caller that does not continue has divided a block, and held it for a transaction.
 CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, block bigint DEFAULT NULL, OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

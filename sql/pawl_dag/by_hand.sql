@@ -1,4 +1,4 @@
--- What a plain UPDATE may not do that no function does: columns that triggers keep, results of steps that are settled, and transitions
+-- What a plain UPDATE cannot do because no function does it: columns that triggers maintain, results of finished steps, and transitions
 -- that need a condition. The owner of the tables is not asked; the orchestrator does what this asks for.
 
 CREATE FUNCTION pawl_dag._is_operator(relation oid) RETURNS boolean
@@ -236,31 +236,31 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
-    refused record;
+    rejected record;
 BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NULL;
     END IF;
-    SELECT n.name, n.task_uuid, t.state, t.namespace INTO refused
+    SELECT n.name, n.task_uuid, t.state, t.namespace INTO rejected
       FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
      WHERE t.state IN ('complete', 'error', 'cancelled', 'resolved_manually') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('55000', format('step "%s" cannot be inserted into a task that has ended', refused.name),
-            format('Task %s is in state "%s".', refused.task_uuid, refused.state));
+        PERFORM pawl.raise('55000', format('step "%s" cannot be inserted into a task that has ended', rejected.name),
+            format('Task %s is in state "%s".', rejected.task_uuid, rejected.state));
     END IF;
-    SELECT n.name, n.handler, CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END AS namespace INTO refused
+    SELECT n.name, n.handler, CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END AS namespace INTO rejected
       FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
      WHERE n.namespace <> CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('step "%s" is in the wrong namespace', refused.name),
-            format('A step with handler "%s" in this task is claimed from "%s".', refused.handler, refused.namespace),
-            format('namespace = %L', refused.namespace));
+        PERFORM pawl.raise('22023', format('step "%s" is in the wrong namespace', rejected.name),
+            format('A step with handler "%s" in this task is claimed from "%s".', rejected.handler, rejected.namespace),
+            format('namespace = %L', rejected.namespace));
     END IF;
-    SELECT n.name INTO refused FROM new_steps n
+    SELECT n.name INTO rejected FROM new_steps n
      WHERE length(n.name) > 255 OR length(n.handler) NOT BETWEEN 1 AND 1000
         OR jsonb_typeof(n.handler_options) <> 'object' OR n.map_index < 0 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('step "%s" is out of range', left(refused.name, 255)),
+        PERFORM pawl.raise('22023', format('step "%s" is out of range', left(rejected.name, 255)),
             'A name has at most 255 characters, a handler 1 to 1000; handler_options is a JSON object, map_index not negative.');
     END IF;
     RETURN NULL;

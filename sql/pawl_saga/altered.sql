@@ -1,4 +1,4 @@
--- A flow that goes on with another definition. Atoms are matched by their names and keep their numbers, because the record knows them by these;
+-- A flow that continues with another definition. Atoms are matched by their names and keep their numbers, because the log has these;
 -- so the flow gets a definition of its own: the one it is altered to, with those numbers.
 
 CREATE FUNCTION pawl_saga._own_definition(flow uuid, base pawl_saga.definitions) RETURNS uuid
@@ -35,7 +35,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._own_definition(uuid, pawl_saga.definitions) IS 'internal: a definition with the numbers that the atoms of a flow have';
 
--- SECURITY DEFINER: whoever may alter a flow need not be one who may define others.
+-- SECURITY DEFINER: a role that can alter a flow need not be one that can define flows.
 CREATE FUNCTION pawl_saga._flow_altered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- What the arrows ask before they let a row through.
+-- The guards of the transitions.
 
 CREATE FUNCTION pawl_saga.may_execute(old pawl_saga.tasks, new pawl_saga.tasks) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -26,7 +26,7 @@ CREATE TABLE pawl_saga.jobs (
 COMMENT ON TABLE pawl_saga.jobs IS 'jobs: high priority first, then the oldest';
 COMMENT ON COLUMN pawl_saga.jobs.flow IS 'the name of the definition that a conductor starts';
 COMMENT ON COLUMN pawl_saga.jobs.flow_uuid IS 'the flow that was started for it';
-COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: nobody takes it any more (trashed); a time: not before';
+COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: it cannot be claimed (trashed); a time: not before';
 COMMENT ON COLUMN pawl_saga.jobs.max_attempts IS 'a job that was taken so often and given up again is trashed';
 COMMENT ON COLUMN pawl_saga.jobs.session_lock IS 'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has its lease alone';
 CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NOT NULL;
@@ -111,7 +111,7 @@ board: the queue; default "default".
 Errors: 22023 unknown priority. Privileges: pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.post(''trip of Ada'', ''trip'', ''{"to": "Rome"}'')';
 
--- A job that somebody owns, locked. P0002: there is none, or nobody owns it; PW004: somebody else does.
+-- An owned job, locked. P0002: no such job, or it has no owner; PW004: another owner.
 CREATE FUNCTION pawl_saga._owned_job(job uuid, processor text) RETURNS pawl_saga.jobs
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -19,7 +19,7 @@ BEGIN
     END IF;
     outermost := pawl_saga._follow(true);
     PERFORM set_config('pawl.metadata', why::text, true);
-    -- each UPDATE is an arrow of the flow; what is under way finishes, and is undone then
+    -- each UPDATE is a transition of the flow; running work finishes, and is then reverted
     IF f.state = 'SUSPENDING' THEN
         UPDATE pawl_saga.flows x SET state = 'RESUMING' WHERE x.flow_uuid = flow;
     END IF;

@@ -136,7 +136,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._lock(uuid) IS 'internal: a flow, locked; P0002: there is none';
 
--- 22023 where a name is required that nobody can provide.
+-- 22023 if a name is required that no atom can provide.
 CREATE FUNCTION pawl_saga.validate(flow uuid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

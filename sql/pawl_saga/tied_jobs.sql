@@ -58,7 +58,7 @@ BEGIN
     FOR job IN SELECT j.job_uuid, j.owner FROM pawl_saga.jobs j WHERE j.session_lock = ANY (gone) AND j.state = 'CLAIMED'
                 ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED
     LOOP
-        PERFORM set_config('pawl.processor', job.owner, true);  -- he would say so himself if he could
+        PERFORM set_config('pawl.processor', job.owner, true);  -- in the name of its owner
         UPDATE pawl_saga.jobs j SET state = 'UNCLAIMED' WHERE j.job_uuid = job.job_uuid;
         done := done + 1;
     END LOOP;

@@ -1,4 +1,4 @@
--- Values by name: what atoms provide, and what is given to whom.
+-- Values by name: what atoms provide, and which atoms get them.
 
 -- What an atom with this result provides under a name: the whole, a position of it, or a key.
 CREATE FUNCTION pawl_saga._provided(provides jsonb, name text, result jsonb) RETURNS jsonb
@@ -100,7 +100,7 @@ succeeded since is left out. flow: its id.
 Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
 Example: SELECT pawl_saga.failures(''01890000-0000-7000-8000-000000000001'')';
 
--- What a run reports to who asked for it.
+-- What a run reports to its caller.
 CREATE FUNCTION pawl_saga.errors(flow uuid) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

@@ -80,7 +80,7 @@ LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH RECURSIVE looked_at AS MATERIALIZED (SELECT f.* FROM pawl_saga.flows f WHERE verify.flow IS NULL OR f.flow_uuid = verify.flow),
-    steps AS MATERIALIZED (  -- what blocks whom directly: entries and ends are looked through
+    steps AS MATERIALIZED (  -- what blocks which atom directly: entries and ends are looked through
         SELECT f.flow_uuid, e.from_node, e.to_node, e.from_kind, e.to_kind FROM looked_at f JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid),
     reach (flow_uuid, from_node, to_node, to_kind) AS (
         SELECT s.flow_uuid, s.from_node, s.to_node, s.to_kind FROM steps s WHERE s.from_kind IN ('task', 'retry')
