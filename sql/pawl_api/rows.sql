@@ -105,7 +105,7 @@ COMMENT ON FUNCTION pawl_api.history(jsonb) IS
 q: relation, key (a JSON array of texts), state_column (omitted: the only one). Returns the answer as JSON.
 Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key. Privileges: pawl_admin,
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
-Example: SELECT pawl_api.history(''{"relation": "orders", "key": "[\"1\"]"}'')';
+Example: SELECT pawl_api.history(''{"relation": "orders", "key": ["1"]}'')';
 
 CREATE FUNCTION pawl_api.available(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -126,7 +126,7 @@ COMMENT ON FUNCTION pawl_api.available(jsonb) IS
 q: relation, key (a JSON array of texts), state_column (omitted: the only one). Returns the answer as JSON.
 Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key. Privileges: pawl_admin,
 pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
-Example: SELECT pawl_api.available(''{"relation": "orders", "key": "[\"1\"]"}'')';
+Example: SELECT pawl_api.available(''{"relation": "orders", "key": ["1"]}'')';
 
 CREATE FUNCTION pawl_api.fire(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -149,4 +149,4 @@ Returns the answer as JSON.
 Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key; 22023 an invalid body;
 those of pawl.fire. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on
 the tables.
-Example: SELECT pawl_api.fire(''{}'', ''{"relation": "orders", "key": "[\"1\"]", "event": "pay"}'')';
+Example: SELECT pawl_api.fire(''{}'', ''{"relation": "orders", "key": ["1"], "event": "pay"}'')';

@@ -173,7 +173,7 @@ COMMENT ON FUNCTION pawl_dag._insert_tasks(text, jsonb[], text, text, integer, t
 'internal: inserts tasks as their template says, with their steps and edges';
 
 -- What pawl_dag._insert_tasks inserts is counted and checked by its template; rows that any other statement inserts are
--- checked by triggers (by_hand.sql). So no role calls it but through this function, which says that it is at work.
+-- checked by triggers (by_sql.sql). So no role calls it but through this function, which says that it is at work.
 CREATE FUNCTION pawl_dag._start_tasks(name text, contexts jsonb[], namespace text, version text, priority integer, identity_keys text[],
     correlation_id uuid, parent_correlation_id uuid, key_hint text) RETURNS uuid[]
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
