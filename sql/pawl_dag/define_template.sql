@@ -31,7 +31,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._field(jsonb, text, text, text, numeric, numeric, text[]) IS
-'internal: a field of a JSON object; 22023: it is of another kind (string, boolean, number, integer, object, array), out of range (of a string: its length), or none of those allowed';
+'internal: a field of a JSON object; 22023: of another kind, out of range (a string: its length), or not allowed';
 
 -- A step of a template with every default filled in; unknown keys are rejected.
 CREATE FUNCTION pawl_dag._template_step(step jsonb, ordinal integer) RETURNS pawl_dag.template_steps

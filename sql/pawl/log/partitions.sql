@@ -175,7 +175,8 @@ COMMENT ON FUNCTION pawl._attach_log_partition(regclass, text, text, text) IS 'i
 CREATE FUNCTION pawl._add_log_partition(log regclass, leaf text, lower_bound text, upper_bound text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME', 'pawl_add_log_partition';
 COMMENT ON FUNCTION pawl._add_log_partition(regclass, text, text, text) IS
-'internal: makes one partition of a log with the rights of its owner, in a security-restricted operation; for those who have these rights';
+'internal: creates a partition of a log as its owner, in a security-restricted operation, if the caller has its
+rights';
 
 CREATE FUNCTION pawl.extend_log(relation regclass, period text, ahead integer DEFAULT 3, state_column name DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
