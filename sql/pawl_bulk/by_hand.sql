@@ -35,6 +35,24 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._operation_made() IS 'internal: a new operation fits its definition; P0002, 22023, 55000';
 CREATE TRIGGER made BEFORE INSERT ON pawl_bulk.operations FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._operation_made();
 
+-- The reasons of the duty for ending an operation. It happens once to an operation, so validators may be asked again.
+CREATE FUNCTION pawl_bulk._may_fail(o pawl_bulk.operations) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_variable
+BEGIN
+    RETURN CASE o.status
+        WHEN 'Validating' THEN o.input_error IS NOT NULL
+            OR EXISTS (SELECT FROM pawl_bulk.troubles t WHERE t.operation = o.operation AND t.failures > 5 AND t.sqlstate ~ '^57')
+            OR pawl_bulk._operation_errors(o, false) <> '{}'
+        WHEN 'Running' THEN false
+        ELSE NOT EXISTS (SELECT FROM pawl_bulk.definitions d WHERE d.name = o.definition AND d.version = o.version AND d.dropped_at IS NULL)
+            OR o.status = 'Pending' AND NOT o.sealed AND o.created_at <= clock_timestamp() - interval '1 day' END;
+END
+$function$;
+COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS 'internal: the operation cannot go on: its definition is gone, its input never came, or its input or metadata are not valid';
+
 CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -46,6 +64,9 @@ BEGIN
     IF NEW.status IS DISTINCT FROM OLD.status THEN
         IF NEW.status IN ('Cancelled', 'Retrying') AND NOT pawl_bulk._operates() THEN
             PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status), 'Only operators can cancel and retry.');
+        ELSIF NEW.status = 'Failed' AND NOT pawl_bulk._operates() AND NOT pawl_bulk._may_fail(OLD) THEN
+            PERFORM pawl.raise('42501', format('permission denied to change operation %s to %s', NEW.operation, NEW.status),
+                'Its definition is there, its input and its metadata are valid; only operators can abort it.', format('select pawl_bulk.abort(%L, ...)', NEW.operation));
         ELSIF NEW.status = 'Validating' AND NOT NEW.sealed THEN
             PERFORM pawl.raise('PW003', format('operation %s cannot be validated', NEW.operation), 'Its input is not complete.', format('select pawl_bulk.seal(%L)', NEW.operation));
         ELSIF NEW.status IN ('Validating', 'Running') AND OLD.paused_at IS NOT NULL AND NEW.paused_at IS NOT NULL THEN
@@ -87,7 +108,7 @@ COMMENT ON FUNCTION pawl_bulk._record_by_hand() IS 'internal: rejects changes of
 CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
     WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}') OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
                ELSE (OLD.started_at, OLD.completed_at) IS DISTINCT FROM (NEW.started_at, NEW.completed_at)
-                    OR OLD.state = ANY ('{Completed,Failed,TimedOut,Cancelled}') AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
+                    OR OLD.state IS DISTINCT FROM 'Running' AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
                     IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at) OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
     EXECUTE FUNCTION pawl_bulk._record_by_hand();
 

@@ -51,7 +51,12 @@ BEGIN
     next_at := clock_timestamp() + interval '5 s';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.fold_counters(integer) IS 'a duty: adds up what statements appended to the counters of at most batch operations; returns how many entries were folded';
+COMMENT ON FUNCTION pawl_bulk.fold_counters(integer) IS
+'Adds entries of pawl_bulk''s counters up, for at most batch operations (1 to 100000, default 100). A duty: call it
+periodically.
+Returns done (entries that were added up) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.fold_counters()';
 
 -- What a statement on records means for the counters: rows whose last step completed, rows that failed, less those that did before.
 CREATE FUNCTION pawl_bulk._validations_came() RETURNS trigger

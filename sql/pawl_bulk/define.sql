@@ -180,7 +180,18 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.define(jsonb) IS
-'stores a definition as the next version of its name and returns that; the newest version again where it says the same. {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb, row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field, "is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes", "steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>" or the queue of its workers (default: the name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter": 0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key": "carrier-{row}"}]}. Instead of steps, a definition may have one handler (with max_retries, backoff, run_timeout, allow_operation_retry beside it): its rows fail with Processing and not StepFailure. 22023: what is wrong with it';
+'Defines the next version of a definition and returns it; an equal definition returns the newest version.
+configuration: {"name", "description", "metadata": schema, "metadata_validators": [function (metadata jsonb) returns
+table (code text, message text)], "row": schema, "validators": [function (operation uuid, metadata jsonb,
+row_numbers bigint[], rows jsonb[]) returns table (row_number bigint, code text, message text)], "row_id": field,
+"is_retryable": false, "track_row_data": false, "max_retry_attempts": 10, "max_takeovers": 5, "max_input_bytes",
+"steps": [{"name", "kind": "sync|poll|signal", "handler": "sql:<function>", the queue of its workers (default: the
+name) or "none", "check": the same for polls, "max_retries": 0, "backoff": {"base": "1 s", "cap": "30 s", "jitter":
+0.5}, "poll_interval", "poll_jitter": 0.2, "timeout", "run_timeout", "allow_operation_retry": true, "signal_key":
+"carrier-{row}"}]}. Instead of steps it may have one handler, with max_retries, backoff, run_timeout and
+allow_operation_retry beside it; its rows fail with Processing instead of StepFailure.
+Errors: 22023 an invalid configuration. Privileges: pawl_admin.
+Example: SELECT pawl_bulk.define(''{"name": "import", "steps": [{"name": "send"}]}'')';
 
 CREATE FUNCTION pawl_bulk.drop_definition(name text, version integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -196,4 +207,8 @@ BEGIN
     RETURN dropped;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk.drop_definition(text, integer) IS 'drops a version of a definition, or all of them; returns how many. Operations that wait to be picked up fail, running ones go on, nothing is retried';
+COMMENT ON FUNCTION pawl_bulk.drop_definition(text, integer) IS
+'Drops a version of a definition, or all, and returns how many. Operations that wait for validation fail, running
+ones continue, and none can be retried.
+name: its name. version: default null: all.
+Errors: none. Privileges: pawl_admin. Example: SELECT pawl_bulk.drop_definition(''import'', 1)';

@@ -122,4 +122,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.signal_many(uuid, jsonb) IS
-'sends signals [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}] to one operation in one statement; returns the answer to each, see pawl_bulk.signal, in their order. The first of a key counts. P0002: no such operation; 22023: no array, no key, or an unknown result';
+'Sends signals to an operation and returns the answer to each, in order, as pawl_bulk.signal; the first signal of a
+key counts.
+operation: its id. signals: [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}].
+Returns key and answer. Errors: P0002 no such operation; 22023 not an array, no key, or an unknown result.
+Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'', ''[{"key": "carrier-1",
+"result": "complete"}]'')';

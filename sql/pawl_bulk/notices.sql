@@ -68,7 +68,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.run_sql_notices(integer) IS
-'delivers at most batch notices of the channel sql, with the caller''s rights: calls target(notice jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and that the role that submitted the operation may execute. All in the caller''s transaction: what ends that leaves no trace; pawl_bulk.work_sql_notices() is the duty. An error is tried again with a backoff, max_tries times. 22023: batch is from 1 to 10000';
+'Delivers notices of the channel sql with the rights of the caller and in its transaction: calls target(notice
+jsonb) of each, a function that belongs to a member of pawl_admin or to the caller, and on which the role that
+submitted the operation has EXECUTE. pawl_bulk.work_sql_notices is the duty. A delivery that raises an error is
+retried with a backoff, max_tries times.
+batch: 1 to 10000; default 100. Returns done (how many) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.run_sql_notices()';
 
 CREATE FUNCTION pawl_bulk._take_notice(worker text, lease interval) RETURNS pawl_bulk.notices
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -148,7 +154,14 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_bulk.work_sql_notices(integer, interval, bigint, integer) IS
-'a duty: delivers what pawl_bulk.run_sql_notices delivers, each notice in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken in an earlier transaction, with the lease (60 s) of any worker: a function that ends its transaction or its session has used a try, is missed when the lease is over (pawl.reap), and the others are delivered. What the function writes and that the notice is delivered is one transaction, so in this database it happens once. wait_ms: when to look again, if there was nothing. Not inside a transaction (2D000). 22023: batch is from 1 to 10000';
+'Procedure, a duty: delivers what pawl_bulk.run_sql_notices delivers, each notice in a transaction of its own, as
+many as start within 100 ms. Each is claimed in an earlier transaction, so a function that ends its session has
+used an attempt. What the function writes and the delivery are one transaction.
+batch: 1 to 10000; default 100. lease: default 60 s. Returns done (how many) and wait_ms (when to call it again, in
+milliseconds, if there was nothing to do).
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: CALL pawl_bulk.work_sql_notices(10)';
 
 CREATE FUNCTION pawl_bulk.claim_notices(worker text, channel text, batch integer DEFAULT 10, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, notice uuid, token bigint, tries integer, target text, payload jsonb, lease_until timestamptz)
@@ -170,7 +183,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim_notices(text, text, integer, interval) IS
-'takes at most batch notices of a channel to be delivered by this worker, the oldest first. The same notice may come again, to another worker or after a lease (60 s) that ran out: notice, which is the payload''s key too, tells. 22004: no name; 22023: no channel, or sql';
+'Claims notices of a channel for delivery, oldest first. A notice can be claimed again after its lease expires; its
+id, also in the payload, identifies it.
+worker: the processor. channel: not sql. batch: 1 to 10000; default 10. lease: default 60 s.
+Returns operation, notice, token (the fencing token), tries, target, payload and lease_until.
+Errors: 22004 no processor given; 22023 no channel or sql, batch or lease out of range. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.claim_notices(''mailer 1'', ''email'')';
 
 CREATE FUNCTION pawl_bulk.report_notices(results jsonb, worker text) RETURNS TABLE (operation uuid, notice uuid, ok boolean, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -215,4 +234,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.report_notices(jsonb, text) IS
-'how deliveries went: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. What failed is tried again with a backoff, max_tries times. A notice that another has by now is refused alone: ok false, PW005. 22023: no array, or a result that is none; PW004: no worker';
+'Records the results of deliveries, and returns one row for each. A failed delivery is retried with a backoff,
+max_tries times.
+results: [{"operation", "notice", "token", "result": "ok" or "fail", "message"}]. worker: the processor.
+Returns operation, notice, ok and problem (PW005: the lease is lost, or the notice is already done).
+Errors: 22023 not an array, or an invalid element; PW004 no processor given. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: SELECT * FROM pawl_bulk.report_notices(''[]'', ''mailer 1'')';

@@ -36,7 +36,11 @@ AS $function$
              WHERE o.operation = recount.operation) c
       JOIN pawl_bulk.status s ON s.operation = recount.operation
 $function$;
-COMMENT ON FUNCTION pawl_bulk.recount(uuid) IS 'the counters of an operation, counted anew from its records in the same snapshot, and whether pawl_bulk.status says otherwise';
+COMMENT ON FUNCTION pawl_bulk.recount(uuid) IS
+'Counts the records of an operation again, in one snapshot. operation: its id.
+Returns total, processed, successful, failed, and differs (pawl_bulk.status has other counts).
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT r.* FROM pawl_bulk.operations o CROSS JOIN LATERAL pawl_bulk.recount(o.operation) r';
 
 CREATE VIEW pawl_bulk.row_records AS
 SELECT v.operation, v.row_number, v.row_id, -1 AS step_index, 'validation'::text COLLATE "C" AS step_name, v.state, CASE WHEN v.errors IS NOT NULL THEN 'Validation'::text COLLATE "C" END AS error_type,
@@ -131,4 +135,9 @@ AS $function$
                           WHERE x.operation = o.operation AND x.type IN ('Completed', 'CompletedWithErrors', 'Failed', 'Cancelled')) e
      WHERE (verify.operation IS NULL OR o.operation = verify.operation) AND h.n <> e.n
 $function$;
-COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS 'what is wrong with the records of an operation, or of all: counters that differ from a recount, active records without work or the other way round, steps out of order, rows that lie in no block to validate and were not, activity at rest, terminal events missing or repeated. No row: nothing';
+COMMENT ON FUNCTION pawl_bulk.verify(uuid) IS
+'Checks the records of an operation: counters, work without an active record and the reverse, order of steps, rows
+that no block validates, activity after the end, terminal events. No rows: nothing is wrong.
+operation: its id; default null: all. Returns operation_id, problem and detail.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT * FROM pawl_bulk.verify()';

@@ -109,4 +109,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.signal(uuid, text, text, text, jsonb, integer) IS
-'completes or fails the step that waits for this key, from any session. Returns applied; early: its record does not wait yet, the signal is kept for it; duplicate: it is completed, or has an early signal; late: it has failed, timed out, or is at another attempt; refused: the operation has ended. P0002: no such operation; 22023: result is neither complete nor fail';
+'Completes or fails the step that waits for a key, from any session, and returns the answer: applied; early: the
+record does not wait yet, and the signal is kept for it; duplicate: it is completed or has an early signal; late:
+it has failed, timed out or is at another attempt; refused: the operation has ended.
+operation: its id. key: 1 to 2000 bytes. result: complete (default) or fail. message: a text; default null. payload:
+a JSON value; default null. attempt: only for this attempt; default null: any.
+Errors: P0002 no such operation; 22023 unknown result or a key that is too long; 22004 null. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT pawl_bulk.signal(''01890000-0000-7000-8000-000000000001'', ''carrier-1'')';

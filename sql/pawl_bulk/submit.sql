@@ -95,7 +95,18 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.submit(text, jsonb, jsonb, text, text[], jsonb, text, text, text, text, text, integer, integer, jsonb) IS
-'creates an operation: with its rows (a JSON array of objects), or without them, to COPY them into pawl_bulk.input (raw) in the same transaction and close it with pawl_bulk.seal. created is false where the definition has an operation with this idempotency_key, which is returned. notifications: [{"channel", "target", "triggers"}], see pawl_bulk.notices. P0002: no such definition; 22023: a dialect or notifications that cannot be';
+'Creates an operation: with its rows, or without them, to copy lines into pawl_bulk.input (raw) in the same
+transaction and then call pawl_bulk.seal.
+definition: its name. metadata: a JSON object; default {}. rows: a JSON array of objects; default null. format: of
+copied lines, csv, ndjson (default) or json. columns: of a CSV without header; default null. dialect: {"delimiter",
+"quote", "header", "map"}; default {}. idempotency_key: 1 to 1000 bytes; default null. checksum, file_name, source,
+created_by: texts for the operation; default null. priority: higher is claimed first; default 0. version: default
+null: the newest. notifications: [{"channel", "target", "triggers"}]; default null.
+Returns operation (its id) and created (false: an operation with this idempotency_key exists, and operation is its
+id).
+Errors: P0002 no such definition; 22023 an invalid argument, dialect or notification. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; needs INSERT on pawl_bulk.operations.
+Example: SELECT * FROM pawl_bulk.submit(''import'', rows => ''[{"id": 1}, {"id": 2}]'')';
 
 -- Lines that COPY brought become rows. A record of CSV over several lines is put together, as the client library does it: what closes its quote is looked for
 -- in a MiB, and less far after each line whose quote nothing closed; that line is a malformed row. Blank lines are no rows. Rows keep the number of their
@@ -203,7 +214,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.seal(uuid, text, text, bigint) IS
-'says that the input of an operation is complete, or with input_error why it could not be read further; returns the number of rows. lines: how many the file has (grep -c ""), where they were copied in: a COPY that ended early is rejected. Records of CSV that span lines are put together, blank lines are no rows. P0002: no such operation; 55000: it is sealed; 54000: more bytes than the definition allows; 22P04: not all lines came, or it is a JSON array';
+'Completes the input of an operation and returns the number of rows. Records of CSV that span lines are joined;
+blank lines are no rows.
+operation: its id. input_error: why the input could not be read; default null. checksum: a text; default null.
+lines: how many lines the file has, checked; default null.
+Errors: P0002 no such operation; 55000 already complete; 54000 more bytes than the definition allows; 22P04 lines
+are missing, or it is a JSON array. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_bulk.seal(''01890000-0000-7000-8000-000000000001'')';
 
 -- The first line of a file names its columns; the dialect may give them other names.
 CREATE FUNCTION pawl_bulk._read_header(o pawl_bulk.operations) RETURNS text[]

@@ -76,7 +76,17 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.claim(text, text, integer, interval) IS
-'takes at most batch rows to be worked on, the lowest row numbers of the oldest operations of the highest priority first, and returns them with what a handler needs. kind: start (do the step''s work, report ok or fail) or check (look whether it is done, report done, pending or failed). idempotency_key is the same for every execution of an attempt. The lease (60 s) is extended by pawl.heartbeat(''pawl_bulk.work'', worker). Without a queue: of all of them, but not what SQL functions do. traceparent, tracestate: of the trace in which the operation was asked for. 22023: the queue is sql:; 22004: no name';
+'Claims rows for a worker: operations of the highest priority first, then the oldest, then the lowest row numbers.
+pawl.heartbeat(''pawl_bulk.work'', worker) extends the leases.
+worker: the processor. queue: default null: all but those of SQL functions. batch: 1 to 10000; default 100. lease:
+default 60 s.
+Returns operation, row_number, step_index, step_name, kind (start: do the work, report ok or fail; check: look
+whether it is done, report done, pending or failed), token (the fencing token), attempt (of the operation), tries
+(of the row), idempotency_key (the same for all executions of an attempt), row_id, data, metadata, lease_until,
+traceparent and tracestate (of the trace in which the operation was submitted).
+Errors: 22023 the queue is sql:, batch or lease out of range; 22004 no processor given. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT row_number, kind, data FROM pawl_bulk.claim(''worker 1'', ''send'', 10)';
 
 CREATE FUNCTION pawl_bulk._bigint(value text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -245,4 +255,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.report(jsonb, text) IS
-'tells what came of rows that the worker claimed: [{"operation", "row_number", "step_index", "token", "result", "message"}], in one statement for all. Rows whose lease or token is lost are rejected (ok false, problem PW005) and leave the others alone. Of several results of one row the first counts; the same again is ok, another is PW005. 22023: no such result; PW004: no worker is named';
+'Records results of claimed rows, and returns one row for each. The first result of a row counts; the same result
+can be reported again.
+results: [{"operation", "row_number", "step_index", "token", "result": ok, fail, done, pending or failed,
+"message"}]. worker: the processor.
+Returns operation, row_number, step_index, ok and problem (PW005: the lease is lost, or the row is already done;
+22023: an invalid element).
+Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_bulk.report(''[]'', ''worker 1'')';

@@ -240,7 +240,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.define_template(jsonb) IS
-'defines a version of a workflow and returns its id; the same text again gives the same one. {"namespace", "name", "version", "identity_strategy": strict | caller_provided | always_unique, "failure_policy": block | continue, "max_duration_minutes", "steps": [{"name", "handler", "handler_options", "dependencies": [...], "retry": {"retryable", "max_attempts", "backoff", "backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array in the context, the step becomes one for each element}]}. 22023: what is wrong with it; 42710: the version is another one already';
+'Defines a version of a workflow and returns its id. An equal definition returns the id that exists.
+template: a JSON object: {"namespace", "name", "version", "identity_strategy": strict | caller_provided |
+always_unique, "failure_policy": block | continue, "max_duration_minutes", "lifecycle": {...}, "steps": [{"name",
+"handler", "handler_options", "dependencies": [...], "retry": {"retryable", "max_attempts", "backoff",
+"backoff_base_ms", "max_backoff_ms", "multiplier", "jitter"}, "timeout_seconds", "optional", "map": path of an array
+in the context, of which each element becomes a step}]}.
+Errors: 22023 an invalid template; 42710 the version exists with another definition. Privileges: pawl_admin.
+Example: SELECT pawl_dag.define_template(''{"name": "invoice", "steps": [{"name": "draft"}, {"name": "send",
+"dependencies": ["draft"]}]}'')';
 
 CREATE FUNCTION pawl_dag._template_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

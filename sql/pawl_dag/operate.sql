@@ -171,30 +171,52 @@ CREATE FUNCTION pawl_dag.cancel_tasks(tasks uuid[], reason text DEFAULT NULL) RE
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(tasks, 'Cancel', 'cancelled', reason); END;
 COMMENT ON FUNCTION pawl_dag.cancel_tasks(uuid[], text) IS
-'cancels tasks and every step of theirs that is not settled; returns how many were not cancelled before. All or none: PW001: a task has ended otherwise; P0002: there is no such task; 42501: the caller is no pawl_operator';
+'Cancels tasks with all their unfinished steps, all or none, and returns how many were not cancelled before.
+tasks: their ids. reason: a text for the log; default null.
+Errors: PW001 a task has ended otherwise; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.cancel_tasks(array(SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.name = ''invoice''),
+''test data'')';
 
 CREATE FUNCTION pawl_dag.cancel_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'Cancel', 'cancelled', reason) = 1; END;
-COMMENT ON FUNCTION pawl_dag.cancel_task(uuid, text) IS 'cancels one task; false: it is cancelled already. See pawl_dag.cancel_tasks';
+COMMENT ON FUNCTION pawl_dag.cancel_task(uuid, text) IS
+'Cancels a task with all its unfinished steps; false: it was already cancelled. task: its id. reason: a text for the
+log; default null.
+Errors: PW001 it has ended otherwise; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.cancel_task(''01890000-0000-7000-8000-000000000001'', ''ordered twice'')';
 
 CREATE FUNCTION pawl_dag.resolve_task(task uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'ResolveManually', 'resolved_manually', reason) = 1; END;
 COMMENT ON FUNCTION pawl_dag.resolve_task(uuid, text) IS
-'closes a task that was dealt with otherwise, and its unsettled steps; false: it is closed already. PW001: it has ended otherwise';
+'Closes a task that was handled otherwise, with its unfinished steps; false: it was already closed. task: its id.
+reason: a text for the log.
+Errors: PW001 it has ended otherwise; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.resolve_task(''01890000-0000-7000-8000-000000000001'', ''done by phone'')';
 
 CREATE FUNCTION pawl_dag.give_up(task uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'GiveUp', 'error', reason) = 1; END;
 COMMENT ON FUNCTION pawl_dag.give_up(uuid, text) IS
-'ends a blocked task in error: nobody claims its steps any more, running ones may still be settled; false: it is in error already. PW001: it is not blocked_by_failures';
+'Ends a blocked task in error: its steps can no longer be claimed, and running steps can still be reported; false:
+it was already in error. task: its id. reason: a text for the log.
+Errors: PW001 it is not blocked_by_failures; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.give_up(''01890000-0000-7000-8000-000000000001'', ''customer is gone'')';
 
 CREATE FUNCTION pawl_dag.reset_task(task uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1; END;
 COMMENT ON FUNCTION pawl_dag.reset_task(uuid, text) IS
-'begins a task in error anew: failed steps get their attempts back, finished ones keep their results; false: it is pending already. PW001: it is not in error';
+'Restarts a task in error: failed steps get their attempts back, complete steps keep their results; false: it was
+already pending. task: its id. reason: a text for the log.
+Errors: PW001 it is not in error; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.reset_task(''01890000-0000-7000-8000-000000000001'', ''mail server is back'')';
 
 CREATE FUNCTION pawl_dag.retry_task(task uuid, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -219,7 +241,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.retry_task(uuid, text) IS
-'goes on from the failed steps of a task that is blocked, timed out, or in error, and keeps finished results. PW001: it is in another state; P0002: there is no such task';
+'Continues a task that is blocked, timed out or in error with its failed steps, and keeps the results of the others.
+task: its id. reason: a text for the log; default null.
+Errors: PW001 it is in another state; P0002 no such task; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.retry_task(''01890000-0000-7000-8000-000000000001'', ''mail server is back'')';
 
 -- An operator's event for one step; its task is locked first, as everybody does.
 CREATE FUNCTION pawl_dag._operate_step(task uuid, step uuid, event text, to_state text, reason text) RETURNS boolean
@@ -245,12 +271,23 @@ CREATE FUNCTION pawl_dag.resolve_step(task uuid, step uuid, reason text) RETURNS
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResolveManually', 'resolved_manually', reason); END;
 COMMENT ON FUNCTION pawl_dag.resolve_step(uuid, uuid, text) IS
-'settles a step without a result: those who wait for it go on; false: it is already. PW001: it has ended otherwise';
+'Resolves a step without a result, so that steps that depend on it continue; false: it was already resolved. task,
+step: their ids. reason: a text for the log.
+Errors: PW001 it has ended otherwise; P0002 no such step; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.resolve_step(s.task_uuid, s.step_uuid, ''sent by hand'') FROM pawl_dag.steps s WHERE s.name
+= ''send'' AND s.state = ''error''';
 
 CREATE FUNCTION pawl_dag.reset_step(task uuid, step uuid, reason text) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_dag._operate_step(task, step, 'ResetForRetry', 'pending', reason); END;
-COMMENT ON FUNCTION pawl_dag.reset_step(uuid, uuid, text) IS 'gives a failed step its attempts back; false: it is pending already. PW001: it has not failed';
+COMMENT ON FUNCTION pawl_dag.reset_step(uuid, uuid, text) IS
+'Gives a failed step its attempts back; false: it was already pending. task, step: their ids. reason: a text for the
+log.
+Errors: PW001 it has not failed; P0002 no such step; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_dag.reset_step(s.task_uuid, s.step_uuid, ''server is back'') FROM pawl_dag.steps s WHERE s.name
+= ''send'' AND s.state = ''error''';
 
 CREATE FUNCTION pawl_dag.complete_step_manually(task uuid, step uuid, result jsonb, reason text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -278,7 +315,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.complete_step_manually(uuid, uuid, jsonb, text) IS
-'completes a step with a result that those who wait for it can read; false: it is complete already. PW001: it has ended otherwise';
+'Completes a step with a result that dependent steps can read; false: it was already complete. task, step: their
+ids. result: a JSON value. reason: a text for the log.
+Errors: PW001 it has ended otherwise; P0002 no such step; 22004 reason is null; 42501 not a pawl_operator.
+Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_dag.complete_step_manually(s.task_uuid, s.step_uuid, ''{"id": 7}'', ''sent by hand'') FROM
+pawl_dag.steps s WHERE s.name = ''send'' AND s.state = ''error''';
 
 CREATE FUNCTION pawl_dag._descendants(task uuid, step uuid) RETURNS SETOF uuid
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -324,7 +366,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag.cancel_step(uuid, uuid, text, text) IS
-'cancels a step and those behind it (descendants => refuse: only if nobody waits for it); returns how many. 55000: somebody waits for it; PW001: it has ended';
+'Cancels a step and the steps that depend on it, and returns how many.
+task, step: their ids. reason: a text for the log; default null. descendants: cancel (default), or reject: only if
+no step depends on it.
+Errors: 55000 steps depend on it; PW001 it has ended; P0002 no such step; 22023 unknown value of descendants; 42501
+not a pawl_operator. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_dag.cancel_step(s.task_uuid, s.step_uuid, ''not needed'') FROM pawl_dag.steps s WHERE s.name =
+''send'' AND s.state = ''pending''';
 
 CREATE VIEW pawl_dag.stranded_steps AS
 WITH RECURSIVE behind AS (

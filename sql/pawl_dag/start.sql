@@ -189,7 +189,14 @@ BEGIN ATOMIC
                                         'identity_keys => array[''...'']'));
 END;
 COMMENT ON FUNCTION pawl_dag.start_tasks(text, jsonb[], text, text, integer, text[], uuid, uuid) IS
-'starts a task for each context and returns their ids. What makes a task the same as another is the template''s identity_strategy: strict (template version and context), caller_provided, always_unique; a key given overrides it. 23505: such a task is there already; PW008: unknown template; 22023: a mapped step finds no array in the context';
+'Starts a task for each context and returns their ids, in order.
+name: of the template. contexts: JSON values. namespace: default "default". version: default null: the newest.
+priority: higher is claimed first; default 0. identity_keys: one for each context; default null: by the
+identity_strategy of the template (strict: template version and context; caller_provided; always_unique).
+correlation_id: default null: a new one. parent_correlation_id: default null.
+Errors: 23505 a task with this identity exists; PW008 unknown template; 22023 a mapped step has no array in the
+context, or lists of different lengths; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_dag.start_tasks(''invoice'', array[''{"order": 1}'', ''{"order": 2}'']::jsonb[])';
 
 CREATE FUNCTION pawl_dag.start_task(name text, context jsonb DEFAULT '{}', namespace text DEFAULT 'default', version text DEFAULT NULL,
     priority integer DEFAULT 0, identity_key text DEFAULT NULL, correlation_id uuid DEFAULT NULL, parent_correlation_id uuid DEFAULT NULL)
@@ -200,4 +207,10 @@ BEGIN ATOMIC
                                   correlation_id, parent_correlation_id, 'identity_key => ''...'''))[1];
 END;
 COMMENT ON FUNCTION pawl_dag.start_task(text, jsonb, text, text, integer, text, uuid, uuid) IS
-'starts one task and returns its id; see pawl_dag.start_tasks';
+'Starts a task and returns its id.
+name: of the template. context: a JSON value; default {}. namespace: default "default". version: default null: the
+newest. priority: higher is claimed first; default 0. identity_key: default null: by the identity_strategy of the
+template. correlation_id: default null: a new one. parent_correlation_id: default null.
+Errors: 23505 a task with this identity exists; PW008 unknown template; 22023 a mapped step has no array in the
+context, or no identity key; 22004 null. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_dag.start_task(''invoice'', ''{"order": 3}'')';

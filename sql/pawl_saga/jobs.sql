@@ -66,7 +66,7 @@ COMMENT ON FUNCTION pawl_saga._job_entered() IS 'internal: what a job remembers 
 CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_saga.jobs
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._job_entered();
 
--- What only the owner of a job changes; that a claimed job is written by its owner alone is a rule of every owned state.
+-- What only the owner of a job changes.
 CREATE FUNCTION pawl_saga._job_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -74,16 +74,15 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.jobs');
 BEGIN
-    IF NOT pg_has_role('pawl_operator', 'MEMBER') THEN
+    IF (OLD.state = 'CLAIMED' AND OLD.owner = current_setting('pawl.processor', true)) IS NOT TRUE AND NOT pg_has_role('pawl_operator', 'MEMBER') THEN
         PERFORM pawl.raise('42501', format('permission denied to change job "%s"', OLD.name), format('It is %s: only its owner can change it.', OLD.state), 'select pawl_saga.claim_job(...)');
     END IF;
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._job_kept() IS 'internal: keeps jobs that have no owner as they are; 42501';
+COMMENT ON FUNCTION pawl_saga._job_kept() IS 'internal: keeps jobs as they are but for their owner; 42501';
 CREATE TRIGGER kept BEFORE UPDATE OF flow_uuid, session_lock, due_at, trashed_at, trashed_for ON pawl_saga.jobs
-    FOR EACH ROW WHEN (OLD.state OPERATOR(pg_catalog.<>) 'CLAIMED'
-                       AND (OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
+    FOR EACH ROW WHEN ((OLD.flow_uuid IS DISTINCT FROM NEW.flow_uuid OR OLD.session_lock IS DISTINCT FROM NEW.session_lock OR OLD.due_at IS DISTINCT FROM NEW.due_at
                             OR OLD.trashed_at IS DISTINCT FROM NEW.trashed_at OR OLD.trashed_for IS DISTINCT FROM NEW.trashed_for))
     EXECUTE FUNCTION pawl_saga._job_kept();
 

@@ -134,9 +134,9 @@ my @duties = (
 my $work = [ work => q{call pawl_saga.work_sql_tasks(100, '200 ms')} ];
 sub turn
 {
-	my (%how) = (role => 'postgres', timeout => '300 ms', only => '', @_);
+	my (%how) = (role => 'postgres', timeout => '1 min', only => '', @_);
 	meet([ grep { $how{only} eq '' || $how{only} eq $_->[0] } @duties ], %how) if $how{only} ne 'work';
-	if ($how{only} eq '' || $how{only} eq 'work') { meet([$work], %how, role => $how{asker} // 'postgres') for 1 .. 4 }
+	if ($how{only} eq '' || $how{only} eq 'work') { meet([$work], timeout => '300 ms', role => $how{asker} // 'postgres') for 1 .. 4 }
 	return;
 }
 sub hurry { $node->safe_psql('postgres', 'update pawl_saga.set_aside set due_at = clock_timestamp()'); return }
@@ -272,10 +272,10 @@ is(one($node, 'select losses from pawl_saga.questions'), 1, 'that counts once, w
 $run->{run}->kill_kill;
 $node->safe_psql('postgres', q{delete from pawl_saga.flows where name = 'run slow'});
 
-refused($node, "set role helper; insert into pawl_saga.questions (flow_uuid, node, place) select flow_uuid, 1, 1
+rejected($node, "set role helper; insert into pawl_saga.questions (flow_uuid, node, place) select flow_uuid, 1, 1
 	from pawl_saga.flows limit 1", '42501', 'a worker puts no questions');
-refused($node, "set role helper; update pawl_saga.questions set losses = 9", '42501', 'nor counts losses');
-refused($node, 'set role pawl_reader; select pawl_saga._take_question(null)', '42501', 'a reader takes none');
+rejected($node, "set role helper; update pawl_saga.questions set losses = 9", '42501', 'nor counts losses');
+rejected($node, 'set role pawl_reader; select pawl_saga._take_question(null)', '42501', 'a reader takes none');
 
 # pawld and a conductor see it in the same way.
 begin($_, 'deadly', 1), begin($_, 'fine', 10) for qw(sql conduct end_waits);
