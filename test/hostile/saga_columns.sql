@@ -27,7 +27,7 @@ select is((select string_agg(p.proname, ', ' order by p.proname) from pg_proc p,
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and p.prorettype = 'trigger'::regtype and has_function_privilege(r, p.oid, 'EXECUTE')), null, 'no role calls a trigger function that has the owner''s rights');
 select is((select string_agg(distinct p.proname, ', ' order by p.proname) from pg_proc p
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')), 
-          '_ask_question, _fill_flow, _question_raised, _settle_orphans, _take_question, _task_raised, _task_settled, begin_attempts, end_waits',
+          '_ask_question, _fill_flow, _question_raised, _record_orphans, _take_question, _task_done, _task_raised, begin_attempts, end_waits',
           'nor any other than these');
 
 create role saga_columns_worker in role pawl_worker;
