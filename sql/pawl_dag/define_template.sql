@@ -16,7 +16,7 @@ BEGIN
     IF found_kind <> (CASE kind WHEN 'integer' THEN 'number' ELSE kind END) THEN
         expected := CASE kind WHEN 'object' THEN 'a JSON object' WHEN 'array' THEN 'a JSON array' WHEN 'string' THEN 'a text' WHEN 'boolean' THEN 'true or false' ELSE 'a number' END;
     ELSIF kind IN ('number', 'integer') AND (value::numeric NOT BETWEEN low AND high OR kind = 'integer' AND value::numeric <> trunc(value::numeric)) THEN
-        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'a whole number' ELSE 'a number' END, low, high);
+        expected := format('%s from %s to %s', CASE kind WHEN 'integer' THEN 'an integer' ELSE 'a number' END, low, high);
     ELSIF kind = 'string' AND allowed IS NOT NULL AND (value #>> '{}') <> ALL (allowed) THEN
         expected := 'one of ' || array_to_string(allowed, ', ');
     ELSIF kind = 'string' AND length(value #>> '{}') NOT BETWEEN coalesce(low, 0) AND coalesce(high, 1000000) THEN

@@ -27,7 +27,7 @@ BEGIN
     SELECT g INTO wrong FROM unnest(given) g WHERE g <> ALL (key_columns) LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('22023', format('log_partition names column "%s", which is not part of the key', wrong),
-            format('The key is (%s): a row stays in the partition that its log is in.', array_to_string(key_columns, ', ')));
+            format('The key is (%s): the log of a row must stay in one partition.', array_to_string(key_columns, ', ')));
     END IF;
     SELECT format('PARTITION BY %s (%s)', strategy, string_agg(quote_ident(l.name), ', ' ORDER BY g.n)) INTO clause
       FROM unnest(given) WITH ORDINALITY g(name, n)
