@@ -265,8 +265,9 @@ $function$;
 COMMENT ON FUNCTION pawl_saga.resolve(uuid, text, text) IS
 'an operator says that a task whose revert failed is undone; the flow goes on with pawl_saga.run. 55000: its revert has not failed; P0002: no such flow or task; 22004: no reason';
 
+-- SECURITY DEFINER: operators do not write due_at. A task that is due in a flow that has ended would be claimed in it.
 CREATE FUNCTION pawl_saga.retry_revert(flow uuid, task text, reason text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.metadata = ''
