@@ -45,15 +45,15 @@ insert into decided values
     ('pawl_bulk.signals', 'INSERT', 'worker operator', '{operation,key,result,message,payload,attempt}',
     'a signal; its answer is computed (_signal_sent)'),
     ('pawl_bulk.sql_runs', 'INSERT', 'worker operator', '{operation,step_index,kind,first_row,last_row,size,'
-    'lease_until}', 'a run of this session, for a day at most (_run_by_hand)'),
+    'lease_until}', 'a run of this session, for a day at most (_run_by_sql)'),
     ('pawl_bulk.sql_runs', 'UPDATE', 'worker operator', '{last_row,size,lost_at,again_at}',
-    'of this session, or lost (_run_by_hand)'),
+    'of this session, or lost (_run_by_sql)'),
     ('pawl_bulk.validations', 'INSERT', 'worker operator', '{operation,row_number,state,row_id,errors,raw,'
-    'created_at}', 'only the functions that validate (_validations_by_hand)'),
+    'created_at}', 'only the functions that validate (_validations_by_sql)'),
     ('pawl_bulk.work', 'UPDATE', 'worker operator', '{state,deadline_at,worker,lease_until,fence,due}',
-    'claims and leases by the kernel; times by _work_by_hand'),
+    'claims and leases by the kernel; times by _work_by_sql'),
     ('pawl_dag.dlq', 'INSERT', 'operator', '{task_uuid,original_state,reason,task_snapshot,metadata}',
-    'state and snapshot are the task''s (_dead_letter_by_hand)'),
+    'state and snapshot are the task''s (_dead_letter_by_sql)'),
     ('pawl_dag.dlq', 'UPDATE', 'operator', '{resolution_status,resolution_timestamp,resolution_notes,resolved_by,'
     'metadata}', 'operators say how it was resolved; nothing follows from it'),
     ('pawl_dag.edges', 'INSERT', 'worker operator', '{task_uuid,parent_uuid,child_uuid}',
