@@ -20,4 +20,6 @@ GRANT UPDATE (state, deadline_at, worker, lease_until, fence, due) ON pawl_bulk.
 GRANT INSERT (operation, step_index, kind, first_row, last_row, size, lease_until) ON pawl_bulk.sql_runs TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (lost_at, again_at, last_row, size) ON pawl_bulk.sql_runs TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT (operation, key, result, message, payload, attempt) ON pawl_bulk.signals TO pawl_admin, pawl_operator, pawl_worker;
-GRANT INSERT ON pawl_bulk.operation_transitions, pawl_bulk.record_transitions TO pawl_admin, pawl_operator, pawl_worker;
+-- an INSERT into a log is a request for a state change, made with the caller's rights on the row
+GRANT INSERT ON pawl_bulk.operation_transitions, pawl_bulk.record_transitions, pawl_bulk.operation_transitions_log,
+    pawl_bulk.record_transitions_log TO pawl_admin, pawl_operator, pawl_worker;

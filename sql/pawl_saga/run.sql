@@ -299,8 +299,9 @@ Errors: 55000 its revert has not failed; P0002 no such flow or task; 22004 reaso
 pawl_operator. Privileges: pawl_admin, pawl_operator.
 Example: SELECT pawl_saga.resolve(''01890000-0000-7000-8000-000000000001'', ''book'', ''cancelled by phone'')';
 
+-- SECURITY DEFINER: operators do not write due_at. A task that is due in a flow that has ended would be claimed in it.
 CREATE FUNCTION pawl_saga.retry_revert(flow uuid, task text, reason text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
 SET pawl.metadata = ''

@@ -72,7 +72,7 @@ select is(pg_temp.try($$update pawl_saga.tasks set state = 'RUNNING', worker = '
 select is(pg_temp.try($$insert into pawl_saga.tasks (flow_uuid, node, name, execute, due_at) select flow_uuid, 99, 'x', 'x', null from pawl_saga.flows$$), '42501', 'no task is put into a flow');
 select is(pg_temp.try($$insert into pawl_saga.intentions (flow_uuid, node, from_intention, to_intention, from_state, to_state) select flow_uuid, 1, 'EXECUTE', 'REVERT', 'PENDING', 'PENDING' from pawl_saga.flows$$), '42501', 'nor an entry into the intentions');
 select is(pg_temp.try(format('update pawl_saga.flows set state = %L', s)), 'PW003', 'a flow with tasks undone is not ' || s || ' by hand') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
-select is(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)), '42501', 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
+select is(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid, to_state) select flow_uuid, %L from pawl_saga.flows', s)), 'PW003', 'nor by its log') from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
 -- the mark of the follow-ups is not a worker's
@@ -151,6 +151,68 @@ select pawl_saga.start('w') as waits \gset
 select is(pg_temp.try(format('update pawl_saga.flows set state = %L where flow_uuid = %L', s, :'waits')), 'PW003', 'a flow that waits for a signal is not ' || s || ' by hand')
   from unnest('{FAILURE,REVERTED}'::text[]) s;
 reset role;
+
+-- Operators do with columns what they did with whole rows: all that their functions are for, and by hand no more than that.
+set role saga_operator;
+select is(string_agg(c.relname || '.' || a.attname, ', ' order by c.relname, a.attname), 'flows.definition_uuid, flows.state, jobs.due_at, jobs.flow_uuid, jobs.lease_until, jobs.max_attempts, '
+          'jobs.owner, jobs.priority, jobs.session_lock, jobs.state, jobs.trashed_at, jobs.trashed_for, set_aside.attempts, set_aside.due_at, set_aside.duty, set_aside.message, set_aside.sqlstate, '
+          'tasks.failure, tasks.lease_until, tasks.progress, tasks.progress_details, tasks.result, tasks.revert_failure, tasks.revert_result, tasks.state, tasks.worker', 'operators update these columns and no others')
+  from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+ where c.relnamespace = 'pawl_saga'::regnamespace and c.relkind = 'r' and c.relname !~ '_log$' and has_column_privilege(c.oid, a.attnum, 'UPDATE');
+set pawl.processor = 'operator';
+select is(pg_temp.try(s), '42501', 'an operator does not ' || s) from unnest(array['update pawl_saga.tasks set blockers = 0', 'update pawl_saga.tasks set due_at = null',
+    'update pawl_saga.tasks set intention = ''REVERT''', 'update pawl_saga.tasks set dropped = true', 'update pawl_saga.tasks set execute = ''sql:public.done''', 'update pawl_saga.tasks set fence = 1',
+    'update pawl_saga.flows set broken = false', 'update pawl_saga.flows set undoing = false', 'update pawl_saga.flows set run = 0', 'update pawl_saga.flows set inputs = ''{}''',
+    'update pawl_saga.retries set state = ''SUCCESS''', 'update pawl_saga.retries set controller = ''{}''', 'update pawl_saga.junctions set blockers = 0', 'update pawl_saga.attempts set value = ''1''',
+    'update pawl_saga.runs set state = ''SUCCESS''', 'update pawl_saga.signals set taken_at = null', 'update pawl_saga.jobs set fence = 1', 'update pawl_saga.jobs set inputs = ''{}''',
+    'insert into pawl_saga.retry_transitions (flow_uuid, node, to_state) select flow_uuid, node, ''SUCCESS'' from pawl_saga.retries',
+    'insert into pawl_saga.tasks (flow_uuid, node, name, execute) select flow_uuid, 99, ''x'', ''sql:public.done'' from pawl_saga.flows',
+    'insert into pawl_saga.junctions (flow_uuid, node, blockers) select flow_uuid, 99, 0 from pawl_saga.flows',
+    'insert into pawl_saga.runs (flow_uuid, run) select flow_uuid, 99 from pawl_saga.flows',
+    'insert into pawl_saga.signals (flow_uuid, name, sent_by) select flow_uuid, ''go'', ''postgres'' from pawl_saga.flows', 'delete from pawl_saga.flows']) s;
+select is(pg_temp.try(format('update pawl_saga.flows set state = %L where state = ''RUNNING''', s)), 'PW003', 'nor end a flow with tasks undone as ' || s) from unnest('{SUCCESS,FAILURE,REVERTED}'::text[]) s;
+reset role;
+select pawl_saga.define('{"flow": "linear", "name": "ops", "children": [{"task": "a", "timeout_seconds": 0.05}, {"task": "b"}]}') as ops_1 \gset
+select pawl_saga.define('{"flow": "linear", "name": "ops", "children": [{"task": "a", "timeout_seconds": 0.05}, {"task": "b"}, {"task": "c"}]}') as ops_2 \gset
+set role saga_operator;
+select pawl_saga.start('ops', version => 1) as ops \gset
+create function pg_temp.does(fails text[]) returns void language plpgsql as $$
+declare c record;
+begin
+    loop
+        select * into c from pawl_saga.claim('operator');
+        exit when not found;
+        perform from pawl_saga.report(jsonb_build_array(jsonb_build_object('flow_uuid', c.flow_uuid, 'node', c.node, 'fence', c.fence)
+            || case when c.action || ' ' || c.name = any (fails) then '{"failure": {"message": "no"}}'::jsonb else '{"result": 1}' end), 'operator');
+    end loop;
+end $$;
+select pawl_saga.suspend(:'ops') as suspended \gset
+select lives_ok(format('select pawl_saga.alter_flow(%L)', :'ops'), 'operators alter flows');
+select is(pawl_saga.resume(:'ops'), 'RUNNING', 'and have them go on');
+select pg_temp.does('{}');
+select is((select state from pawl_saga.flows where flow_uuid = :'ops'), 'SUCCESS', 'to the end');
+select is(pawl_saga.revert(:'ops', 'why'), 'RUNNING', 'operators revert flows');
+select pg_temp.does('{revert b}');
+select is((select state from pawl_saga.flows where flow_uuid = :'ops'), 'FAILURE', 'a revert fails');
+select is(pawl_saga.retry_revert(:'ops', 'b', 'why'), 'RUNNING', 'operators have a failed revert tried again');
+select pg_temp.does('{revert b}');
+select lives_ok(format('select pawl_saga.resolve(%L, ''b'', ''why'')', :'ops'), 'or say that it is undone');
+select is(pawl_saga.run(:'ops'), 'RUNNING', 'the flow goes on with that');
+select pg_temp.does('{}');
+select is((select state from pawl_saga.flows where flow_uuid = :'ops'), 'REVERTED', 'and is undone');
+select is(pawl_saga.reset(:'ops', 'why'), 'PENDING', 'operators reset flows');
+select is(pawl_saga.run(:'ops'), 'RUNNING', 'and run them again');
+select count(*) = 1 as ok from pawl_saga.claim('operator') \gset
+do $$ begin while exists (select from pawl_saga.tasks where timeout_at > clock_timestamp()) loop perform pg_sleep(0.01); end loop; end $$;
+select is((select done from pawl_saga.time_out_tasks()), 1::bigint, 'operators time tasks out');
+select lives_ok(format('select pawl_saga._set_aside(%L, ''time_out_tasks'', ''22023'', ''no'')', :'ops'), 'and set flows aside');
+select lives_ok(format('select pawl_saga._set_aside(%L, ''time_out_tasks'', ''22023'', ''no'')', :'ops'), 'again');
+select lives_ok(format('delete from pawl_saga.set_aside where flow_uuid = %L', :'ops'), 'and have them tried at once');
+select is(pg_temp.try($$update pawl_saga.jobs set priority = 100, max_attempts = 3$$), 'done', 'and say what comes first');
+select lives_ok('select pawl_saga.conduct()', 'and conduct');
+reset pawl.processor;
+reset role;
+select is_empty('select * from pawl_saga.verify()', 'all in order before');
 
 -- A security-restricted operation: a table's owner has a flow go on while a superuser looks after the table.
 create role saga_maker in role pawl_worker, pawl_admin;

@@ -120,11 +120,14 @@ reset role;
 delete from ran;
 select pawl_saga.start('supers retry') as f \gset
 set role saga_decider_operator;
-update pawl_saga.retries set controller = controller || '{"function": "hers.note_retry"}' where flow_uuid = :'f';
+select is(try(format($$update pawl_saga.retries set controller = controller || '{"function": "hers.note_retry"}' where flow_uuid = %L$$, :'f')), '42501', 'an operator changes no controller');
+reset role;
+set role saga_decider_owner;
+select is(try(format($$update pawl_saga.retries set controller = controller || '{"function": "hers.note_retry"}' where flow_uuid = %L$$, :'f')), 'done', 'an admin does');
 reset role;
 create function hers.note_retry(history jsonb) returns text language sql as $$ insert into public.ran values ('hers', current_user, true) returning 'REVERT' $$;
 select pawl_saga.run_sql_tasks() \g /dev/null
-select results_eq('select which from ran', $$values ('supers_retry')$$, 'an operator puts no other function in its place');
+select results_eq('select which from ran', $$values ('supers_retry')$$, 'and puts no other function in its place');
 select pawl_saga.start('supers'), pawl_saga.run_sql_tasks() \g /dev/null
 select results_eq('select which, is_superuser from ran order by 1', $$values ('supers', true), ('supers_retry', true)$$, 'its own runs as its definer');
 
