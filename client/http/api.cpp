@@ -309,7 +309,7 @@ std::string Api::Impl::with_daemon(const std::string& json) {
         {"calls", use.calls}};
     if (body.contains("queues")) {
         body["throughput"] = feed.throughput();
-        body["refusals"] = rejections.list();
+        body["rejections"] = rejections.list();
     }
     return body.dump();
 }

@@ -1,4 +1,4 @@
--- The duty that moves operations on. Any number of sessions may call it: an operation that one works on is left out by the others.
+-- The duty that advances operations. Any number of sessions can call it: an operation that one works on is left out by the others.
 
 CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

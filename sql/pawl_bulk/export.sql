@@ -145,7 +145,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS
-'Returns the COPY ... TO STDOUT that exports an operation, one line for each row; the client runs it (psql: \gexec).
+'Returns the COPY ... TO STDOUT that exports an operation, one line for each row; the client runs it (psql: the command gexec).
 operation: its id. mode: report (default): outcomes, and data if they are kept; data: the data only. format: csv
 (default) or json (an array). states, error_types, steps, rows: only these; default null: all; combined by AND.
 neutralise: as in pawl_bulk.csv_cell, for reports as CSV; default true.

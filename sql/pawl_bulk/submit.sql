@@ -22,7 +22,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: refuses targets of notifications that cannot be; 22023';
+COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: rejects invalid targets of notifications; 22023';
 
 CREATE FUNCTION pawl_bulk._seal_rows(operation uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
@@ -280,7 +280,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
+COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: rejects rows for operations whose input is complete; 55000';
 -- The condition keeps the rows of a COPY out of the queue of triggers.
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
     WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

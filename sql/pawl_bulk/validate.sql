@@ -103,7 +103,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
 
--- Locked, and gone when its rows are validated: who calls this and does not go on has divided a block, and held it for a transaction.
+-- Locked, and gone when its rows are validated: a caller that does not continue has divided a block, and held it for a transaction.
 CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, block bigint DEFAULT NULL, OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -370,7 +370,7 @@ CREATE FUNCTION pawl_bulk._validating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_bulk_validating';
 COMMENT ON FUNCTION pawl_bulk._validating() IS 'internal: the statement writes what validators say';
 
-CREATE FUNCTION pawl_bulk._validations_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._validations_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -385,10 +385,10 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validations_by_hand() IS 'internal: rejects validation records that no validation writes; 42501';
-CREATE TRIGGER by_hand BEFORE INSERT ON pawl_bulk.validations
+COMMENT ON FUNCTION pawl_bulk._validations_by_sql() IS 'internal: rejects validation records that no validation writes; 42501';
+CREATE TRIGGER by_sql BEFORE INSERT ON pawl_bulk.validations
     FOR EACH STATEMENT WHEN (NOT pawl_bulk._validating() AND NOT pawl.restoring())
-    EXECUTE FUNCTION pawl_bulk._validations_by_hand();
+    EXECUTE FUNCTION pawl_bulk._validations_by_sql();
 
 -- Beside the session that has locked the operation. The shared lock keeps it from being moved or paused meanwhile.
 CREATE FUNCTION pawl_bulk._help_with(candidate uuid, batch integer) RETURNS bigint

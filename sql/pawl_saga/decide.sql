@@ -18,7 +18,7 @@ BEGIN
         UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.intention <> 'REVERT' AND NOT t.dropped;
         UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL WHERE r.flow_uuid = flow AND r.intention <> 'REVERT' AND NOT r.dropped;
     ELSE
-        -- a decision to revert is not taken back by who asks for less
+        -- a decision to revert is not undone by a weaker one
         UPDATE pawl_saga.retries r SET intention = aim WHERE r.flow_uuid = flow AND r.node = retry AND r.intention <> 'REVERT' AND r.intention <> aim;
         IF NOT FOUND THEN
             RETURN;
@@ -28,7 +28,7 @@ BEGIN
         UPDATE pawl_saga.tasks t SET intention = 'REVERT' FROM pawl_saga._behind(definition, retry) b
          WHERE t.flow_uuid = flow AND t.node = b.node AND t.intention <> 'REVERT';
     END IF;
-    PERFORM pawl_saga._settle(flow);
+    PERFORM pawl_saga._recover(flow);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._turn(uuid, integer, text) IS 'internal: reverts a scope, or (retry null) a whole flow';
@@ -237,7 +237,7 @@ BEGIN
     PERFORM pawl_saga._decide(flow, node, failure, true);
     -- what waited for the decision: the revert of the failed atom, and retries of the scope
     IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) = 'RUNNING' THEN
-        PERFORM pawl_saga._settle(flow);
+        PERFORM pawl_saga._recover(flow);
     END IF;
 END
 $function$;

@@ -1,6 +1,6 @@
--- What follows when a row moves, by whichever door: the trigger looks at all rows of a statement at once.
+-- What follows from state changes, however they were made: the trigger looks at all rows of a statement at once.
 
--- What is known of a task that nobody reported.
+-- The failure of a task that no worker reported.
 CREATE FUNCTION pawl_saga._unknown_outcome(t pawl_saga.tasks) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -12,7 +12,7 @@ BEGIN
     RETURN '{"message": "unknown outcome"}';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS 'internal: the failure of a task that nobody reported';
+COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS 'internal: the failure of a task that no worker reported';
 
 -- What a task remembers of the state it enters.
 CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
@@ -196,7 +196,7 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    -- who finished after it was decided that he is reverted
+    -- atoms that finished after it was decided that they are reverted
     IF TG_TABLE_NAME = 'tasks' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         UPDATE pawl_saga.tasks t SET due_at = NULL
           FROM unnest(moved_flows, moved_nodes) m(flow, node) JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
@@ -290,7 +290,7 @@ BEGIN
             outcome := pawl_saga._outcome(f);
             IF outcome = 'READY' THEN
                 IF turn < 10 THEN
-                    PERFORM pawl_saga._settle(flow);
+                    PERFORM pawl_saga._recover(flow);
                     CONTINUE;
                 END IF;
                 PERFORM pawl_saga._break(flow, '{"message": "the flow cannot go on"}');

@@ -69,7 +69,7 @@ select results_eq($$select key, ok from pawl.fire_many('ci', array['DEF', 'def']
 select is_empty($$select * from pawl.verify('ci')$$, 'verify compares keys as the table does');
 select pawl.release('ci') \g /dev/null
 select lives_ok($$select pawl.enforce('ci', 'state', 'm'), pawl.enable_log('ci', 'state')$$, 'so does enforce when it takes the log up again');
-select is((select count(*) from ci_transitions), 4::bigint, 'which begins no row anew');
+select is((select count(*) from ci_transitions), 4::bigint, 'and no row starts again');
 \else
 select skip('citext is not installed', 7);
 \endif

@@ -94,7 +94,7 @@ my %given = (
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 # Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
-my %field = map { $_ => 1 } qw(refusals who edges edgeLabelBackground);
+my %field = map { $_ => 1 } qw(who edges edgeLabelBackground);
 my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
 
 # Files whose words are data, or frozen, or this list of words.

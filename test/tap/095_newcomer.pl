@@ -109,7 +109,7 @@ is($submitted, 0, 'a file is submitted');
 chomp $operation;
 my ($signalled, $answer) = said('pawl', 'bulk', 'signal', $operation, '0-ask-a@x');
 is($signalled, 0, 'a signal before its row waits');
-is($answer, "early: no row waits for this key yet; it is kept for the one that will\n", 'is said to be kept');
+is($answer, "early: no row waits for this key yet; it is kept for the one that will\n", 'is reported to be kept');
 is(decode_json((said('pawl', '--json', 'bulk', 'signal', $operation, 'another'))[1])->{answer}, 'early', 'for programs it is one word');
 
 no_crash($node);
