@@ -255,7 +255,8 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done. validate: users'' functions may be called, for one block if its first row is given';
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS
+'internal: does the next thing for an operation and returns how much; validate: users'' functions may be called';
 
 -- Null: another session has it.
 CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean, first_row bigint DEFAULT NULL) RETURNS bigint
@@ -283,7 +284,9 @@ BEGIN
     RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
+COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS
+'internal: does the next thing for an operation and returns how much; null: another session has it; -1: others
+validate';
 
 -- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row fails, or the
 -- operation where it is the metadata. attempt null: it is not on record which rows it was, so it was the next ones.

@@ -51,7 +51,8 @@ BEGIN
             OR o.status = 'Pending' AND NOT o.sealed AND o.created_at <= clock_timestamp() - interval '1 day' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS 'internal: the operation cannot go on: its definition is gone, its input never came, or its input or metadata are not valid';
+COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS
+'internal: an operation that cannot continue: its definition, input or metadata are missing or invalid';
 
 CREATE FUNCTION pawl_bulk._operation_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER

@@ -46,7 +46,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS 'internal: the next rows for a SQL function, locked if that is asked for, but the first always; batch: how many of them may run together';
+COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS
+'internal: the next rows for a SQL function, locked if asked for; batch: how many can run together';
 
 -- Workers insert and delete no work themselves. Looked at and not believed: each valid row has its record.
 CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void

@@ -173,7 +173,8 @@ BEGIN
     DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.data IS NULL AND i.problem IS NULL AND rtrim(coalesce(i.raw, ''), E'\r') = '';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS 'internal: puts records of several lines together, and takes blank lines and a byte order mark away, while the input of an operation is open. 22P04: it is a JSON array';
+COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS
+'internal: joins records that span lines, removes blank lines and a byte order mark; 22P04: it is a JSON array';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL, lines bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER

@@ -206,7 +206,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._count_down(uuid[], uuid[], uuid[], text[]) IS
-'internal: counts down the steps that wait for finished ones, enqueues those that become ready, and returns what the turn does to each task';
+'internal: counts down dependents of finished steps, enqueues ready ones, and returns the turn of each task';
 
 -- Changes tasks by the first or second of their transitions, each event by a statement of its own; the first writes the counters, too.
 CREATE FUNCTION pawl_dag._move_tasks(turns pawl_dag._task_turn[], second boolean) RETURNS void

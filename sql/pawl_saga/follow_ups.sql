@@ -77,7 +77,7 @@ BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to change task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
     END IF;
     PERFORM pawl.raise('42501', format('permission denied to change the outcome of task "%s"', OLD.name),
         format('It is in state "%s": an outcome is written in the UPDATE that changes its state.', OLD.state), 'select pawl_saga.report(...)');
@@ -293,7 +293,7 @@ BEGIN
                     PERFORM pawl_saga._recover(flow);
                     CONTINUE;
                 END IF;
-                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot go on"}');
+                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot continue"}');
                 outcome := 'FAILURE';
             END IF;
             IF outcome IS NOT NULL THEN
