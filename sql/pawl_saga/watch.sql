@@ -38,7 +38,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text) IS
-'a worker says how far a running task is, from 0 to 1. PW005: the token is old; P0002: no such task; 22023: progress is out of range';
+'a worker says how far its running task is, from 0 to 1. PW004: the task belongs to another processor; PW005: the token is old, or the lease has expired; P0002: no such task; 22023: progress is out of range';
 
 CREATE FUNCTION pawl_saga._label(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
