@@ -38,16 +38,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text) IS
-<<<<<<< HEAD
 'Records the progress of a running task.
 flow: its id. node: the number of the task. fence: the fencing token of the claim. progress: 0 to 1. details: a JSON
 value; default null. processor: default pawl.processor.
-Errors: PW004 not the owner; PW005 a stale token; P0002 no such task; 22023 progress is out of range. Privileges:
+Errors: PW004 not the owner; PW005 a stale token, or the lease has expired; P0002 no such task; 22023 progress is out of range. Privileges:
 pawl_admin, pawl_operator, pawl_worker.
 Example: SELECT pawl_saga.progress(''01890000-0000-7000-8000-000000000001'', 1, 1, 0.5, processor => ''worker 1'')';
-=======
-'a worker says how far its running task is, from 0 to 1. PW004: the task belongs to another processor; PW005: the token is old, or the lease has expired; P0002: no such task; 22023: progress is out of range';
->>>>>>> forged2
 
 CREATE FUNCTION pawl_saga._label(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
