@@ -21,7 +21,7 @@ SET pawl.event = 'FailuresCleared'
 SET pawl.token = ''
 AS $function$
 BEGIN
-    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(), lease_until = 'infinity', evaluate = true
+    UPDATE pawl_dag.tasks t SET state = 'evaluating_results', processor_uuid = pawl_dag.engine(), lease_until = clock_timestamp() + interval '100 years', evaluate = true
      WHERE t.task_uuid = ANY (repaired) AND t.state = 'blocked_by_failures' AND t.steps_failed = 0;
 END
 $function$;
