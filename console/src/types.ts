@@ -14,7 +14,7 @@ export interface Moved { relation: string; machine: string; total: number }
 export interface Rejection { sqlstate: string; machine?: string | null; relation?: string | null; count: number; last_at?: string | null }
 export interface Failure { kind: "task" | "bulk" | "saga"; id: string; name: string; what: unknown; at: string }
 export interface Overview {
-    at: string; queues: Queue[]; owners: Owner[]; timers: Timer[]; moves: Moved[]; throughput?: Minute[] | null; refusals?: Rejection[] | null; dead_letters: number | null;
+    at: string; queues: Queue[]; owners: Owner[]; timers: Timer[]; moves: Moved[]; throughput?: Minute[] | null; rejections?: Rejection[] | null; dead_letters: number | null;
     tasks_open: Record<string, number> | null; bulks_open: Bulk[] | null; sagas_open: Record<string, number> | null; recent_failures: Failure[] | null;
 }
 

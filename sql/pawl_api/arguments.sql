@@ -11,7 +11,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._need(text) IS 'internal: refuses a route whose pack is not installed; 0A000';
+COMMENT ON FUNCTION pawl_api._need(text) IS 'internal: rejects a route whose pack is not installed; 0A000';
 
 CREATE FUNCTION pawl_api._need_one(kind text, id uuid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -36,7 +36,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._need_one(text, uuid) IS 'internal: refuses a task, operation or flow that is not there (P0002), or whose pack is not installed (0A000)';
+COMMENT ON FUNCTION pawl_api._need_one(text, uuid) IS 'internal: rejects a task, operation or flow that does not exist (P0002), or whose pack is not installed (0A000)';
 
 CREATE FUNCTION pawl_api._limit(q jsonb) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -119,7 +119,8 @@ BEGIN
                 ELSE jsonb_build_object('items', coalesce(items, '[]'), 'next', pawl_api._cursor(ARRAY[looked_until])) END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS 'internal: a page that goes on behind its last item, or, where it is short, where the filters stopped looking; null: they saw the end';
+COMMENT ON FUNCTION pawl_api._filtered_page(jsonb, integer, text, text) IS
+'internal: a page that continues after its last item, or if short where the filters stopped; null: at the end';
 
 CREATE FUNCTION pawl_api._uuid(q jsonb, name text) RETURNS uuid
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER

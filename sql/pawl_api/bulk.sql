@@ -14,7 +14,12 @@ BEGIN
                                 FROM pawl_bulk.steps x WHERE x.name = d.name AND x.version = d.version) s), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_definitions(jsonb) IS 'route: the definitions of bulk operations, each in its newest version';
+COMMENT ON FUNCTION pawl_api.list_definitions(jsonb) IS
+'Route: the definitions of bulk operations, each in its newest version.
+q: none. Returns the answer as JSON.
+Errors: 0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the
+rights of the role on the tables.
+Example: SELECT pawl_api.list_definitions(''{}'')';
 
 CREATE FUNCTION pawl_api.definition_template(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -32,7 +37,12 @@ BEGIN
                        FROM jsonb_object_keys(coalesce(found_one.row_schema -> 'properties', found_one.row_schema)) WITH ORDINALITY x(k, n)) || E'\r\n');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.definition_template(jsonb) IS 'route: the header of a CSV for a definition';
+COMMENT ON FUNCTION pawl_api.definition_template(jsonb) IS
+'Route: the header of a CSV for a definition.
+q: name (of the definition). Returns the answer as JSON.
+Errors: P0002 no such definition; 0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.definition_template(''{"name": "import"}'')';
 
 CREATE FUNCTION pawl_api.list_bulks(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -55,7 +65,13 @@ BEGIN
     RETURN pawl_api._page(items, page, 'operation');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_bulks(jsonb) IS 'route: bulk operations, newest first; status (several by comma), operationName, createdBy, fromDate, toDate';
+COMMENT ON FUNCTION pawl_api.list_bulks(jsonb) IS
+'Route: bulk operations, newest first.
+q: status (several by comma), operationName, createdBy, fromDate, toDate, limit (rows in the answer, 1 to 500),
+cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor; 0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.list_bulks(''{"status": "Running", "limit": "20"}'')';
 
 CREATE FUNCTION pawl_api.bulk_status(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -68,7 +84,12 @@ BEGIN
     RETURN (SELECT to_jsonb(s) FROM pawl_bulk.status s WHERE s.operation = id);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_status(jsonb) IS 'route: status, counters and progress of an operation';
+COMMENT ON FUNCTION pawl_api.bulk_status(jsonb) IS
+'Route: status, counters and progress of an operation.
+q: id (of the operation). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 0A000 pawl_bulk is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.bulk_status(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.get_bulk(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -87,7 +108,12 @@ BEGIN
                     FROM pawl_bulk.steps s WHERE s.name = o.definition AND s.version = o.version));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_bulk(jsonb) IS 'route: an operation with its metadata and steps';
+COMMENT ON FUNCTION pawl_api.get_bulk(jsonb) IS
+'Route: an operation with its metadata and steps.
+q: id (of the operation). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 0A000 pawl_bulk is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.get_bulk(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.bulk_errors(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -113,7 +139,14 @@ BEGIN
     RETURN jsonb_build_object('items', coalesce(items, '[]'), 'next', CASE WHEN looked = page THEN pawl_api._cursor(ARRAY[last_row::text]) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_errors(jsonb) IS 'route: why rows failed, by row number; limit counts rows before the filters rowNumber, rowId, errorType, so a page may be short';
+COMMENT ON FUNCTION pawl_api.bulk_errors(jsonb) IS
+'Route: the errors of failed rows by row number; limit counts rows before the filters, so a page can be short.
+q: id (of the operation), rowNumber, rowId, errorType, limit (rows in the answer, 1 to 500), cursor (next of the
+answer before). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.bulk_errors(''{"id": "01890000-0000-7000-8000-000000000001", "errorType": "StepFailure"}'')';
 
 CREATE FUNCTION pawl_api.bulk_error_summary(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -126,7 +159,12 @@ BEGIN
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(e) ORDER BY e.rows DESC), '[]') FROM pawl_bulk.error_summary e WHERE e.operation = id), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_error_summary(jsonb) IS 'route: failed rows by step, type and code';
+COMMENT ON FUNCTION pawl_api.bulk_error_summary(jsonb) IS
+'Route: failed rows by step, type and code.
+q: id (of the operation). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 0A000 pawl_bulk is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.bulk_error_summary(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api._bulk_row(id uuid, first_row bigint, last_row bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -170,7 +208,14 @@ BEGIN
     RETURN pawl_api._filtered_page(items, page, 'row_number', looked_until);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_rows(jsonb) IS 'route: rows with where they stand and all their records; rowId, state, stepName. Filters look at 5,000 rows a page';
+COMMENT ON FUNCTION pawl_api.bulk_rows(jsonb) IS
+'Route: rows with their states and records; the filters look at 5000 rows for each page.
+q: id (of the operation), rowId, state, stepName, limit (rows in the answer, 1 to 500), cursor (next of the answer
+before). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.bulk_rows(''{"id": "01890000-0000-7000-8000-000000000001", "state": "Failed"}'')';
 
 CREATE FUNCTION pawl_api.bulk_row(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -191,7 +236,12 @@ BEGIN
         'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - 'operation' ORDER BY h.step_index, h.attempt), '[]') FROM pawl_bulk.retry_history h WHERE h.operation = id AND h.row_number = wanted));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_row(jsonb) IS 'route: a row with its data, records, signal keys and retries';
+COMMENT ON FUNCTION pawl_api.bulk_row(jsonb) IS
+'Route: a row with its data, records, signal keys and retries.
+q: id (of the operation), row (its number). Returns the answer as JSON.
+Errors: P0002 no such operation or row; 22023 id is not a uuid; 0A000 pawl_bulk is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.bulk_row(''{"id": "01890000-0000-7000-8000-000000000001", "row": "1"}'')';
 
 CREATE FUNCTION pawl_api.bulk_waiting(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -215,7 +265,14 @@ BEGIN
     RETURN pawl_api._page(items, page, 'row_number', 'step_index');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_waiting(jsonb) IS 'route: rows that wait for a signal, with its key';
+COMMENT ON FUNCTION pawl_api.bulk_waiting(jsonb) IS
+'Route: rows that wait for a signal, with its key.
+q: id (of the operation), limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the
+answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.bulk_waiting(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.bulk_eligibility(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -228,7 +285,12 @@ BEGIN
     RETURN (SELECT jsonb_build_object('eligible', c.eligible, 'reason', c.reason, 'message', c.message) FROM pawl_bulk.can_retry(id) c);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_eligibility(jsonb) IS 'route: whether an operation can be retried, and why not';
+COMMENT ON FUNCTION pawl_api.bulk_eligibility(jsonb) IS
+'Route: whether an operation can be retried, and why not.
+q: id (of the operation). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 0A000 pawl_bulk is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.bulk_eligibility(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.bulk_retries(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -247,11 +309,18 @@ BEGIN
     RETURN pawl_api._page(items, page, 'row_number', 'step_index', 'attempt');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_retries(jsonb) IS 'route: failed records as they were before a retry reset them; rowNumber';
+COMMENT ON FUNCTION pawl_api.bulk_retries(jsonb) IS
+'Route: failed records as they were before a retry reset them.
+q: id (of the operation), rowNumber, limit (rows in the answer, 1 to 500), cursor (next of the answer before).
+Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.bulk_retries(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 -- Ids of events are given before their transactions commit. So a page ends before the oldest transaction that may still bring one;
 -- one that has not yet been given a number is known by its statement, if that began within the last seconds.
-CREATE FUNCTION pawl_api._settled_until() RETURNS timestamptz
+CREATE FUNCTION pawl_api._complete_until() RETURNS timestamptz
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -260,7 +329,7 @@ AS $function$
                                        FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'),
                  (SELECT min(p.prepared) - interval '1 hour' FROM pg_prepared_xacts p WHERE p.database = current_database())) - interval '1 millisecond'
 $function$;
-COMMENT ON FUNCTION pawl_api._settled_until() IS 'internal: nothing that is committed later bears an earlier time';
+COMMENT ON FUNCTION pawl_api._complete_until() IS 'internal: nothing that is committed later bears an earlier time';
 
 CREATE FUNCTION pawl_api._bulk_events(q jsonb, id uuid) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -269,7 +338,7 @@ AS $function$
 DECLARE
     page integer := CASE WHEN q ? 'limit' THEN pawl_api._limit(q) ELSE 100 END;
     since uuid := coalesce((q ->> 'since')::uuid, '00000000-0000-0000-0000-000000000000');
-    until uuid := (lpad(to_hex((extract(epoch FROM pawl_api._settled_until()) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+    until uuid := (lpad(to_hex((extract(epoch FROM pawl_api._complete_until()) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
     items jsonb;
 BEGIN
     SELECT jsonb_agg(jsonb_build_object('sequence', e.event, 'operation', e.operation, 'definition', o.definition, 'type', e.type, 'severity', e.severity, 'from_status', e.from_status,
@@ -290,7 +359,13 @@ BEGIN
     RETURN pawl_api._bulk_events(q, pawl_api._uuid(q, 'id'));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.bulk_events(jsonb) IS 'route: the events of one operation behind since, each once';
+COMMENT ON FUNCTION pawl_api.bulk_events(jsonb) IS
+'Route: the events of an operation after a position, each once.
+q: id (of the operation), since (the position of the last answer), limit (1 to 500). Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 22023 an invalid position; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.bulk_events(''{"id": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.all_bulk_events(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -301,4 +376,9 @@ BEGIN
     RETURN pawl_api._bulk_events(q, NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.all_bulk_events(jsonb) IS 'route: the events of all operations behind since, each once';
+COMMENT ON FUNCTION pawl_api.all_bulk_events(jsonb) IS
+'Route: the events of all operations after a position, each once.
+q: since (the position of the last answer), limit (1 to 500). Returns the answer as JSON.
+Errors: 22023 an invalid position; 0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.all_bulk_events(''{}'')';

@@ -22,15 +22,32 @@ COMMENT ON FUNCTION pawl_api._operate_bulk(jsonb, jsonb, text) IS 'internal: wha
 CREATE FUNCTION pawl_api.cancel_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'cancel'); END;
-COMMENT ON FUNCTION pawl_api.cancel_bulk(jsonb, jsonb) IS 'route: cancels an operation; moved is false where it is cancelled already';
+COMMENT ON FUNCTION pawl_api.cancel_bulk(jsonb, jsonb) IS
+'Route: cancels an operation; moved is false if it was already cancelled.
+q: id (of the operation). body: an empty object. Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; those of pawl_bulk.cancel; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.cancel_bulk(''{"id": "01890000-0000-7000-8000-000000000001"}'', ''{}'')';
 CREATE FUNCTION pawl_api.pause_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'pause'); END;
-COMMENT ON FUNCTION pawl_api.pause_bulk(jsonb, jsonb) IS 'route: pauses an operation';
+COMMENT ON FUNCTION pawl_api.pause_bulk(jsonb, jsonb) IS
+'Route: pauses an operation.
+q: id (of the operation). body: an empty object. Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; those of pawl_bulk.pause; 0A000 pawl_bulk is not installed.
+Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.pause_bulk(''{"id": "01890000-0000-7000-8000-000000000001"}'', ''{}'')';
 CREATE FUNCTION pawl_api.resume_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_bulk(q, body, 'resume'); END;
-COMMENT ON FUNCTION pawl_api.resume_bulk(jsonb, jsonb) IS 'route: lets a paused operation go on';
+COMMENT ON FUNCTION pawl_api.resume_bulk(jsonb, jsonb) IS
+'Route: resumes a paused operation.
+q: id (of the operation). body: an empty object. Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; those of pawl_bulk.resume; 0A000 pawl_bulk is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.resume_bulk(''{"id": "01890000-0000-7000-8000-000000000001"}'', ''{}'')';
 
 CREATE FUNCTION pawl_api._signal_bulk(q jsonb, result text, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -55,11 +72,27 @@ COMMENT ON FUNCTION pawl_api._signal_bulk(jsonb, text, jsonb) IS 'internal: a si
 CREATE FUNCTION pawl_api.signal_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._signal_bulk(q, 'complete', body); END;
-COMMENT ON FUNCTION pawl_api.signal_bulk(jsonb, jsonb) IS 'route: completes the step that waits for a key';
+COMMENT ON FUNCTION pawl_api.signal_bulk(jsonb, jsonb) IS
+'Route: completes the step that waits for a key.
+q: id (of the operation), key. body: message, errorMessage, payload, attempt, all optional. Returns the answer as
+JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 55000 the signal came too late; 22023 an unknown field;
+0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights
+of the role on the tables.
+Example: SELECT pawl_api.signal_bulk(''{"id": "01890000-0000-7000-8000-000000000001", "key": "carrier-1"}'',
+''{"message": "done"}'')';
 CREATE FUNCTION pawl_api.fail_signal_bulk(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._signal_bulk(q, 'fail', body); END;
-COMMENT ON FUNCTION pawl_api.fail_signal_bulk(jsonb, jsonb) IS 'route: fails the step that waits for a key';
+COMMENT ON FUNCTION pawl_api.fail_signal_bulk(jsonb, jsonb) IS
+'Route: fails the step that waits for a key.
+q: id (of the operation), key. body: message, errorMessage, payload, attempt, all optional. Returns the answer as
+JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; 55000 the signal came too late; 22023 an unknown field;
+0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights
+of the role on the tables.
+Example: SELECT pawl_api.fail_signal_bulk(''{"id": "01890000-0000-7000-8000-000000000001", "key": "carrier-1"}'',
+''{"message": "done"}'')';
 
 CREATE FUNCTION pawl_api._retry_bulk(id uuid, rows bigint[], error_types text[], steps text[]) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -97,7 +130,13 @@ BEGIN
         CASE WHEN jsonb_typeof(b -> 'steps') = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'steps')) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.retry_bulk(jsonb, jsonb) IS 'route: retries the failed rows of an operation, all or those of {"rows", "error_types", "steps"}';
+COMMENT ON FUNCTION pawl_api.retry_bulk(jsonb, jsonb) IS
+'Route: retries the failed rows of an operation.
+q: id (of the operation). body: rows (numbers), error_types, steps; omitted: all. Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; PW003 it cannot be retried; 22023 an invalid body; 0A000
+pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.retry_bulk(''{"id": "01890000-0000-7000-8000-000000000001"}'', ''{"steps": ["send"]}'')';
 
 CREATE FUNCTION pawl_api.retry_bulk_rows(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -110,7 +149,14 @@ BEGIN
     RETURN pawl_api._retry_bulk(pawl_api._uuid(q, 'id'), pawl_api._numbers(b -> 'rowNumbers', 'rowNumbers'), NULL, NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.retry_bulk_rows(jsonb, jsonb) IS 'route: retries these rows: {"rowNumbers": [1, 2]}';
+COMMENT ON FUNCTION pawl_api.retry_bulk_rows(jsonb, jsonb) IS
+'Route: retries failed rows with the given numbers.
+q: id (of the operation). body: rowNumbers. Returns the answer as JSON.
+Errors: P0002 no such operation; 22023 id is not a uuid; PW003 the operation cannot be retried; 22023 an invalid
+body; 0A000 pawl_bulk is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the
+rights of the role on the tables.
+Example: SELECT pawl_api.retry_bulk_rows(''{"id": "01890000-0000-7000-8000-000000000001"}'',
+''{"rowNumbers": [1, 2]}'')';
 
 -- The command that streams an export, for the server to run in the same transaction.
 CREATE FUNCTION pawl_api._export_command(q jsonb) RETURNS text

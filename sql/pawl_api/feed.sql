@@ -1,5 +1,5 @@
--- The event stream. A daemon reads the outbox once, for all who listen to it, by a consumer of its own; a position is the snapshot of
--- what was read, so whoever lost his daemon goes on at another.
+-- The event stream. A daemon reads the outbox once for all its listeners, with a consumer of its own; a position is the snapshot of
+-- what was read, so a listener that loses its daemon continues at another.
 
 CREATE FUNCTION pawl_api._position(seen pg_snapshot, at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -9,7 +9,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_api._position(pg_snapshot, timestamptz) IS 'internal: a place in the stream as text';
 
--- A consumer that no other daemon has. Those of daemons that are gone are taken over, or dropped: they would keep events for nobody.
+-- A consumer that no other daemon has. Those of daemons that are gone are taken over, or dropped: they would keep events that are never read.
 CREATE FUNCTION pawl_api._open_feed(OUT consumer text, OUT place text) RETURNS record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -33,7 +33,8 @@ BEGIN
     place := (SELECT pawl_api._position(c.seen, clock_timestamp()) FROM pawl.consumer c WHERE c.consumer = _open_feed.consumer);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._open_feed() IS 'internal: the consumer of this session''s daemon, and where it is; its advisory lock says that the daemon lives. null: 64 daemons have theirs';
+COMMENT ON FUNCTION pawl_api._open_feed() IS
+'internal: the consumer of this daemon and its position; an advisory lock marks it; null: 64 daemons have theirs';
 
 CREATE FUNCTION pawl_api._events_of(consumer text, batch integer, OUT txid text, OUT relation oid, OUT failed boolean, OUT event text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -71,7 +72,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._read_feed(text, integer) IS 'internal: the next events for all listeners of a daemon, then the position behind them';
 
--- For one listener who comes back and whose position the daemon does not remember.
+-- For one listener that comes back with a position that the daemon does not remember.
 CREATE FUNCTION pawl_api._read_since(place text, batch integer, OUT txid text, OUT relation oid, OUT failed boolean, OUT event text, OUT seen text, OUT gap boolean) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -89,13 +90,14 @@ BEGIN
     RETURN QUERY SELECT e.txid, e.relation, e.failed, e.event, NULL::text, NULL::boolean FROM pawl_api._events_of(name, batch) e;
     SELECT x.* INTO c FROM pawl.consumer x WHERE x.consumer = name;
     DELETE FROM pawl.consumer x WHERE x.consumer = name;
-    -- what was not read of the interval is lost to this listener, and he is told
+    -- what was not read of the interval is lost to this listener, which is told
     seen := coalesce(c.reading, c.seen)::text;
     gap := c.reading IS NOT NULL OR (SELECT s.pruned_at > to_timestamp(split_part(place, '-', 1)::double precision / 1000) FROM pawl.outbox_slot s);
     RETURN NEXT;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._read_since(text, integer) IS 'internal: the events behind a position, then what was seen, and whether some may be missing: removed from the outbox since, or more than batch. 22023: it is no position';
+COMMENT ON FUNCTION pawl_api._read_since(text, integer) IS
+'internal: the events after a position, what was seen, and whether events may be missing; 22023: an invalid position';
 
 CREATE FUNCTION pawl_api._visible_events(role name) RETURNS oid[]
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY DEFINER

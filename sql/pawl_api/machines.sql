@@ -45,7 +45,12 @@ BEGIN
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'machine']]) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_machines(jsonb) IS 'route: machines, and the tables they are enforced on';
+COMMENT ON FUNCTION pawl_api.list_machines(jsonb) IS
+'Route: machines, and the tables on which they are enforced.
+q: limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the
+rights of the role on the tables.
+Example: SELECT pawl_api.list_machines(''{}'')';
 
 CREATE FUNCTION pawl_api.get_machine(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -63,7 +68,12 @@ BEGIN
         'bindings', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text), '[]') FROM pawl.binding b WHERE b.machine = q ->> 'machine'));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_machine(jsonb) IS 'route: the states and transitions of a machine';
+COMMENT ON FUNCTION pawl_api.get_machine(jsonb) IS
+'Route: the states and transitions of a machine.
+q: machine, version (omitted: the newest). Returns the answer as JSON.
+Errors: PW008 unknown machine or version. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the
+rights of the role on the tables.
+Example: SELECT pawl_api.get_machine(''{"machine": "order"}'')';
 
 CREATE FUNCTION pawl_api.machine_diagram(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -76,7 +86,12 @@ BEGIN
     RETURN to_jsonb(pawl.diagram(q ->> 'machine', wanted, coalesce(q ->> 'format', 'mermaid')));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.machine_diagram(jsonb) IS 'route: a machine as Mermaid, or DOT (format=dot)';
+COMMENT ON FUNCTION pawl_api.machine_diagram(jsonb) IS
+'Route: a machine as a diagram.
+q: machine, version (omitted: the newest), format (mermaid or dot; omitted: mermaid). Returns the answer as JSON.
+Errors: PW008 unknown machine or version; 22023 unknown format. Privileges: pawl_admin, pawl_operator, pawl_worker,
+pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.machine_diagram(''{"machine": "order"}'')';
 
 CREATE FUNCTION pawl_api._state_counts(b pawl.binding) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -107,7 +122,12 @@ BEGIN
                                            AND pawl.policies_are_safe(b.relation)), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.machine_counts(jsonb) IS 'route: how many rows are in each state, for each table that may be read';
+COMMENT ON FUNCTION pawl_api.machine_counts(jsonb) IS
+'Route: how many rows are in each state, for each table that the role can read.
+q: machine. Returns the answer as JSON.
+Errors: PW008 unknown machine. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
+the role on the tables.
+Example: SELECT pawl_api.machine_counts(''{"machine": "order"}'')';
 
 CREATE FUNCTION pawl_api.machine_slowest(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -131,7 +151,13 @@ BEGIN
     RETURN jsonb_build_object('items', items, 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.machine_slowest(jsonb) IS 'route: how long rows stayed in each state: of the entries on the last 250 pages of each log the newest 300 a state, each with the entry before it';
+COMMENT ON FUNCTION pawl_api.machine_slowest(jsonb) IS
+'Route: how long rows stayed in each state: the newest 300 entries of a state on the last 250 pages of each log,
+with the entry before each.
+q: machine. Returns the answer as JSON.
+Errors: PW008 unknown machine. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
+the role on the tables.
+Example: SELECT pawl_api.machine_slowest(''{"machine": "order"}'')';
 
 CREATE FUNCTION pawl_api.list_bindings(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -141,7 +167,12 @@ BEGIN
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(pawl_api._binding(b) ORDER BY b.relation::text, b.state_column), '[]') FROM pawl.binding b), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_bindings(jsonb) IS 'route: the tables that lifecycles are enforced on';
+COMMENT ON FUNCTION pawl_api.list_bindings(jsonb) IS
+'Route: the tables on which machines are enforced.
+q: none. Returns the answer as JSON.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.list_bindings(''{}'')';
 
 CREATE FUNCTION pawl_api.health(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -152,4 +183,9 @@ BEGIN
         'status', h.status, 'detail', h.detail, 'hint', h.hint)), '[]') FROM pawl.health() h), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.health(jsonb) IS 'route: what pawl.health() has to say';
+COMMENT ON FUNCTION pawl_api.health(jsonb) IS
+'Route: the rows of pawl.health().
+q: none. Returns the answer as JSON.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.health(''{}'')';

@@ -19,9 +19,9 @@ BEGIN
                                             ORDER BY b.relation::text), '[]') FROM pawl.binding b WHERE b.history IS NOT NULL));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._overview_work() IS 'internal: queues, owners, timers, and how many moves were logged since the statistics began';
+COMMENT ON FUNCTION pawl_api._overview_work() IS 'internal: queues, owners, timers, and how many state changes were logged since the statistics began';
 
--- Tasks that somebody works on, those that nobody has looked at yet, and those that need somebody.
+-- Tasks in progress, tasks that were not looked at yet, and tasks that need an operator.
 CREATE FUNCTION pawl_api._overview_tasks() RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -131,4 +131,10 @@ BEGIN
         || pawl_api._overview_work() || pawl_api._overview_tasks();
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.overview(jsonb) IS 'route: queues, owners, timers, moves, open tasks, flows and operations, dead letters, latest failures. Nothing is counted beyond 10,000 rows';
+COMMENT ON FUNCTION pawl_api.overview(jsonb) IS
+'Route: queues, owners, timers, state changes, open tasks, flows and operations, dead letters, latest failures.
+Counts end at 10000 rows.
+q: none. Returns the answer as JSON.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.overview(''{}'')';

@@ -1,4 +1,4 @@
--- How a request begins: who asks, as which role, for what. It is the first statement of the request's transaction.
+-- How a request begins: with which token, as which role, with which scope. It is the first statement of the request's transaction.
 
 -- Whose request it is, is known in memory: a setting could be set by any code that runs in the session. These two are the owner's alone.
 CREATE FUNCTION pawl_api._note_token(token uuid) RETURNS void
@@ -33,30 +33,37 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS 'internal: whose token this is; 28000: nobody''s; 42501: it lacks the scope';
+COMMENT ON FUNCTION pawl_api._login(text, bytea, text) IS 'internal: the row of a token; 28000: unknown; 42501: it lacks the scope';
 
 CREATE FUNCTION pawl_api.begin_request(kind text, digest bytea, scope text, trace text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS $function$
 DECLARE
-    who record;
+    login record;
     context pg_catalog.text[] := pawl.trace_of(trace);
 BEGIN
-    SELECT * INTO who FROM pawl_api._login(kind, digest, scope);
-    PERFORM pg_catalog.set_config('role', who.role, true), pg_catalog.set_config('pawl.processor', who.person, true),
-            pg_catalog.set_config('pawl_api.person', who.person, true),
-            pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(who.scopes, ','), true),
-            pg_catalog.set_config('pawl_api.expires_at', coalesce(who.expires_at::pg_catalog.text, ''), true),
+    SELECT * INTO login FROM pawl_api._login(kind, digest, scope);
+    PERFORM pg_catalog.set_config('role', login.role, true), pg_catalog.set_config('pawl.processor', login.person, true),
+            pg_catalog.set_config('pawl_api.person', login.person, true),
+            pg_catalog.set_config('pawl_api.scopes', pg_catalog.array_to_string(login.scopes, ','), true),
+            pg_catalog.set_config('pawl_api.expires_at', coalesce(login.expires_at::pg_catalog.text, ''), true),
             pg_catalog.set_config('pawl.correlation_id', coalesce(pg_catalog.substr(context[1], 4, 32), trace, ''), true),
             pg_catalog.set_config('pawl.traceparent', coalesce(context[1], ''), true), pg_catalog.set_config('pawl.tracestate', coalesce(context[2], ''), true);
     IF scope OPERATOR(pg_catalog.=) 'read' THEN
         PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
     END IF;
-    RETURN who.role;
+    RETURN login.role;
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.begin_request(text, bytea, text, text) IS
-'begins a request of the HTTP API: from here to the end of the transaction it is the token''s role and person who act, and with the scope read nothing is written. kind: bearer or certificate; digest: SHA-256; trace: a W3C traceparent, with its tracestate behind a blank, whose trace id is kept as pawl.correlation_id; or any other text that is. 28000: no such token; 42501: it lacks the scope, or pawl_authenticator may not become the role';
+'Begins a request of the HTTP API and returns the role: until the end of the transaction the session acts as the
+role and person of the token; with the scope read it is read-only.
+kind: bearer or certificate. digest: the SHA-256 of the token or certificate. scope: read or operate. trace: a W3C
+traceparent, optionally with its tracestate after a blank, or another text that becomes pawl.correlation_id; default
+null.
+Errors: 28000 no such token; 42501 it lacks the scope, or pawl_authenticator is not a member of the role.
+Privileges: pawl_admin, pawl_authenticator.
+Example: SELECT pawl_api.begin_request(''bearer'', sha256(''secret''), ''read'')';
 
 CREATE FUNCTION pawl_api._token_of_request() RETURNS uuid
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED CALLED ON NULL INPUT SECURITY INVOKER
@@ -73,7 +80,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_api._token_of_request() IS 'internal: the token of the request that this transaction is; 42501: it is none';
 
--- The first answer of a key, if the request is the same. Who comes while it is being carried out waits for it.
+-- The first answer of a key, if the request is the same. A request that comes while it is being carried out waits for it.
 CREATE FUNCTION pawl_api._first_answer(key text, route text, request bytea) RETURNS pawl_api.answers
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -97,7 +104,8 @@ BEGIN
     RETURN first;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS 'internal: the answer that a key has already; null: it is new and taken now. 23514: the key is another request''s; 42501: this session has begun no request';
+COMMENT ON FUNCTION pawl_api._first_answer(text, text, bytea) IS
+'internal: the stored answer of a key; null: a new key; 23514: the key of another request; 42501: no request';
 
 CREATE FUNCTION pawl_api._keep_answer(key text, answer jsonb) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -130,7 +138,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.once(text, text, jsonb, jsonb) IS
-'calls a route once for a key of this token: the second time it returns what the first one answered. A request that fails leaves no key. 23514: the key was used for another request; 42501: this session has begun no request';
+'Calls a route once for a key of the token; the next calls return the answer of the first. A request that fails
+leaves no key.
+key: 1 to 255 characters. route: the name of a function with a body. arguments: its q. body: its body.
+Errors: 42883 no such route; 23514 the key was used for another request; 22023 an invalid key; 42501 the session has
+begun no request; those of the route. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_api.once(''key 1'', ''start_task'', ''{}'', ''{"name": "invoice"}'')';
 
 CREATE FUNCTION pawl_api.prune_answers(older_than interval DEFAULT '1 day', batch integer DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -145,4 +158,7 @@ BEGIN
     RETURN removed;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.prune_answers(interval, integer) IS 'forgets idempotency keys that are older; returns how many. A duty of pawld';
+COMMENT ON FUNCTION pawl_api.prune_answers(interval, integer) IS
+'Deletes old idempotency keys and returns how many. A duty of pawld.
+older_than: default 1 day. batch: how many at most; default 1000.
+Errors: none. Privileges: pawl_admin, pawl_operator. Example: SELECT pawl_api.prune_answers(''1 day'')';

@@ -100,7 +100,12 @@ BEGIN
         'items', items, 'next', NULL, 'available', CASE WHEN found_one IS NULL THEN '[]' ELSE pawl_api._available(b, key) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.history(jsonb) IS 'route: a row (relation, key): what it is, every transition, and the events that are open to it';
+COMMENT ON FUNCTION pawl_api.history(jsonb) IS
+'Route: a row, its log entries, and its available events.
+q: relation, key (a JSON array of texts), state_column (omitted: the only one). Returns the answer as JSON.
+Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.history(''{"relation": "orders", "key": ["1"]}'')';
 
 CREATE FUNCTION pawl_api.available(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -116,7 +121,12 @@ BEGIN
     RETURN jsonb_build_object('items', pawl_api._available(b, key), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.available(jsonb) IS 'route: the events of a row (relation, key), each allowed or blocked by which guard';
+COMMENT ON FUNCTION pawl_api.available(jsonb) IS
+'Route: the events of a row, each allowed, or blocked by which guard.
+q: relation, key (a JSON array of texts), state_column (omitted: the only one). Returns the answer as JSON.
+Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.available(''{"relation": "orders", "key": ["1"]}'')';
 
 CREATE FUNCTION pawl_api.fire(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -132,4 +142,11 @@ BEGIN
         ELSE pawl.fire(b.relation, key, pawl_api._required(f, 'event'), f -> 'metadata', b.state_column) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.fire(jsonb, jsonb) IS 'route: fires an event of a row: {"relation", "key", "event", "metadata"}; the state it is in then';
+COMMENT ON FUNCTION pawl_api.fire(jsonb, jsonb) IS
+'Route: fires an event for a row; returns its new state.
+q: none. body: relation, key (a JSON array of texts), event, metadata, state_column; the last two are optional.
+Returns the answer as JSON.
+Errors: P0002 no such row; 42704 no machine is enforced on the table; 22023 an invalid key; 22023 an invalid body;
+those of pawl.fire. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on
+the tables.
+Example: SELECT pawl_api.fire(''{}'', ''{"relation": "orders", "key": ["1"], "event": "pay"}'')';

@@ -40,7 +40,13 @@ BEGIN
     RETURN pawl_api._filtered_page(items, page, 'flow_uuid', looked_until::text);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_flows(jsonb) IS 'route: flows, newest first; state (several by comma), name. Filters look at one flow after the other, for 100 ms a page';
+COMMENT ON FUNCTION pawl_api.list_flows(jsonb) IS
+'Route: flows, newest first; filters look at flows for 100 ms for each page.
+q: state (several by comma), name, limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns
+the answer as JSON.
+Errors: 22023 an invalid limit or cursor; 0A000 pawl_saga is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.list_flows(''{"state": "RUNNING"}'')';
 
 CREATE FUNCTION pawl_api.get_flow(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -58,7 +64,12 @@ BEGIN
         'outputs', pawl_saga.outputs(flow), 'failures', pawl_saga.failures(flow), 'diagram', pawl_saga.diagram(flow));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_flow(jsonb) IS 'route: a flow with its atoms, the edges between nodes, its runs, results and diagram';
+COMMENT ON FUNCTION pawl_api.get_flow(jsonb) IS
+'Route: a flow with its atoms, the edges between nodes, its runs, results and diagram.
+q: flow (its id). Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 0A000 pawl_saga is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.get_flow(''{"flow": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.flow_atoms(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -76,7 +87,14 @@ BEGIN
     RETURN pawl_api._page(items, page, 'node');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.flow_atoms(jsonb) IS 'route: the tasks and retries of a flow in the order of its definition';
+COMMENT ON FUNCTION pawl_api.flow_atoms(jsonb) IS
+'Route: the tasks and retries of a flow in the order of its definition.
+q: flow (its id), limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as
+JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_saga is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.flow_atoms(''{"flow": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.flow_timeline(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -94,7 +112,14 @@ BEGIN
     RETURN pawl_api._page(items, page, 'created_at', 'id');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.flow_timeline(jsonb) IS 'route: every transition of a flow and its atoms';
+COMMENT ON FUNCTION pawl_api.flow_timeline(jsonb) IS
+'Route: the log entries of a flow and its atoms.
+q: flow (its id), limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as
+JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_saga is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.flow_timeline(''{"flow": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.start_flow(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -109,7 +134,13 @@ BEGIN
     RETURN pawl_api.get_flow(jsonb_build_object('flow', made));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.start_flow(jsonb, jsonb) IS 'route: starts a flow of a definition';
+COMMENT ON FUNCTION pawl_api.start_flow(jsonb, jsonb) IS
+'Route: starts a flow of a definition.
+q: none. body: name, inputs, defer_reverts, never_resolve, version; all but name are optional. Returns the answer as
+JSON.
+Errors: 22023 an invalid body; those of pawl_saga.start; 0A000 pawl_saga is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.start_flow(''{}'', ''{"name": "trip", "inputs": {"to": "Rome"}}'')';
 
 CREATE FUNCTION pawl_api._operate_flow(q jsonb, body jsonb, action text) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -149,7 +180,13 @@ BEGIN
     RETURN pawl_api._page(items, page, 'job_uuid');
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_jobs(jsonb) IS 'route: jobs, newest first; state, board';
+COMMENT ON FUNCTION pawl_api.list_jobs(jsonb) IS
+'Route: jobs, newest first.
+q: state, board, limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as
+JSON.
+Errors: 22023 an invalid limit or cursor; 0A000 pawl_saga is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.list_jobs(''{"board": "default"}'')';
 
 CREATE FUNCTION pawl_api.get_job(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -167,7 +204,12 @@ BEGIN
     RETURN found_one;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_job(jsonb) IS 'route: a job';
+COMMENT ON FUNCTION pawl_api.get_job(jsonb) IS
+'Route: a job.
+q: job (its id). Returns the answer as JSON.
+Errors: P0002 no such job; 22023 job is not a uuid; 0A000 pawl_saga is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.get_job(''{"job": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.post_job(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -182,34 +224,77 @@ BEGIN
     RETURN pawl_api.get_job(jsonb_build_object('job', made));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.post_job(jsonb, jsonb) IS 'route: posts a job';
+COMMENT ON FUNCTION pawl_api.post_job(jsonb, jsonb) IS
+'Route: posts a job.
+q: none. body: name, flow, inputs, details, priority, board; all but name are optional. Returns the answer as JSON.
+Errors: 22023 an invalid body; those of pawl_saga.post; 0A000 pawl_saga is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.post_job(''{}'', ''{"name": "trip of Ada", "flow": "trip"}'')';
 
 CREATE FUNCTION pawl_api.suspend_flow(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'suspend'); END;
-COMMENT ON FUNCTION pawl_api.suspend_flow(jsonb, jsonb) IS 'route: lets a flow come to rest';
+COMMENT ON FUNCTION pawl_api.suspend_flow(jsonb, jsonb) IS
+'Route: suspends a flow.
+q: flow (its id). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid body; those of pawl_saga.suspend; 0A000
+pawl_saga is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.suspend_flow(''{"flow": "01890000-0000-7000-8000-000000000001"}'', ''{"reason": "again"}'')';
 
 CREATE FUNCTION pawl_api.resume_flow(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'resume'); END;
-COMMENT ON FUNCTION pawl_api.resume_flow(jsonb, jsonb) IS 'route: lets a suspended flow go on';
+COMMENT ON FUNCTION pawl_api.resume_flow(jsonb, jsonb) IS
+'Route: resumes a suspended flow.
+q: flow (its id). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid body; those of pawl_saga.resume; 0A000
+pawl_saga is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.resume_flow(''{"flow": "01890000-0000-7000-8000-000000000001"}'', ''{"reason": "again"}'')';
 
 CREATE FUNCTION pawl_api.run_flow(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'run'); END;
-COMMENT ON FUNCTION pawl_api.run_flow(jsonb, jsonb) IS 'route: runs a flow that waits to be run';
+COMMENT ON FUNCTION pawl_api.run_flow(jsonb, jsonb) IS
+'Route: runs a flow.
+q: flow (its id). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid body; those of pawl_saga.run; 0A000 pawl_saga
+is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on
+the tables.
+Example: SELECT pawl_api.run_flow(''{"flow": "01890000-0000-7000-8000-000000000001"}'', ''{"reason": "again"}'')';
 
 CREATE FUNCTION pawl_api.reset_flow(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'reset'); END;
-COMMENT ON FUNCTION pawl_api.reset_flow(jsonb, jsonb) IS 'route: begins a flow that has ended anew';
+COMMENT ON FUNCTION pawl_api.reset_flow(jsonb, jsonb) IS
+'Route: resets a flow that has ended.
+q: flow (its id). body: reason. Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid body; those of pawl_saga.reset; 0A000
+pawl_saga is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.reset_flow(''{"flow": "01890000-0000-7000-8000-000000000001"}'', ''{"reason": "again"}'')';
 
 CREATE FUNCTION pawl_api.resolve_atom(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'resolve'); END;
-COMMENT ON FUNCTION pawl_api.resolve_atom(jsonb, jsonb) IS 'route: settles an atom whose revert failed';
+COMMENT ON FUNCTION pawl_api.resolve_atom(jsonb, jsonb) IS
+'Route: declares an atom whose revert failed as reverted.
+q: flow (its id), atom (its name). body: reason. Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid body; those of pawl_saga.resolve; 0A000
+pawl_saga is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.resolve_atom(''{"flow": "01890000-0000-7000-8000-000000000001", "atom": "book"}'',
+''{"reason": "cancelled by phone"}'')';
 
 CREATE FUNCTION pawl_api.retry_revert(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_flow(q, body, 'retry_revert'); END;
-COMMENT ON FUNCTION pawl_api.retry_revert(jsonb, jsonb) IS 'route: reverts an atom again';
+COMMENT ON FUNCTION pawl_api.retry_revert(jsonb, jsonb) IS
+'Route: retries the failed revert of an atom.
+q: flow (its id), atom (its name). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such flow; 22023 flow is not a uuid; 22023 an invalid body; those of pawl_saga.retry_revert; 0A000
+pawl_saga is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.retry_revert(''{"flow": "01890000-0000-7000-8000-000000000001", "atom": "book"}'',
+''{"reason": "cancelled by phone"}'')';

@@ -1,4 +1,4 @@
--- Who asks, and what all lists of transitions have in common.
+-- The session, and what all lists of transitions have in common.
 
 CREATE FUNCTION pawl_api._transition(l record) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -22,4 +22,9 @@ BEGIN
         'packs', (SELECT jsonb_agg(e.extname ORDER BY e.extname) FROM pg_extension e WHERE e.extname LIKE 'pawl%'));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.session(jsonb) IS 'route: who the token is, and what is installed';
+COMMENT ON FUNCTION pawl_api.session(jsonb) IS
+'Route: the role and person of the token, and what is installed.
+q: none. Returns the answer as JSON.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.session(''{}'')';

@@ -19,7 +19,13 @@ BEGIN
         'transitions', (SELECT coalesce(jsonb_agg(pawl_api._transition(l) ORDER BY l.sort_key), '[]') FROM pawl_dag.step_transitions_log l WHERE l.task_uuid = task AND l.step_uuid = step));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_step(jsonb) IS 'route: a step with its readiness and its transitions';
+COMMENT ON FUNCTION pawl_api.get_step(jsonb) IS
+'Route: a step with its readiness and its log entries.
+q: task, step (their ids). Returns the answer as JSON.
+Errors: P0002 no such step; 22023 task or step is not a uuid; 0A000 pawl_dag is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT
+pawl_api.get_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'')';
 
 CREATE FUNCTION pawl_api.list_steps(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -39,7 +45,14 @@ BEGIN
         THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'level'], items #>> ARRAY[(page - 1)::text, 'name']]) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_steps(jsonb) IS 'route: the steps of a task, by level and name';
+COMMENT ON FUNCTION pawl_api.list_steps(jsonb) IS
+'Route: the steps of a task by level and name.
+q: task (its id), limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as
+JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_dag is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.list_steps(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.step_audit(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -57,7 +70,13 @@ BEGIN
                                           FROM pawl_dag.step_results a WHERE a.task_uuid = task AND a.step_uuid = step), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.step_audit(jsonb) IS 'route: the results of a step, with who worked on it and for how long';
+COMMENT ON FUNCTION pawl_api.step_audit(jsonb) IS
+'Route: the audited results of a step, with worker and execution time.
+q: task, step (their ids). Returns the answer as JSON.
+Errors: P0002 no such step; 22023 task or step is not a uuid; 0A000 pawl_dag is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT
+pawl_api.step_audit(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'')';
 
 CREATE FUNCTION pawl_api.task_transitions(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -75,7 +94,14 @@ BEGIN
     RETURN jsonb_build_object('items', items, 'next', CASE WHEN jsonb_array_length(items) = page THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'sort_key']]) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.task_transitions(jsonb) IS 'route: the transitions of a task in order';
+COMMENT ON FUNCTION pawl_api.task_transitions(jsonb) IS
+'Route: the log entries of a task in order.
+q: task (its id), limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as
+JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid limit or cursor; 0A000 pawl_dag is not
+installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the
+tables.
+Example: SELECT pawl_api.task_transitions(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.task_readiness(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -88,7 +114,12 @@ BEGIN
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(r) ORDER BY r.level, r.name), '[]') FROM pawl_dag.step_readiness(task) r), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.task_readiness(jsonb) IS 'route: of each step of a task, what it waits for and whether it could run';
+COMMENT ON FUNCTION pawl_api.task_readiness(jsonb) IS
+'Route: for each step of a task, what it waits for and whether it could run.
+q: task (its id). Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.task_readiness(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.task_context(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -101,7 +132,12 @@ BEGIN
     RETURN (SELECT to_jsonb(c) FROM pawl_dag.task_context(task) c);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.task_context(jsonb) IS 'route: the steps of a task counted, what it waits for, what to do about it';
+COMMENT ON FUNCTION pawl_api.task_context(jsonb) IS
+'Route: the counted steps of a task, what it waits for, and what to do.
+q: task (its id). Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.task_context(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
 -- What operators do to a task. The answer is the task as it is then, and whether it moved.
 CREATE FUNCTION pawl_api._operate_task(q jsonb, body jsonb, action text) RETURNS jsonb
@@ -152,49 +188,124 @@ COMMENT ON FUNCTION pawl_api._operate_step(jsonb, jsonb, text) IS 'internal: wha
 CREATE FUNCTION pawl_api.cancel_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'cancel'); END;
-COMMENT ON FUNCTION pawl_api.cancel_task(jsonb, jsonb) IS 'route: cancels a task and its unsettled steps';
+COMMENT ON FUNCTION pawl_api.cancel_task(jsonb, jsonb) IS
+'Route: cancels a task and its unfinished steps.
+q: task (its id). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid body; those of pawl_dag.cancel_task; 0A000
+pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.cancel_task(''{"task": "01890000-0000-7000-8000-000000000001"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.retry_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'retry'); END;
-COMMENT ON FUNCTION pawl_api.retry_task(jsonb, jsonb) IS 'route: puts a task that stands still back to work: failed steps get their attempts back';
+COMMENT ON FUNCTION pawl_api.retry_task(jsonb, jsonb) IS
+'Route: continues a task that is blocked, timed out or in error.
+q: task (its id). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid body; those of pawl_dag.retry_task; 0A000
+pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.retry_task(''{"task": "01890000-0000-7000-8000-000000000001"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.requeue_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'requeue'); END;
-COMMENT ON FUNCTION pawl_api.requeue_task(jsonb, jsonb) IS 'route: takes a task out of the dead letters and puts it back to work';
+COMMENT ON FUNCTION pawl_api.requeue_task(jsonb, jsonb) IS
+'Route: removes a task from the dead letters and continues it.
+q: task (its id). body: reason, optional. Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid body; those of pawl_dag.requeue; 0A000
+pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.requeue_task(''{"task": "01890000-0000-7000-8000-000000000001"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.resolve_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'resolve'); END;
-COMMENT ON FUNCTION pawl_api.resolve_task(jsonb, jsonb) IS 'route: closes a task that was dealt with otherwise';
+COMMENT ON FUNCTION pawl_api.resolve_task(jsonb, jsonb) IS
+'Route: closes a task that was handled otherwise.
+q: task (its id). body: reason. Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid body; those of pawl_dag.resolve_task; 0A000
+pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.resolve_task(''{"task": "01890000-0000-7000-8000-000000000001"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.give_up_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'give_up'); END;
-COMMENT ON FUNCTION pawl_api.give_up_task(jsonb, jsonb) IS 'route: ends a blocked task in error';
+COMMENT ON FUNCTION pawl_api.give_up_task(jsonb, jsonb) IS
+'Route: ends a blocked task in error.
+q: task (its id). body: reason. Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid body; those of pawl_dag.give_up; 0A000
+pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.give_up_task(''{"task": "01890000-0000-7000-8000-000000000001"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.reset_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_task(q, body, 'reset'); END;
-COMMENT ON FUNCTION pawl_api.reset_task(jsonb, jsonb) IS 'route: begins a task in error anew';
+COMMENT ON FUNCTION pawl_api.reset_task(jsonb, jsonb) IS
+'Route: restarts a task in error.
+q: task (its id). body: reason. Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 22023 an invalid body; those of pawl_dag.reset_task; 0A000
+pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the
+role on the tables.
+Example: SELECT pawl_api.reset_task(''{"task": "01890000-0000-7000-8000-000000000001"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.retry_step(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'retry'); END;
-COMMENT ON FUNCTION pawl_api.retry_step(jsonb, jsonb) IS 'route: gives a failed step its attempts back';
+COMMENT ON FUNCTION pawl_api.retry_step(jsonb, jsonb) IS
+'Route: gives a failed step its attempts back.
+q: task, step (their ids). body: reason. Returns the answer as JSON.
+Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid body; those of pawl_dag.reset_step;
+0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
+the role on the tables.
+Example: SELECT
+pawl_api.retry_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+''{"reason": "server is back"}'')';
 
 CREATE FUNCTION pawl_api.resolve_step(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'resolve'); END;
-COMMENT ON FUNCTION pawl_api.resolve_step(jsonb, jsonb) IS 'route: settles a step without a result';
+COMMENT ON FUNCTION pawl_api.resolve_step(jsonb, jsonb) IS
+'Route: resolves a step without a result.
+q: task, step (their ids). body: reason. Returns the answer as JSON.
+Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid body; those of pawl_dag.resolve_step;
+0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
+the role on the tables.
+Example: SELECT
+pawl_api.resolve_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+''{"reason": "sent by hand"}'')';
 
 CREATE FUNCTION pawl_api.complete_step(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'complete'); END;
-COMMENT ON FUNCTION pawl_api.complete_step(jsonb, jsonb) IS 'route: settles a step with a result given by hand';
+COMMENT ON FUNCTION pawl_api.complete_step(jsonb, jsonb) IS
+'Route: completes a step with a given result.
+q: task, step (their ids). body: reason, result. Returns the answer as JSON.
+Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid body; those of
+pawl_dag.complete_step_manually; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT
+pawl_api.complete_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+''{"reason": "sent by hand", "result": {"id": 7}}'')';
 
 CREATE FUNCTION pawl_api.cancel_step(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 BEGIN ATOMIC SELECT pawl_api._operate_step(q, body, 'cancel'); END;
-COMMENT ON FUNCTION pawl_api.cancel_step(jsonb, jsonb) IS 'route: cancels a step, and by default those that wait for it';
+COMMENT ON FUNCTION pawl_api.cancel_step(jsonb, jsonb) IS
+'Route: cancels a step and the steps that depend on it.
+q: task, step (their ids). body: reason, descendants (cancel or reject; omitted: cancel), both optional. Returns the
+answer as JSON.
+Errors: P0002 no such step; 22023 task or step is not a uuid; 22023 an invalid body; those of pawl_dag.cancel_step;
+0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of
+the role on the tables.
+Example: SELECT
+pawl_api.cancel_step(''{"task": "01890000-0000-7000-8000-000000000001", "step": "01890000-0000-7000-8000-000000000002"}'',
+''{"reason": "not needed"}'')';

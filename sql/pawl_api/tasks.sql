@@ -69,7 +69,14 @@ BEGIN
     RETURN pawl_api._filtered_page(items, page, 'task_uuid', looked_until::text);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS 'route: tasks, newest first; state (several by comma), name, namespace, identity_key, created_after, created_before. Filters but identity_key look at one task after the other, for 100 ms a page (setting pawl_api.look_for_ms): a page may be short, or empty, and still have a next one';
+COMMENT ON FUNCTION pawl_api.list_tasks(jsonb) IS
+'Route: tasks, newest first; filters other than identity_key look at tasks for 100 ms for each page (setting
+pawl_api.look_for_ms), so a page can be short or empty and still have a next one.
+q: state (several by comma), name, namespace, identity_key, created_after, created_before, limit (rows in the
+answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.list_tasks(''{"state": "error", "limit": "20"}'')';
 
 CREATE FUNCTION pawl_api.get_task(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -89,7 +96,12 @@ BEGIN
         'edges', (SELECT coalesce(jsonb_agg(jsonb_build_array(e.parent_uuid, e.child_uuid)), '[]') FROM pawl_dag.edges e WHERE e.task_uuid = task));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_task(jsonb) IS 'route: a task with its steps and the edges between them ([parent, child])';
+COMMENT ON FUNCTION pawl_api.get_task(jsonb) IS
+'Route: a task with its steps and the edges between them ([parent, child]).
+q: task (its id). Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.get_task(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.start_task(q jsonb, body jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -104,4 +116,10 @@ BEGIN
     RETURN pawl_api.get_task(jsonb_build_object('task', made));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.start_task(jsonb, jsonb) IS 'route: starts a task of a template';
+COMMENT ON FUNCTION pawl_api.start_task(jsonb, jsonb) IS
+'Route: starts a task of a template.
+q: none. body: name, context, namespace, version, priority, identity_key, correlation_id, parent_correlation_id; all
+but name are optional. Returns the answer as JSON.
+Errors: 22023 an invalid body; those of pawl_dag.start_task; 0A000 pawl_dag is not installed. Privileges:
+pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.start_task(''{}'', ''{"name": "invoice", "context": {"order": 1}}'')';

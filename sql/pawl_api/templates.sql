@@ -18,7 +18,12 @@ BEGIN
         THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'namespace'], items #>> ARRAY[(page - 1)::text, 'name'], items #>> ARRAY[(page - 1)::text, 'version']]) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_templates(jsonb) IS 'route: templates in all their versions';
+COMMENT ON FUNCTION pawl_api.list_templates(jsonb) IS
+'Route: templates in all versions.
+q: namespace, limit (rows in the answer, 1 to 500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.list_templates(''{}'')';
 
 CREATE FUNCTION pawl_api.get_template(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -36,7 +41,12 @@ BEGIN
         'created_at', t.created_at, 'configuration', t.configuration);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_template(jsonb) IS 'route: a template as it was defined';
+COMMENT ON FUNCTION pawl_api.get_template(jsonb) IS
+'Route: a template as it was defined.
+q: namespace, name, version. Returns the answer as JSON.
+Errors: P0002 no such template; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker,
+pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.get_template(''{"namespace": "default", "name": "invoice", "version": "1"}'')';
 
 CREATE FUNCTION pawl_api.list_dlq(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -59,7 +69,13 @@ BEGIN
         THEN pawl_api._cursor(ARRAY[items #>> ARRAY[(page - 1)::text, 'dlq_timestamp'], items #>> ARRAY[(page - 1)::text, 'entry_uuid']]) END);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS 'route: dead letters, newest first; status (pending, manually_resolved, permanently_failed, cancelled), reason';
+COMMENT ON FUNCTION pawl_api.list_dlq(jsonb) IS
+'Route: dead letters, newest first.
+q: status (pending, manually_resolved, permanently_failed or cancelled), reason, limit (rows in the answer, 1 to
+500), cursor (next of the answer before). Returns the answer as JSON.
+Errors: 22023 an invalid limit or cursor; 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator,
+pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.list_dlq(''{"status": "pending"}'')';
 
 CREATE FUNCTION pawl_api.get_dlq(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -72,7 +88,12 @@ BEGIN
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.dlq_timestamp DESC), '[]') FROM pawl_dag.dlq d WHERE d.task_uuid = task), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.get_dlq(jsonb) IS 'route: the dead letters of a task, with the task as it was then';
+COMMENT ON FUNCTION pawl_api.get_dlq(jsonb) IS
+'Route: the dead letters of a task, each with the task as it was then.
+q: task (its id). Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.get_dlq(''{"task": "01890000-0000-7000-8000-000000000001"}'')';
 
 CREATE FUNCTION pawl_api.dlq_stats(q jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -83,4 +104,9 @@ BEGIN
     RETURN jsonb_build_object('items', (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.reason), '[]') FROM pawl_dag.dlq_reasons d), 'next', NULL);
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.dlq_stats(jsonb) IS 'route: dead letters counted by reason';
+COMMENT ON FUNCTION pawl_api.dlq_stats(jsonb) IS
+'Route: dead letters counted by reason.
+q: none. Returns the answer as JSON.
+Errors: 0A000 pawl_dag is not installed. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader; with the
+rights of the role on the tables.
+Example: SELECT pawl_api.dlq_stats(''{}'')';

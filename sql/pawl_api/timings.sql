@@ -16,4 +16,9 @@ BEGIN
                  WHERE w.to_state = 'in_progress' ORDER BY w.step_uuid, w.sort_key DESC) t));
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.task_timings(jsonb) IS 'route: when each step of a task was worked on the last time; ended_at is null while it is';
+COMMENT ON FUNCTION pawl_api.task_timings(jsonb) IS
+'Route: when each step of a task was last worked on; ended_at is null while it is in progress.
+q: task (its id). Returns the answer as JSON.
+Errors: P0002 no such task; 22023 task is not a uuid; 0A000 pawl_dag is not installed. Privileges: pawl_admin,
+pawl_operator, pawl_worker, pawl_reader; with the rights of the role on the tables.
+Example: SELECT pawl_api.task_timings(''{"task": "01890000-0000-7000-8000-000000000001"}'')';

@@ -46,7 +46,7 @@ CREATE TABLE pawl_api.answers (
     PRIMARY KEY (token, key)
 );
 COMMENT ON TABLE pawl_api.answers IS 'idempotency keys of requests that were carried out, with what was answered; one transaction writes both';
-COMMENT ON COLUMN pawl_api.answers.request IS 'SHA-256 of the arguments: the same key with another request is refused';
+COMMENT ON COLUMN pawl_api.answers.request IS 'SHA-256 of the arguments: the same key with another request is rejected';
 CREATE INDEX answers_at ON pawl_api.answers (at);
 
 CREATE FUNCTION pawl_api._token_role(role name, person text, scopes text[]) RETURNS void
@@ -70,7 +70,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS 'internal: refuses what no token may be (42704, 42501, 22023)';
+COMMENT ON FUNCTION pawl_api._token_role(name, text, text[]) IS 'internal: rejects invalid roles, persons and scopes of tokens (42704, 42501, 22023)';
 
 CREATE FUNCTION pawl_api.create_token(role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -87,7 +87,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.create_token(name, text, text[], interval, text) IS
-'makes a token for the HTTP API and returns it: it is told this once. role: what its requests run as; person: who acts; scopes: read, operate; valid: for how long (null: until revoked). 42704: no such role; 42501: a superuser, or pawl_authenticator may not become it; 22023: bad person or scopes';
+'Creates a token for the HTTP API and returns it, this once.
+role: the role of its requests. person: the name of its user. scopes: read, operate; default read. valid: how long;
+default null: until revoked. note: a text; default null.
+Errors: 42704 no such role; 42501 a superuser, or pawl_authenticator is not a member of the role; 22023 invalid
+person or scopes. Privileges: pawl_admin.
+Example: SELECT pawl_api.create_token(''pawl_reader'', ''Ada'')';
 
 CREATE FUNCTION pawl_api.accept_certificate(fingerprint text, role name, person text, scopes text[] DEFAULT '{read}', valid interval DEFAULT NULL, note text DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -107,7 +112,13 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_api.accept_certificate(text, name, text, text[], interval, text) IS
-'lets a client certificate, named by its SHA-256 fingerprint, act as a role, as pawl_api.create_token does for a token; pawld must trust the authority that signed it. 23505: it is accepted already; otherwise as pawl_api.create_token';
+'Accepts a client certificate for the HTTP API, as pawl_api.create_token creates a token, and returns its id; pawld
+must trust the authority that signed it.
+fingerprint: SHA-256, 64 hexadecimal digits. role: the role of its requests. person: the name of its user. scopes:
+read, operate; default read. valid: how long; default null: until revoked. note: a text; default null.
+Errors: 23505 it is already accepted; 22023 an invalid fingerprint, person or scopes; 42704 no such role; 42501 a
+superuser, or pawl_authenticator is not a member of the role. Privileges: pawl_admin.
+Example: SELECT pawl_api.accept_certificate(repeat(''ab'', 32), ''pawl_reader'', ''Ada'')';
 
 CREATE FUNCTION pawl_api.revoke_token(token uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -118,4 +129,8 @@ BEGIN
     RETURN FOUND;
 END
 $function$;
-COMMENT ON FUNCTION pawl_api.revoke_token(uuid) IS 'ends a token from the next request on; false: there is none, or it is revoked already';
+COMMENT ON FUNCTION pawl_api.revoke_token(uuid) IS
+'Revokes a token or certificate from the next request on; false: no such token, or it was already revoked. token:
+its id.
+Errors: none. Privileges: pawl_admin. Example: SELECT
+pawl_api.revoke_token(''01890000-0000-7000-8000-000000000001'')';

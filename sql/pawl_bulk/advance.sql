@@ -1,4 +1,4 @@
--- The duty that moves operations on. Any number of sessions may call it: an operation that one works on is left out by the others.
+-- The duty that advances operations. Any number of sessions can call it: an operation that one works on is left out by the others.
 
 CREATE FUNCTION pawl_bulk._fail(operation uuid, message text, event text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -257,7 +257,8 @@ BEGIN
     RETURN did;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done. validate: users'' functions may be called, for one block if its first row is given';
+COMMENT ON FUNCTION pawl_bulk._advance_one(pawl_bulk.operations, integer, pawl_bulk.troubles, boolean, bigint) IS
+'internal: does the next thing for an operation and returns how much; validate: users'' functions may be called';
 
 -- Null: another session has it.
 CREATE FUNCTION pawl_bulk._advance_candidate(candidate uuid, batch integer, validate boolean, first_row bigint DEFAULT NULL) RETURNS bigint
@@ -285,7 +286,9 @@ BEGIN
     RETURN CASE WHEN did = 0 AND o.status = 'Validating' AND o.paused_at IS NULL THEN -1 ELSE did END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS 'internal: the next thing to do for an operation; returns how much was done, null: another session has it, -1: others validate its rows';
+COMMENT ON FUNCTION pawl_bulk._advance_candidate(uuid, integer, boolean, bigint) IS
+'internal: does the next thing for an operation and returns how much; null: another session has it; -1: others
+validate';
 
 -- After a rollback. What was alone, and ran out of time or lost its session once more, is not tried again: the row fails, or the
 -- operation where it is the metadata. attempt null: it is not on record which rows it was, so it was the next ones.

@@ -1,6 +1,6 @@
--- Counters that nobody waits for: each statement appends what it changed, a sum reads them, a duty folds them.
+-- Counters without lock waits: each statement appends what it changed, a sum reads them, a duty folds them.
 
--- Whoever gives an operation new records holds it; whoever moves or pauses it waits for them. Taken before any row, so that the two
+-- A session that inserts records of an operation holds it; one that changes or pauses it waits for them. Locked before any row, so that the two
 -- never wait for each other in a circle.
 CREATE FUNCTION pawl_bulk._lock_key(operation uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -109,7 +109,7 @@ BEGIN
     RETURN OLD;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._immutable() IS 'internal: refuses changes of what is on the record; PW006';
+COMMENT ON FUNCTION pawl_bulk._immutable() IS 'internal: rejects changes of recorded rows; PW006';
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.validations FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.retry_history FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_bulk.signals FOR EACH ROW EXECUTE FUNCTION pawl_bulk._immutable();

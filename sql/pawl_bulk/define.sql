@@ -17,7 +17,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._known_fields(jsonb, text[], text) IS 'internal: refuses fields that mean nothing; 22023';
+COMMENT ON FUNCTION pawl_bulk._known_fields(jsonb, text[], text) IS 'internal: rejects unknown fields; 22023';
 
 CREATE FUNCTION pawl_bulk._texts(given jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -34,7 +34,7 @@ AS $function$
     SELECT coalesce('defined: ' || string_agg(quote_literal(k.name), ', ' ORDER BY k.name), 'define it: select pawl_bulk.define(...)')
       FROM (SELECT DISTINCT d.name FROM pawl_bulk.definitions d WHERE d.dropped_at IS NULL ORDER BY d.name LIMIT 20) k
 $function$;
-COMMENT ON FUNCTION pawl_bulk._known_definitions() IS 'internal: the hint for whoever names a definition that is not there';
+COMMENT ON FUNCTION pawl_bulk._known_definitions() IS 'internal: the hint for an unknown definition';
 
 -- A setting as JSON, null where it is not given: of its type, and in its range. Limits of intervals are in seconds, of texts in bytes.
 CREATE FUNCTION pawl_bulk._check_setting(what text, name text, given jsonb, type text, low numeric, high numeric) RETURNS void

@@ -57,7 +57,8 @@ BEGIN
     RETURN (SELECT jsonb_object_agg(f.name, cells[f.k]) FROM unnest(fields) WITH ORDINALITY f(name, k));
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._cells(text, text[], text, text) IS 'internal: the text of a malformed row by field: its cells in their order, too many in the last; or all of it in the first';
+COMMENT ON FUNCTION pawl_bulk._cells(text, text[], text, text) IS
+'internal: the text of a malformed row by field: its cells in order, or all of it in the first';
 
 CREATE FUNCTION pawl_bulk._other_name(name text, taken text[], fields text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -145,7 +146,7 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk.export_command(uuid, text, text, text[], text[], text[], bigint[], boolean) IS
-'Returns the COPY ... TO STDOUT that exports an operation, one line for each row; the client runs it (psql: \gexec).
+'Returns the COPY ... TO STDOUT that exports an operation, one line for each row; the client runs it (psql: the command gexec).
 operation: its id. mode: report (default): outcomes, and data if they are kept; data: the data only. format: csv
 (default) or json (an array). states, error_types, steps, rows: only these; default null: all; combined by AND.
 neutralise: as in pawl_bulk.csv_cell, for reports as CSV; default true.

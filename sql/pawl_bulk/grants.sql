@@ -1,5 +1,5 @@
--- Who may do what: workers claim and report, operators do what operators do, readers look. What follows from a move is written by
--- functions of the owner; nobody writes counters, histories or events by hand.
+-- Privileges: workers claim and report, operators operate, readers read. What follows from a state change is written by
+-- functions of the owner; no role writes counters, histories or events by plain SQL.
 
 GRANT USAGE ON SCHEMA pawl_bulk TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA pawl_bulk TO pawl_admin, pawl_operator, pawl_worker, pawl_reader;
@@ -12,7 +12,7 @@ GRANT DELETE ON pawl_bulk.operations TO pawl_admin;
 GRANT INSERT, UPDATE, DELETE ON pawl_bulk.upkeep TO pawl_admin;
 GRANT INSERT (operation, row_number, data, raw, problem, line_number) ON pawl_bulk.input TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT (operation, row_number, state, row_id, errors, raw, created_at) ON pawl_bulk.validations TO pawl_admin, pawl_operator, pawl_worker;
--- what is told to whom is said once
+-- targets of notices are set once
 GRANT UPDATE (state, message, tries, worker, lease_until, fence, due) ON pawl_bulk.notices TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT (operation, row_number, step_index) ON pawl_bulk.records TO pawl_admin, pawl_operator, pawl_worker;
 GRANT UPDATE (state, tries, error_type, error_message, started_at, completed_at) ON pawl_bulk.records TO pawl_admin, pawl_operator, pawl_worker;

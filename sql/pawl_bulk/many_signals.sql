@@ -1,7 +1,7 @@
--- Many signals in one statement, for whoever hears of many at once.
+-- Many signals in one statement.
 
 -- What becomes of signals whose keys are locked and all different: each key's record and work, as they are now, say it.
-CREATE FUNCTION pawl_bulk._judge_signals(operation uuid, keys text[], attempts integer[], OUT answers text[], OUT numbers bigint[], OUT steps integer[])
+CREATE FUNCTION pawl_bulk._check_signals(operation uuid, keys text[], attempts integer[], OUT answers text[], OUT numbers bigint[], OUT steps integer[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -13,9 +13,9 @@ DECLARE
 BEGIN
     SELECT array_agg(k.row_number), array_agg(k.step_index), array_agg(w.deadline_at) INTO numbers, steps, deadlines
       FROM unnest(keys) u(key)
-     CROSS JOIN LATERAL (SELECT x.row_number, x.step_index FROM pawl_bulk.signal_keys x WHERE x.operation = _judge_signals.operation AND x.key = u.key FOR UPDATE) k
+     CROSS JOIN LATERAL (SELECT x.row_number, x.step_index FROM pawl_bulk.signal_keys x WHERE x.operation = _check_signals.operation AND x.key = u.key FOR UPDATE) k
       LEFT JOIN LATERAL (SELECT x.deadline_at FROM pawl_bulk.work x
-                          WHERE x.operation = _judge_signals.operation AND x.row_number = k.row_number AND x.step_index = k.step_index AND x.kind = 'signal' FOR UPDATE) w ON true;
+                          WHERE x.operation = _check_signals.operation AND x.row_number = k.row_number AND x.step_index = k.step_index AND x.kind = 'signal' FOR UPDATE) w ON true;
     now_at := clock_timestamp();
     answers := ARRAY(
         SELECT CASE WHEN r.state IN ('Pending', 'Running') AND u.attempt < r.retry_attempt THEN 'late'
@@ -26,10 +26,10 @@ BEGIN
                     ELSE 'applied' END
           FROM unnest(numbers, steps, deadlines, attempts) u(row_number, step_index, deadline_at, attempt)
           LEFT JOIN LATERAL (SELECT x.state, x.retry_attempt FROM pawl_bulk.records x
-                              WHERE x.operation = _judge_signals.operation AND x.row_number = u.row_number AND x.step_index = u.step_index OFFSET 0) r ON true);
+                              WHERE x.operation = _check_signals.operation AND x.row_number = u.row_number AND x.step_index = u.step_index OFFSET 0) r ON true);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._judge_signals(uuid, text[], integer[]) IS 'internal: locks keys and their work; the answer to each signal';
+COMMENT ON FUNCTION pawl_bulk._check_signals(uuid, text[], integer[]) IS 'internal: locks keys and their work; the answer to each signal';
 
 CREATE FUNCTION pawl_bulk._apply_signals(operation uuid, keys text[], results text[], messages text[], attempts integer[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -43,25 +43,25 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     now_at timestamptz;
-    judged record;
+    checked record;
     kept text[];
 BEGIN
     INSERT INTO pawl_bulk.signal_keys (operation, key) SELECT operation, u.key FROM unnest(keys) u(key) ON CONFLICT DO NOTHING;
-    judged := pawl_bulk._judge_signals(operation, keys, attempts);
+    checked := pawl_bulk._check_signals(operation, keys, attempts);
     now_at := clock_timestamp();
     WITH early AS (
         UPDATE pawl_bulk.signal_keys k SET early_result = u.result, early_message = u.message, early_attempt = u.attempt
-          FROM unnest(keys, results, messages, attempts, judged.answers) u(key, result, message, attempt, answer)
+          FROM unnest(keys, results, messages, attempts, checked.answers) u(key, result, message, attempt, answer)
          WHERE u.answer = 'early' AND k.operation = _apply_signals.operation AND k.key = u.key AND k.early_result IS NULL
         RETURNING k.key)
     SELECT array_agg(e.key) INTO kept FROM early e;
     UPDATE pawl_bulk.records r
        SET state = CASE u.result WHEN 'complete' THEN 'Completed' ELSE 'Failed' END, error_type = CASE u.result WHEN 'fail' THEN 'SignalFailure' END,
            error_message = CASE u.result WHEN 'fail' THEN u.message END, completed_at = now_at
-      FROM unnest(judged.numbers, judged.steps, judged.answers, results, messages) u(row_number, step_index, answer, result, message)
+      FROM unnest(checked.numbers, checked.steps, checked.answers, results, messages) u(row_number, step_index, answer, result, message)
      WHERE u.answer = 'applied' AND r.operation = _apply_signals.operation AND r.row_number = u.row_number AND r.step_index = u.step_index AND r.state = 'WaitingForCompletion';
     RETURN ARRAY(SELECT CASE WHEN u.answer = 'early' AND (u.key IN (SELECT unnest(kept))) IS NOT TRUE THEN 'duplicate' ELSE u.answer END
-                   FROM unnest(keys, judged.answers) u(key, answer));
+                   FROM unnest(keys, checked.answers) u(key, answer));
 END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._apply_signals(uuid, text[], text[], text[], integer[]) IS 'internal: what signals with different keys, in the order of the keys, do, and their answers';
@@ -97,7 +97,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM pawl.raise('P0002', format('there is no operation %s', signal_many.operation));
     END IF;
-    -- the first signal of each key counts, in the order in which all who send signals lock keys
+    -- the first signal of each key counts, in the order in which all senders of signals lock keys
     SELECT array_agg(x.n) AS places, array_agg(x.key) AS keys, array_agg(x.result) AS results, array_agg(x.message) AS messages, array_agg(x.attempt) AS attempts
       INTO first
       FROM (SELECT DISTINCT ON (u.key COLLATE "C") u.* FROM unnest(given.keys, given.results, given.messages, given.attempts) WITH ORDINALITY u(key, result, message, attempt, n)
@@ -127,5 +127,5 @@ key counts.
 operation: its id. signals: [{"key", "result": "complete" or "fail", "message", "payload", "attempt"}].
 Returns key and answer. Errors: P0002 no such operation; 22023 not an array, no key, or an unknown result.
 Privileges: pawl_admin, pawl_operator, pawl_worker.
-Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'', ''[{"key": "carrier-1",
-"result": "complete"}]'')';
+Example: SELECT * FROM pawl_bulk.signal_many(''01890000-0000-7000-8000-000000000001'',
+''[{"key": "carrier-1", "result": "complete"}]'')';

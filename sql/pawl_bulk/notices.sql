@@ -1,4 +1,4 @@
--- Delivery of notices: by a SQL function, or by who claims them.
+-- Delivery of notices: by a SQL function, or by workers that claim them.
 
 CREATE FUNCTION pawl_bulk._end_notice(n pawl_bulk.notices, problem text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -14,8 +14,8 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._end_notice(pawl_bulk.notices, text) IS 'internal: what came of a try to deliver a notice; null: it went well';
 
--- Calls the function of a notice; what went wrong, or null. Who runs this may do more than who may write operations, so the function belongs to
--- somebody whose handlers are run as well, and who submitted the operation might have called it himself.
+-- Calls the function of a notice; returns the error, or null. The role that runs this can have more rights than one that writes operations, so the function belongs to
+-- a role whose handlers are run as well, and the role that submitted the operation has EXECUTE on it.
 CREATE FUNCTION pawl_bulk._deliver(n pawl_bulk.notices, patient boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -42,7 +42,8 @@ EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     RETURN SQLERRM;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS 'internal: calls the function of a notice; returns the problem. patient: an error that may be gone the next time is raised';
+COMMENT ON FUNCTION pawl_bulk._deliver(pawl_bulk.notices, boolean) IS
+'internal: calls the function of a notice and returns its error; patient: a transient error is raised';
 
 CREATE FUNCTION pawl_bulk.run_sql_notices(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -57,7 +58,7 @@ DECLARE
     n pawl_bulk.notices;
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
-    -- all in this transaction, so nobody waits for the lease
+    -- all in this transaction, so the lease does not matter
     taken := ARRAY(SELECT c FROM pawl.claim(NULL::pawl_bulk.notices, 'Take', 'run_sql_notices ' || pg_backend_pid(), '1 day', batch, 'sql') c);
     FOREACH n IN ARRAY taken LOOP
         PERFORM pawl_bulk._end_notice(n, pawl_bulk._deliver(n, false));
@@ -220,7 +221,7 @@ BEGIN
         IF (n.state = 'leased' AND n.worker = report_notices.worker AND n.fence = said.token AND n.lease_until > clock_timestamp()) IS NOT TRUE THEN
             problem := lost;
         ELSE
-            -- a lease may end between the look and the move: that notice is lost, and the others are reported all the same
+            -- a lease can expire between the check and the UPDATE: that notice is lost, and the others are reported all the same
             BEGIN
                 PERFORM pawl_bulk._end_notice(n, CASE said.result WHEN 'fail' THEN coalesce(said.message, '') END);
             EXCEPTION WHEN SQLSTATE 'PW005' THEN

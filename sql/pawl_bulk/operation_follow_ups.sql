@@ -9,7 +9,7 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.operations');
     now_at timestamptz;
 BEGIN
-    -- whoever is giving it records finishes first
+    -- sessions that insert records of it finish first
     PERFORM pg_advisory_xact_lock(pawl_bulk._lock_key(NEW.operation));
     now_at := clock_timestamp();
     IF NEW.status IS DISTINCT FROM OLD.status THEN
@@ -30,12 +30,12 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_entered() IS 'internal: locks an operation that moves, and stamps it';
+COMMENT ON FUNCTION pawl_bulk._operation_entered() IS 'internal: locks an operation that changes its state, and stamps it';
 CREATE TRIGGER entered BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION pawl_bulk._operation_entered();
 
--- Whose word it is that a function is to be called, whatever he says who it is.
+-- The role that requests the call of a function is the current user, whatever the row says.
 CREATE FUNCTION pawl_bulk._notifications_written() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -53,7 +53,7 @@ COMMENT ON FUNCTION pawl_bulk._notifications_written() IS 'internal: checks the 
 CREATE TRIGGER written BEFORE INSERT OR UPDATE OF notifications, notified_by ON pawl_bulk.operations FOR EACH ROW
     WHEN ((NEW.notifications IS NOT NULL OR NEW.notified_by IS NOT NULL) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._notifications_written();
 
--- Who wants to hear of it. What somebody wrote that is no target is left out: the operation moves all the same.
+-- The targets of its notices. An element that is not a target is left out: the operation changes all the same.
 CREATE FUNCTION pawl_bulk._notify(o pawl_bulk.operations, event uuid, type text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -197,6 +197,6 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_may_go() IS 'internal: refuses to delete an operation that is not at rest';
+COMMENT ON FUNCTION pawl_bulk._operation_may_go() IS 'internal: rejects the deletion of an operation that is not at rest';
 CREATE TRIGGER may_go BEFORE DELETE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status = ANY ('{Pending,Validating,Running,Retrying}')) EXECUTE FUNCTION pawl_bulk._operation_may_go();

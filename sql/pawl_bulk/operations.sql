@@ -70,7 +70,7 @@ CREATE TABLE pawl_bulk.unvalidated (
     PRIMARY KEY (operation, first_row),
     CHECK (first_row OPERATOR(pg_catalog.<=) last_row)
 );
-COMMENT ON TABLE pawl_bulk.unvalidated IS 'blocks of rows of operations in Validating that wait to be validated. Who validates one has its row locked and deletes it, so several sessions validate several blocks';
+COMMENT ON TABLE pawl_bulk.unvalidated IS 'blocks of rows of operations in Validating that wait to be validated. A session that validates one locks its row and deletes it, so several sessions validate several blocks';
 
 CREATE TABLE pawl_bulk.validations (
     operation uuid NOT NULL,

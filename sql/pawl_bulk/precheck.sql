@@ -1,4 +1,4 @@
--- What would be said of an operation that nobody has submitted yet.
+-- Validation of an operation before it is submitted.
 
 CREATE FUNCTION pawl_bulk.precheck(definition text, metadata jsonb DEFAULT '{}', rows jsonb DEFAULT NULL, lines text[] DEFAULT NULL, format text DEFAULT 'csv',
     columns text[] DEFAULT NULL, dialect jsonb DEFAULT '{}', version integer DEFAULT NULL,

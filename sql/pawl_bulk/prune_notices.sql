@@ -16,7 +16,7 @@ COMMENT ON FUNCTION pawl_bulk.keep_notices(interval) IS
 null: for ever.
 Errors: 22023 keep is out of range. Privileges: pawl_admin. Example: SELECT pawl_bulk.keep_notices(''7 days'')';
 
--- What goes is what an admin has declared, whoever calls it.
+-- It deletes what an admin has declared, whichever role calls it.
 CREATE FUNCTION pawl_bulk.prune_notices(batch integer DEFAULT 1000, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

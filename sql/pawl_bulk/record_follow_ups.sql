@@ -1,4 +1,4 @@
--- What follows from a record's move, whoever moved it and however, set-based, once a statement: its work, the next step, the counters.
+-- What follows from a state change of a record, however it was made, set-based, once a statement: its work, the next step, the counters.
 
 -- What a record remembers of the state it enters, where the statement does not say.
 CREATE FUNCTION pawl_bulk._record_entered() RETURNS trigger
@@ -57,7 +57,8 @@ BEGIN
     RETURN CASE WHEN octet_length(made) <= 2000 THEN made END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS 'internal: the signal key that a step computes for a row; null: a field is missing or empty, or the key is longer than 2,000 bytes, which an index does not hold';
+COMMENT ON FUNCTION pawl_bulk._signal_key(text, integer, bigint, jsonb) IS
+'internal: the signal key of a row at a step; null: a field is missing or empty, or the key exceeds 2000 bytes';
 
 CREATE FUNCTION pawl_bulk._no_signal_key(pattern text, step_index integer, row_number bigint, data jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -87,7 +88,7 @@ AS $function$
 DECLARE
     through bigint;
 BEGIN
-    -- locked, so that the block does not go before their records are seen by who works on it
+    -- locked, so that the block is not deleted before the session that works on it sees their records
     SELECT b.last_row INTO through FROM pawl_bulk.work b
      WHERE b.operation = _in_block.operation AND b.row_number <= first_row AND b.last_row IS NOT NULL ORDER BY b.row_number DESC LIMIT 1 FOR KEY SHARE;
     RETURN coalesce(through >= last_row, false);
@@ -110,24 +111,24 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     touched uuid[] := ARRAY(SELECT DISTINCT n.operation FROM new_records n);
     blocks boolean;
-    refused record;
+    rejected record;
     span record;
 BEGIN
     PERFORM pawl_bulk._hold(touched);
-    SELECT n.operation, n.step_index, o.status INTO refused
+    SELECT n.operation, n.step_index, o.status INTO rejected
       FROM (SELECT DISTINCT x.operation, x.step_index FROM new_records x) n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation
      WHERE o.status IS DISTINCT FROM 'Running' OR n.step_index > o.last_step LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('operation %s accepts no record of step %s', refused.operation, refused.step_index),
-            CASE WHEN refused.status IS NULL THEN 'There is no such operation.'
-                 ELSE format('It is %s; records can be inserted while it is Running, for its steps.', refused.status) END);
+        PERFORM pawl.raise('PW003', format('operation %s accepts no record of step %s', rejected.operation, rejected.step_index),
+            CASE WHEN rejected.status IS NULL THEN 'There is no such operation.'
+                 ELSE format('It is %s; records can be inserted while it is Running, for its steps.', rejected.status) END);
     END IF;
-    SELECT n.operation, n.row_number, n.step_index INTO refused FROM new_records n
+    SELECT n.operation, n.row_number, n.step_index INTO rejected FROM new_records n
      WHERE CASE n.step_index WHEN 0 THEN NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = n.operation AND v.row_number = n.row_number AND v.state = 'Completed')
            ELSE NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = n.operation AND r.row_number = n.row_number AND r.step_index = n.step_index - 1 AND r.state = 'Completed') END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s of operation %s is not at step %s', refused.row_number, refused.operation, refused.step_index),
+        PERFORM pawl.raise('PW003', format('row %s of operation %s is not at step %s', rejected.row_number, rejected.operation, rejected.step_index),
             'A row starts when it is valid, and continues when the step before is Completed.');
     END IF;
     blocks := EXISTS (SELECT FROM pawl_bulk.work b WHERE b.operation = ANY (touched) AND b.last_row IS NOT NULL);

@@ -1,4 +1,4 @@
--- Records that move. Functions of the moved rows as sets: transition tables are seen by the trigger's own function alone.
+-- State changes of records. Functions get the rows as sets: transition tables are visible to the trigger's own function only.
 
 -- Records that begin to wait: a check to be made, or a signal to come, which may have come already.
 CREATE FUNCTION pawl_bulk._records_wait() RETURNS trigger
@@ -14,16 +14,16 @@ DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
     now_at timestamptz;
-    refused bigint;
+    rejected bigint;
 BEGIN
     IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'WaitingForCompletion') THEN
         RETURN NULL;
     END IF;
-    SELECT n.row_number INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+    SELECT n.row_number INTO rejected FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
      WHERE n.state = 'WaitingForCompletion' AND s.kind = 'sync' LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s cannot wait: its step is synchronous', refused));
+        PERFORM pawl.raise('PW003', format('row %s cannot wait: its step is synchronous', rejected));
     END IF;
     -- the keys before the work: the order of those who send signals
     PERFORM FROM pawl_bulk.signal_keys k
@@ -42,7 +42,7 @@ BEGIN
            CASE s.kind WHEN 'poll' THEN 'ready' ELSE 'awaiting' END, s.check_queue, g.priority, g.takeovers, now_at + s.timeout, g.fence
       FROM gone g JOIN pawl_bulk.operations o ON o.operation = g.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = g.step_index;
-    -- a row without a key, or with one that another row has, is never signalled; who was signalled early waits no longer
+    -- a row without a key, or with one that another row has, is never signalled; a row that was signalled early waits no longer
     UPDATE pawl_bulk.records r
        SET state = CASE WHEN w.key IS NULL OR w.early_result = 'fail' THEN 'Failed' ELSE 'Completed' END,
            error_type = CASE WHEN w.key IS NULL THEN 'StepFailure' WHEN w.early_result = 'fail' THEN 'SignalFailure' END,
@@ -79,22 +79,22 @@ AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER UPDATE STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_bulk.records');
-    refused record;
+    rejected record;
 BEGIN
     IF NOT EXISTS (SELECT FROM new_records n WHERE n.state = 'Pending') OR NOT EXISTS (SELECT FROM old_records o WHERE o.state IN ('Failed', 'TimedOut')) THEN
         RETURN NULL;
     END IF;
-    SELECT n.operation, o.status INTO refused FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
+    SELECT n.operation, o.status INTO rejected FROM (SELECT DISTINCT x.operation FROM new_records x WHERE x.state = 'Pending') n
       LEFT JOIN pawl_bulk.operations o ON o.operation = n.operation WHERE o.status IS DISTINCT FROM 'Retrying' LIMIT 1;
     IF FOUND THEN
         PERFORM pawl.raise('PW003', 'a record can only be reset by a retry of its operation',
-            format('Operation %s is %s.', refused.operation, coalesce(refused.status, 'gone')), format('select * from pawl_bulk.retry(%L)', refused.operation));
+            format('Operation %s is %s.', rejected.operation, coalesce(rejected.status, 'gone')), format('select * from pawl_bulk.retry(%L)', rejected.operation));
     END IF;
-    SELECT n.row_number, s.step_name INTO refused FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
+    SELECT n.row_number, s.step_name INTO rejected FROM new_records n JOIN pawl_bulk.operations o ON o.operation = n.operation
       JOIN pawl_bulk.steps s ON s.name = o.definition AND s.version = o.version AND s.step_index = n.step_index
      WHERE n.state = 'Pending' AND NOT s.allow_operation_retry LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('PW003', format('row %s cannot be retried', refused.row_number), format('Step "%s" does not allow it.', refused.step_name));
+        PERFORM pawl.raise('PW003', format('row %s cannot be retried', rejected.row_number), format('Step "%s" does not allow it.', rejected.step_name));
     END IF;
     INSERT INTO pawl_bulk.retry_history (operation, row_number, step_index, attempt, error_type, error_message, failed_at, row_data, started_at, tries)
     SELECT r.operation, r.row_number, r.step_index, r.retry_attempt, r.error_type, r.error_message, r.completed_at,
@@ -211,7 +211,7 @@ BEGIN
             format('It ended at %s.', other.lease_until), 'select * from pawl_bulk.claim(...)');
     ELSE
         PERFORM pawl.raise('PW004', format('row %s at step %s is not claimed by "%s"', other.row_number, other.step_index, actor),
-            format('Its work is %s; only the worker that has it says how it went.', other.state), 'select * from pawl_bulk.claim(...)');
+            format('Its work is %s; only its worker can report it.', other.state), 'select * from pawl_bulk.claim(...)');
     END IF;
 
     INSERT INTO pawl_bulk.tallies (operation, validated, successful, failed)
@@ -282,5 +282,5 @@ BEGIN
     RETURN OLD;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_kept() IS 'internal: refuses to delete a record of an operation that is there';
+COMMENT ON FUNCTION pawl_bulk._record_kept() IS 'internal: rejects the deletion of a record of an existing operation';
 CREATE TRIGGER kept BEFORE DELETE ON pawl_bulk.records FOR EACH ROW EXECUTE FUNCTION pawl_bulk._record_kept();

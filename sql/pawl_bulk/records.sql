@@ -18,7 +18,7 @@ COMMENT ON TABLE pawl_bulk.records IS 'the rows of operations at their steps; st
 COMMENT ON COLUMN pawl_bulk.records.tries IS 'reported executions of the start work in this attempt';
 COMMENT ON COLUMN pawl_bulk.records.retry_attempt IS 'how often a retry of the operation has reset the record';
 COMMENT ON COLUMN pawl_bulk.records.error_message IS 'of the last try that failed, whole';
--- Not by state: an index that names the state would have to be written at every move.
+-- Not by state: an index on the state would be written at every state change.
 CREATE INDEX records_failed ON pawl_bulk.records (operation, row_number, step_index) WHERE error_type IS NOT NULL;
 
 CREATE TABLE pawl_bulk.work (
@@ -43,7 +43,7 @@ CREATE TABLE pawl_bulk.work (
     PRIMARY KEY (operation, row_number, step_index),
     CHECK ((kind = 'rows') = (last_row IS NOT NULL) AND (kind = 'rows') = (step_index = -1))
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE pawl_bulk.work IS 'what each active record waits for: a worker who starts it or checks on it, or a signal. One row for each record in Pending, Running or WaitingForCompletion, and no other, but that rows which a SQL function begins with are one row together (kind rows, step -1): their records are made when it runs';
+COMMENT ON TABLE pawl_bulk.work IS 'what each active record waits for: a worker that starts or checks it, or a signal. One row for each record in Pending, Running or WaitingForCompletion, and no other, but that rows which a SQL function begins with are one row together (kind rows, step -1): their records are made when it runs';
 COMMENT ON COLUMN pawl_bulk.work.queue IS 'where workers claim it; ''sql:'' is worked on inside the database';
 COMMENT ON COLUMN pawl_bulk.work.last_row IS 'kind rows: the block is that of the valid rows from row_number to here';
 COMMENT ON COLUMN pawl_bulk.work.takeovers IS 'workers lost in this attempt';
@@ -80,7 +80,7 @@ CREATE TABLE pawl_bulk.signal_keys (
     PRIMARY KEY (operation, key)
 );
 COMMENT ON TABLE pawl_bulk.signal_keys IS 'which record a key names, and the signal that came before the record waited. Signals and records meet here, under the lock of the row';
--- The row first: who looks for a record's key must not read those of the whole operation.
+-- The row first: a search for a record's key must not read those of the whole operation.
 CREATE INDEX signal_keys_of_row ON pawl_bulk.signal_keys (row_number, operation, step_index) WHERE row_number IS NOT NULL;
 
 CREATE TABLE pawl_bulk.signals (
@@ -115,7 +115,7 @@ CREATE TABLE pawl_bulk.events (
 );
 COMMENT ON TABLE pawl_bulk.events IS 'what happened to operations; read them in commit order by pawl_bulk.read_feed';
 CREATE INDEX events_in_order ON pawl_bulk.events (event);
-COMMENT ON INDEX pawl_bulk.events_in_order IS 'the newest events of all operations, for whoever looks';
+COMMENT ON INDEX pawl_bulk.events_in_order IS 'the newest events of all operations';
 
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.records', '');
 SELECT pg_catalog.pg_extension_config_dump('pawl_bulk.work', '');

@@ -36,7 +36,7 @@ BEGIN
                    AND NOT w.row_number <@ closed
                  ORDER BY w.priority DESC, w.operation, w.row_number, w.step_index LIMIT batch FOR UPDATE SKIP LOCKED) l;
     ELSIF kind <> 'rows' THEN
-        -- who puts them on record locks them in his next transaction: once is enough
+        -- the session that records them locks them in its next transaction: once is enough
         SELECT array_agg(l.row_number ORDER BY l.row_number) INTO numbers
           FROM (SELECT w.row_number FROM pawl_bulk.work w
                  WHERE w.queue = 'sql:' AND (w.state = 'ready' OR w.state = 'lost') AND w.due IS NULL
@@ -46,7 +46,8 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS 'internal: the next rows for a SQL function, locked if that is asked for, but the first always; batch: how many of them may run together';
+COMMENT ON FUNCTION pawl_bulk._pick_rows(integer, uuid, boolean) IS
+'internal: the next rows for a SQL function, locked if asked for; batch: how many can run together';
 
 -- Workers insert and delete no work themselves. Looked at and not believed: each valid row has its record.
 CREATE FUNCTION pawl_bulk._shrink_block(operation uuid, first_row bigint, through bigint) RETURNS void
@@ -114,7 +115,7 @@ BEGIN
     SELECT v.row_number INTO through FROM pawl_bulk.validations v
      WHERE v.operation = _begin_block.operation AND v.row_number BETWEEN first_row AND last_row ORDER BY v.row_number OFFSET batch - 1 LIMIT 1;
     through := coalesce(through, last_row);
-    -- an insert that minds conflicts costs a third more: only where somebody was here before
+    -- an insert that minds conflicts costs a third more: only if another session inserted before
     IF EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = _begin_block.operation AND r.row_number BETWEEN first_row AND through AND r.step_index = 0) THEN
         INSERT INTO pawl_bulk.records (operation, row_number, step_index)
         SELECT v.operation, v.row_number, 0 FROM pawl_bulk.validations v
@@ -198,7 +199,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._ask(text, pawl_bulk.operations, bigint[]) IS 'internal: calls the SQL function of a step';
 
--- How records of a synchronous step end that nobody else works on: the rows that are named have failed, the others are completed.
+-- How records of a synchronous step end that no other session works on: the given rows have failed, the others are completed.
 CREATE FUNCTION pawl_bulk._end_rows(s pawl_bulk.steps, operation uuid, row_numbers bigint[], failed bigint[], messages text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -223,7 +224,7 @@ BEGIN
     ELSIF k > 0 THEN
         -- rows of a block have no work of their own until they are tried again
         PERFORM pawl_bulk._work_again(operation, s.step_index, failed);
-        PERFORM pawl_bulk._settle(array_fill(operation, ARRAY[k]), failed, array_fill(s.step_index, ARRAY[k]), array_fill('fail'::text, ARRAY[k]), messages);
+        PERFORM pawl_bulk._record_ends(array_fill(operation, ARRAY[k]), failed, array_fill(s.step_index, ARRAY[k]), array_fill('fail'::text, ARRAY[k]), messages);
     END IF;
 END
 $function$;
@@ -245,10 +246,10 @@ BEGIN
            array_agg(coalesce(a.message, '') ORDER BY u.k) INTO outcomes, said
       FROM unnest(row_numbers) WITH ORDINALITY u(n, k)
       LEFT JOIN unnest(numbers, answers, messages) a(row_number, answer, message) ON a.row_number = u.n;
-    PERFORM pawl_bulk._settle(array_fill(operation, ARRAY[n]), row_numbers, array_fill(s.step_index, ARRAY[n]), outcomes, said);
+    PERFORM pawl_bulk._record_ends(array_fill(operation, ARRAY[n]), row_numbers, array_fill(s.step_index, ARRAY[n]), outcomes, said);
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._go_on(pawl_bulk.steps, uuid, text, bigint[], bigint[], text[], text[]) IS 'internal: settles starts of steps that wait, and checks';
+COMMENT ON FUNCTION pawl_bulk._go_on(pawl_bulk.steps, uuid, text, bigint[], bigint[], text[], text[]) IS 'internal: records results of starts of steps that wait, and of checks';
 
 -- Runs what was picked; returns how many rows.
 CREATE FUNCTION pawl_bulk._run_picked(o pawl_bulk.operations, batch integer, step_index integer, kind text, numbers bigint[], first_row bigint, last_row bigint) RETURNS integer

@@ -11,7 +11,7 @@ DECLARE
     picked record;
     run pawl_bulk.sql_runs;
 BEGIN
-    -- one after the other, for the moment until they commit: who begins sees what the others have begun
+    -- one after the other, until they commit: a session that begins sees what the others have begun
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_bulk.sql_runs', 0));
     SELECT f.* INTO picked FROM pawl_bulk._find_rows(batch, false, '{}') f;
     IF picked.operation IS NULL THEN
@@ -61,7 +61,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._rows_of_run(pawl_bulk.sql_runs) IS 'internal: what is left of the rows of a run: numbers, or the end of the block';
 
--- As long as this transaction lives the run's row is locked, and nobody takes it for lost however long the function runs.
+-- As long as this transaction lives the run's row is locked, and no session takes it for lost however long the function runs.
 CREATE FUNCTION pawl_bulk._run_begun(begun pawl_bulk.sql_runs) RETURNS integer
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

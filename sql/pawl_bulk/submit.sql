@@ -24,7 +24,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: refuses targets of notifications that cannot be; 22023';
+COMMENT ON FUNCTION pawl_bulk._check_notifications(jsonb) IS 'internal: rejects invalid targets of notifications; 22023';
 
 CREATE FUNCTION pawl_bulk._seal_rows(operation uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
@@ -168,7 +168,8 @@ BEGIN
     DELETE FROM pawl_bulk.input i WHERE i.operation = _complete_lines.operation AND i.data IS NULL AND i.problem IS NULL AND rtrim(coalesce(i.raw, ''), E'\r') = '';
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS 'internal: puts records of several lines together, and takes blank lines and a byte order mark away, while the input of an operation is open. 22P04: it is a JSON array';
+COMMENT ON FUNCTION pawl_bulk._complete_lines(uuid) IS
+'internal: joins records that span lines, removes blank lines and a byte order mark; 22P04: it is a JSON array';
 
 CREATE FUNCTION pawl_bulk.seal(operation uuid, input_error text DEFAULT NULL, checksum text DEFAULT NULL, lines bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -275,7 +276,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: refuses rows for operations whose input is complete; 55000';
+COMMENT ON FUNCTION pawl_bulk._input_came() IS 'internal: rejects rows for operations whose input is complete; 55000';
 -- The condition keeps the rows of a COPY out of the queue of triggers.
 CREATE TRIGGER came AFTER INSERT ON pawl_bulk.input FOR EACH ROW
     WHEN (NOT pawl_bulk.takes_rows(NEW.operation) AND NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._input_came();

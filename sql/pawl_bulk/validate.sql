@@ -30,7 +30,8 @@ AS $function$
                      WHERE coalesce(u.data ->> p.field, '') <> '') v) x
      WHERE x.code IS NOT NULL
 $function$;
-COMMENT ON FUNCTION pawl_bulk._schema_errors(jsonb, bigint[], jsonb[]) IS 'internal: what JSON values lack of a schema, in the order of its rules: required, properties with type, minLength, maxLength, pattern, enum, minimum, maximum';
+COMMENT ON FUNCTION pawl_bulk._schema_errors(jsonb, bigint[], jsonb[]) IS
+'internal: violations of a schema: required, type, minLength, maxLength, pattern, enum, minimum, maximum';
 
 CREATE FUNCTION pawl_bulk._metadata_errors(d pawl_bulk.definitions, metadata jsonb, patient boolean) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -103,7 +104,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._lay_unvalidated(uuid) IS 'internal: makes blocks of the rows of an operation that are in none';
 
--- Locked, and gone when its rows are validated: who calls this and does not go on has divided a block, and held it for a transaction.
+-- Locked, and gone when its rows are validated: a caller that does not continue has divided a block, and held it for a transaction.
 CREATE FUNCTION pawl_bulk._take_unvalidated(operation uuid, batch integer, block bigint DEFAULT NULL, OUT first_row bigint, OUT last_row bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -332,7 +333,7 @@ CREATE FUNCTION pawl_bulk._validate_block(operation uuid, batch integer, patient
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_bulk_validate_block';
 COMMENT ON FUNCTION pawl_bulk._validate_block(uuid, integer, boolean, bigint) IS
-'internal: writes the validation records of the next free block, or of the one that begins with this row; returns how many, 0: there is none';
+'internal: validates the next free block, or the one that begins with this row; returns how many rows, 0: none';
 
 -- The operation has lost sessions, or run out of time, more often than it may.
 CREATE FUNCTION pawl_bulk._fail_next_row(operation uuid, first_row bigint, error jsonb) RETURNS boolean
@@ -364,13 +365,13 @@ CREATE FUNCTION pawl_bulk._fail_row(operation uuid, first_row bigint, error json
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_bulk_fail_row';
 COMMENT ON FUNCTION pawl_bulk._fail_row(uuid, bigint, jsonb) IS
-'internal: fails the next row, or this one, of an operation whose validation always loses its session or runs out of time';
+'internal: fails the next row, or this one, if its validation always loses its session or its time';
 
 CREATE FUNCTION pawl_bulk._validating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_bulk_validating';
 COMMENT ON FUNCTION pawl_bulk._validating() IS 'internal: the statement writes what validators say';
 
-CREATE FUNCTION pawl_bulk._validations_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._validations_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -385,10 +386,10 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._validations_by_hand() IS 'internal: rejects validation records that no validation writes; 42501';
-CREATE TRIGGER by_hand BEFORE INSERT ON pawl_bulk.validations
+COMMENT ON FUNCTION pawl_bulk._validations_by_sql() IS 'internal: rejects validation records that no validation writes; 42501';
+CREATE TRIGGER by_sql BEFORE INSERT ON pawl_bulk.validations
     FOR EACH STATEMENT WHEN (NOT pawl_bulk._validating() AND NOT pawl.restoring())
-    EXECUTE FUNCTION pawl_bulk._validations_by_hand();
+    EXECUTE FUNCTION pawl_bulk._validations_by_sql();
 
 -- Beside the session that has locked the operation. The shared lock keeps it from being moved or paused meanwhile.
 CREATE FUNCTION pawl_bulk._help_with(candidate uuid, batch integer) RETURNS bigint

@@ -28,7 +28,7 @@ BEGIN
     RETURN taken;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._claim_any(text, integer, interval) IS 'internal: takes work whatever its queue';
+COMMENT ON FUNCTION pawl_bulk._claim_any(text, integer, interval) IS 'internal: claims rows of any queue';
 
 CREATE FUNCTION pawl_bulk.claim(worker text, queue text DEFAULT NULL, batch integer DEFAULT 100, lease interval DEFAULT NULL)
 RETURNS TABLE (operation uuid, row_number bigint, step_index integer, step_name text, kind text, token bigint, attempt integer, tries integer,
@@ -132,7 +132,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_bulk._results(jsonb) IS 'internal: the results that can be looked at';
 
-CREATE FUNCTION pawl_bulk._settle_each(operations uuid[], rows bigint[], steps integer[], results text[], messages text[], problems text[]) RETURNS text[]
+CREATE FUNCTION pawl_bulk._record_each(operations uuid[], rows bigint[], steps integer[], results text[], messages text[], problems text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -141,7 +141,7 @@ BEGIN
     FOR k IN 1 .. cardinality(rows) LOOP
         CONTINUE WHEN problems[k] IS NOT NULL;
         BEGIN
-            PERFORM pawl_bulk._settle(operations[k:k], rows[k:k], steps[k:k], results[k:k], messages[k:k]);
+            PERFORM pawl_bulk._record_ends(operations[k:k], rows[k:k], steps[k:k], results[k:k], messages[k:k]);
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
@@ -152,7 +152,7 @@ BEGIN
     RETURN problems;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._settle_each(uuid[], bigint[], integer[], text[], text[], text[]) IS 'internal: settles rows one by one; returns what is wrong with each';
+COMMENT ON FUNCTION pawl_bulk._record_each(uuid[], bigint[], integer[], text[], text[], text[]) IS 'internal: records results one by one; returns what is wrong with each';
 
 CREATE FUNCTION pawl_bulk._first_results(operations uuid[], rows bigint[], steps integer[], problems text[]) RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -194,7 +194,7 @@ BEGIN
                                   lag((y.operation, y.row_number, y.step_index)) OVER (ORDER BY y.operation, y.row_number, y.step_index, y.n) AS again
                         FROM pawl_bulk._results(report.results) WITH ORDINALITY y(operation, row_number, step_index, token, result, message, n)
                        ORDER BY y.operation, y.row_number, y.step_index, y.n) x;
-    -- each is judged alone: one that is none leaves the others alone
+    -- each is checked alone: an invalid one does not affect the others
     RETURN QUERY SELECT pawl_bulk._uuid(e ->> 'operation'), pawl_bulk._bigint(e ->> 'row_number'), pawl_bulk._bigint(e ->> 'step_index')::integer, false,
                         '22023: a result must have operation, row_number, step_index, token and result; result must be ok or fail of a start, done, pending or failed of a check'
                    FROM jsonb_array_elements(report.results) e
@@ -205,18 +205,18 @@ BEGIN
     PERFORM pawl_bulk._hold(said.operations);
     PERFORM set_config('pawl.processor', report.worker, true);
     -- the work as it is once it is locked, in the order of the results
-    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers, array_agg(w.fence) AS fences,
+    SELECT array_agg(w.state) AS states, array_agg(w.kind) AS kinds, array_agg(w.worker) AS workers, array_agg(w.fence) AS tokens,
            array_agg(w.lease_until) AS leases, array_agg(w.deadline_at) AS deadlines
       INTO held FROM unnest(said.operations, said.rows, said.steps) u(operation, row_number, step_index)
       LEFT JOIN LATERAL (SELECT x.* FROM pawl_bulk.work x WHERE x.operation = u.operation AND x.row_number = u.row_number AND x.step_index = u.step_index FOR UPDATE) w ON true;
-    -- a lease may end between the look and the move: that row is lost, and the others are looked at again
+    -- a lease can expire between the check and the UPDATE: that row is lost, and the others are looked at again
     FOR look IN 1..3 LOOP
         now_at := clock_timestamp();
         problems := ARRAY(
             SELECT CASE WHEN (u.state = 'leased' AND u.worker = report.worker AND u.fence = u.token AND u.lease_until > now_at) IS NOT TRUE THEN lost
                         WHEN u.result IN ('ok', 'fail') <> (u.kind = 'start') THEN format('22023: "%s" is not a result of a %s', u.result, u.kind)
                         WHEN u.deadline_at <= now_at AND u.kind <> 'check' THEN lost END
-              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.fences, held.leases, held.deadlines)
+              FROM unnest(said.tokens, said.results, held.states, held.kinds, held.workers, held.tokens, held.leases, held.deadlines)
                    u(token, result, state, kind, worker, fence, lease_until, deadline_at));
         IF said.again THEN
             firsts := pawl_bulk._first_results(said.operations, said.rows, said.steps, problems);
@@ -231,7 +231,7 @@ BEGIN
          WHERE u.problem IS NULL;
         EXIT WHEN fine.operations IS NULL;
         BEGIN
-            PERFORM pawl_bulk._settle(fine.operations, fine.rows, fine.steps, fine.results, fine.messages);
+            PERFORM pawl_bulk._record_ends(fine.operations, fine.rows, fine.steps, fine.results, fine.messages);
             EXIT;
         EXCEPTION WHEN SQLSTATE 'PW005' THEN
             IF look = 3 THEN
@@ -241,7 +241,7 @@ BEGIN
             IF pawl_bulk._ends_duty(SQLSTATE) OR pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
-            problems := pawl_bulk._settle_each(said.operations, said.rows, said.steps, said.results, said.messages, problems);
+            problems := pawl_bulk._record_each(said.operations, said.rows, said.steps, said.results, said.messages, problems);
             EXIT;
         END;
     END LOOP;

@@ -18,8 +18,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM changed_edges) THEN
         RETURN NULL;
     END IF;
-    -- Whoever draws in the same task waits here; the UPDATE tells those whose snapshot is older (40001). A task of this very
-    -- transaction is nobody else's yet.
+    -- A session that adds edges to the same task waits here; the UPDATE raises 40001 if its snapshot is older. A task of this
+    -- transaction is not visible to other sessions yet.
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT e.task_uuid FROM changed_edges e) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
     UPDATE pawl_dag.tasks t SET evaluate = true
@@ -64,11 +64,11 @@ AS $function$
 DECLARE
     frontier uuid[] := ARRAY[child];
     next_level integer := (SELECT s.level + 1 FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent);
-    hops integer := (SELECT count(*) FROM pawl_dag.steps s WHERE s.task_uuid = task);  -- no path is longer
+    remaining integer := (SELECT count(*) FROM pawl_dag.steps s WHERE s.task_uuid = task);  -- no path is longer
 BEGIN
     WHILE frontier <> '{}' LOOP
-        hops := hops - 1;
-        IF parent = ANY (frontier) OR hops < 0 THEN
+        remaining := remaining - 1;
+        IF parent = ANY (frontier) OR remaining < 0 THEN
             PERFORM pawl.raise('22023', 'the edge would close a cycle',
                 format('Task %s: on the cycle, or dependent on it, are step "%s" and step "%s".', task,
                        (SELECT s.name FROM pawl_dag.steps s WHERE s.task_uuid = task AND s.step_uuid = parent),
@@ -100,7 +100,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._edges_fixed() IS 'internal: refuses changes of edges';
+COMMENT ON FUNCTION pawl_dag._edges_fixed() IS 'internal: rejects changes of edges';
 CREATE TRIGGER fixed BEFORE UPDATE ON pawl_dag.edges FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._edges_fixed();
 
 CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.edges REFERENCING OLD TABLE AS changed_edges

@@ -1,4 +1,4 @@
--- What follows from a step's move, whoever moved it and however: those who wait for it, and the counters of its task. Once a
+-- What follows from a state change of a step, however it was made: the steps that wait for it, and the counters of its task. Once a
 -- statement, over all its rows.
 
 -- What a step is to its task.
@@ -27,10 +27,10 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._clear_failures(uuid[]) IS 'internal: puts blocked tasks without a failed step back to work';
 
--- Whether the statements of this session at this trigger depth are an orchestrator's, who sees to all that follows himself.
+-- Whether the statements of this session at this trigger depth are an orchestrator's, which does itself all that follows.
 CREATE FUNCTION pawl_dag._orchestrating() RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'pawl_dag_orchestrating';
-COMMENT ON FUNCTION pawl_dag._orchestrating() IS 'internal: an orchestrator is at work and sees to what follows from his statements';
+COMMENT ON FUNCTION pawl_dag._orchestrating() IS 'internal: an orchestrator runs, which does itself what follows from its statements';
 
 -- Steps are locked after their tasks, and in the order of their keys: so no two sessions wait for each other.
 CREATE FUNCTION pawl_dag._lock_steps(tasks uuid[], states text[], steps uuid[] DEFAULT NULL) RETURNS void
@@ -47,7 +47,8 @@ BEGIN
       ORDER BY s.task_uuid, s.step_uuid FOR NO KEY UPDATE;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._lock_steps(uuid[], text[], uuid[]) IS 'internal: locks the steps of tasks that are in one of the states (null: any), or these of them, in the order of their keys; the tasks are locked by the caller';
+COMMENT ON FUNCTION pawl_dag._lock_steps(uuid[], text[], uuid[]) IS
+'internal: locks the steps of tasks in these states (null: all), or these steps, by key; the caller locks the tasks';
 
 -- SECURITY DEFINER: what counts parents and steps writes columns that only the owner may write.
 CREATE FUNCTION pawl_dag._steps_moved() RETURNS trigger
@@ -109,8 +110,8 @@ CREATE TRIGGER follow_ups AFTER UPDATE ON pawl_dag.steps REFERENCING OLD TABLE A
     EXECUTE FUNCTION pawl_dag._steps_moved();
 
 -- No two steps of a task have the same name. A unique index would say so at each of the state changes of a step, and a name never moves; so it is
--- looked up when steps are written, by whoever has locked the task: of two who add steps to one task the second sees the first's, or
--- is told that he cannot (40001), for the first has counted them in the task.
+-- looked up when steps are written, with the task locked: of two sessions that add steps to one task the second sees the steps of the first, or
+-- gets 40001, because the first has counted them in the task.
 CREATE FUNCTION pawl_dag._one_name_each(tasks uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -141,7 +142,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_renamed() IS 'internal: a new name is nobody else''s in the task';
+COMMENT ON FUNCTION pawl_dag._step_renamed() IS 'internal: a new name must be unique in the task';
 CREATE TRIGGER renamed AFTER UPDATE OF name ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.name IS DISTINCT FROM NEW.name) EXECUTE FUNCTION pawl_dag._step_renamed();
 
@@ -158,7 +159,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM changed_steps) THEN
         RETURN NULL;
     END IF;
-    -- two who add steps to one task count one after the other
+    -- two sessions that add steps to one task count one after the other
     PERFORM FROM pawl_dag.tasks t WHERE t.task_uuid IN (SELECT s.task_uuid FROM changed_steps s) AND t.xmin <> pg_current_xact_id()::xid
       ORDER BY t.task_uuid FOR NO KEY UPDATE;
     IF TG_OP = 'INSERT' AND NOT pawl.restoring() THEN
@@ -193,7 +194,7 @@ CREATE TRIGGER counted_insert AFTER INSERT ON pawl_dag.steps REFERENCING NEW TAB
 CREATE TRIGGER counted_delete AFTER DELETE ON pawl_dag.steps REFERENCING OLD TABLE AS changed_steps
     FOR EACH STATEMENT EXECUTE FUNCTION pawl_dag._steps_changed();
 
--- When a task enters a state, and when it ends. Whoever moves it from one state under way to another may say himself when that was.
+-- When a task enters a state, and when it ends. A change from one running state to another can set the time itself.
 CREATE FUNCTION pawl_dag._task_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -202,7 +203,7 @@ DECLARE
     fired constant boolean := pawl.fired_by('BEFORE UPDATE ROW', TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.tasks');
 BEGIN
     IF OLD.state IS DISTINCT FROM NEW.state THEN
-        -- whoever moves a task by hand leaves the rest to the orchestrator
+        -- after a change by plain SQL the orchestrator does the rest
         NEW.evaluate := NEW.evaluate OR NEW.entered_at IS NOT DISTINCT FROM OLD.entered_at;
         NEW.entered_at := clock_timestamp();
         NEW.completed_at := CASE WHEN NEW.state IN ('complete', 'error', 'cancelled', 'resolved_manually') THEN NEW.entered_at END;
@@ -235,8 +236,8 @@ CREATE TRIGGER entered BEFORE UPDATE OF state ON pawl_dag.steps
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND NEW.state = ANY ('{in_progress,enqueued_as_error_for_orchestration,waiting_for_retry}'))
     EXECUTE FUNCTION pawl_dag._step_entered();
 
--- A lease does not outlive the time that the step may take: when it is over, pawl.reap takes the step back, however often its worker says
--- that he is alive.
+-- A lease does not outlive the time that the step may take: then pawl.reap returns the step to its queue, however often
+-- its worker sends heartbeats.
 CREATE FUNCTION pawl_dag._step_leased() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp

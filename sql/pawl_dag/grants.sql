@@ -11,8 +11,8 @@ GRANT INSERT (task_uuid, step_uuid, name, namespace, priority, rank, handler, ha
               total_parents, unsatisfied_parents, optional, retryable, max_attempts, backoff, timeout, traceparent, tracestate)
     ON pawl_dag.steps TO pawl_admin, pawl_operator, pawl_worker;
 GRANT INSERT ON pawl_dag.edges TO pawl_admin, pawl_operator, pawl_worker;
--- What a task or step is, and whose function runs it, is said once; everything that happens to it is updated by whoever makes it happen.
--- Workers drive tasks, so they write what follows from state changes; triggers reject a plain UPDATE of these (by_hand.sql).
+-- What a task or step is, and which function runs it, is set once; everything else is updated by the session that changes it.
+-- Workers drive tasks, so they write what follows from state changes; triggers reject a plain UPDATE of these (by_sql.sql).
 GRANT UPDATE (state, processor_uuid, lease_until, fence, steps_total, steps_blocked, steps_ready, steps_in_flight, steps_waiting,
               steps_failed, steps_satisfied, steps_cancelled, evaluate, entered_at)
     ON pawl_dag.tasks TO pawl_admin, pawl_operator, pawl_worker;

@@ -1,4 +1,4 @@
--- What the arrows of the two lifecycles ask before they let a row through.
+-- The guards of the transitions of the two machines.
 
 CREATE FUNCTION pawl_dag.has_no_steps(old pawl_dag.tasks, new pawl_dag.tasks) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER

@@ -15,7 +15,7 @@ CREATE TABLE pawl_dag.dlq (
     metadata jsonb,
     PRIMARY KEY (task_uuid, entry_uuid)
 );
-COMMENT ON TABLE pawl_dag.dlq IS 'tasks that need somebody: one pending row a task at most, closed when the task leaves blocked_by_failures';
+COMMENT ON TABLE pawl_dag.dlq IS 'tasks that need an operator: at most one pending row for each task, closed when the task leaves blocked_by_failures';
 CREATE UNIQUE INDEX dlq_pending ON pawl_dag.dlq (task_uuid) WHERE resolution_status OPERATOR(pg_catalog.=) 'pending';
 SELECT pg_catalog.pg_extension_config_dump('pawl_dag.dlq', '');
 
@@ -72,7 +72,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_dag._bury(uuid, text, jsonb) IS 'internal: records a blocked task among the dead letters, if it is not there';
 
--- What follows for the steps when their task ends or begins anew, and the record of those that need somebody.
+-- What follows for the steps when their task ends or restarts, and the dead letters.
 CREATE FUNCTION pawl_dag._task_moved() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -95,7 +95,7 @@ BEGIN
             UPDATE pawl_dag.steps s SET state = NEW.state
              WHERE s.task_uuid = NEW.task_uuid AND s.state NOT IN ('complete', 'error', 'cancelled', 'resolved_manually');
         WHEN NEW.state = 'error' THEN
-            -- nobody claims what will be for ever due
+            -- a step that is never due cannot be claimed
             UPDATE pawl_dag.steps s SET next_retry_at = 'infinity' WHERE s.task_uuid = NEW.task_uuid AND s.state = 'enqueued';
         WHEN OLD.state = 'error' THEN
             PERFORM pawl_dag._reset_steps(NEW.task_uuid);
@@ -108,13 +108,13 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._task_moved() IS 'internal: what the move of a task means for its steps and for the dead letters';
+COMMENT ON FUNCTION pawl_dag._task_moved() IS 'internal: what a state change of a task means for its steps and for the dead letters';
 CREATE TRIGGER moved AFTER UPDATE ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
                        AND (NEW.state = ANY ('{cancelled,resolved_manually,error,blocked_by_failures}') OR OLD.state = ANY ('{error,blocked_by_failures}')))
     EXECUTE FUNCTION pawl_dag._task_moved();
 
--- What only operators do is theirs also where nobody owns the row, and by plain SQL.
+-- Transitions for operators are theirs also if the row has no owner, and by plain SQL.
 CREATE FUNCTION pawl_dag._operators_only() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -130,7 +130,7 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: refuses moves that are for operators; 42501';
+COMMENT ON FUNCTION pawl_dag._operators_only() IS 'internal: rejects transitions that are for operators; 42501';
 CREATE TRIGGER operated BEFORE UPDATE OF state ON pawl_dag.tasks
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state
                        AND (NEW.state = ANY ('{cancelled,resolved_manually}') OR OLD.state = 'error' OR OLD.state = 'blocked_by_failures' AND NEW.state = 'error'
@@ -231,7 +231,7 @@ BEGIN
         RETURN pawl_dag._operate_tasks(ARRAY[task], 'Reset', 'pending', reason) = 1;
     END IF;
     PERFORM set_config('pawl.metadata', jsonb_build_object('reason', reason, 'actor', session_user)::text, true);
-    -- whoever asks for a retry gives the task its time again
+    -- a retry gives the task its time again
     UPDATE pawl_dag.tasks t SET deadline_at = clock_timestamp() + coalesce((SELECT x.max_duration FROM pawl_dag.templates x WHERE x.template_uuid = t.template_uuid), '24 hours')
      WHERE t.task_uuid = task AND t.deadline_at <= clock_timestamp();
     IF pawl_dag._reset_steps(task) = 0 THEN

@@ -36,7 +36,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_dag._out_of_trouble() IS 'internal: forgets the troubles of tasks that were moved on';
 
--- Tasks with something to do, locked; those of other processors and those that somebody works on are left out.
+-- Tasks with something to do, locked; those of other processors and those in progress are left out.
 CREATE FUNCTION pawl_dag._pick_tasks(batch integer) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -69,7 +69,7 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._pick_tasks(integer) IS 'internal: tasks that wait for the orchestrator, locked';
 
 -- Where a task goes from its state, given what its steps do; null: it stays.
-CREATE FUNCTION pawl_dag._next_event(state text, total integer, ready integer, in_flight integer, waiting integer, failed integer, settled integer, failure_policy text)
+CREATE FUNCTION pawl_dag._next_event(state text, total integer, ready integer, in_flight integer, waiting integer, failed integer, ended integer, failure_policy text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 RETURN CASE state
@@ -84,12 +84,12 @@ RETURN CASE state
     WHEN 'evaluating_results' THEN CASE
         WHEN failed > 0 AND (failure_policy = 'block' OR ready + in_flight + waiting = 0) THEN 'PermanentFailure'
         WHEN ready > 0 THEN 'ReadyStepsFound'
-        WHEN settled = total THEN 'AllStepsSuccessful'
+        WHEN ended = total THEN 'AllStepsSuccessful'
         WHEN in_flight = 0 AND waiting > 0 THEN 'StepFailed'
         ELSE 'NoDependenciesReady' END
     END;
 COMMENT ON FUNCTION pawl_dag._next_event(text, integer, integer, integer, integer, integer, integer, text) IS
-'internal: the event that moves a task on; null when it has to wait. settled: steps that are satisfied or cancelled';
+'internal: the event that advances a task; null if it has to wait. ended: steps that are satisfied or cancelled';
 
 CREATE FUNCTION pawl_dag._state_after(event text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -101,7 +101,7 @@ RETURN CASE event
     WHEN 'PermanentFailure' THEN 'blocked_by_failures' WHEN 'AllStepsSuccessful' THEN 'complete' WHEN 'NoStepsFound' THEN 'complete' END;
 COMMENT ON FUNCTION pawl_dag._state_after(text) IS 'internal: where an event of the orchestrator leads';
 
--- What a turn of the orchestrator does to one task: how its counters change, the one or two arrows that it takes, and the steps that were
+-- What a turn of the orchestrator does to one task: how its counters change, the one or two transitions that it takes, and the steps that were
 -- enqueued already when its last result was counted down. left_over: how many more are ready, where the task enqueues; partial: it completes
 -- without steps that were cancelled.
 CREATE TYPE pawl_dag._task_turn AS (task uuid, blocked integer, ready integer, in_flight integer, waiting integer, failed integer, satisfied integer,
@@ -109,7 +109,7 @@ CREATE TYPE pawl_dag._task_turn AS (task uuid, blocked integer, ready integer, i
 COMMENT ON TYPE pawl_dag._task_turn IS 'internal: what a turn of the orchestrator does to one task';
 
 -- Reads the results that workers reported, of tasks that are locked.
-CREATE FUNCTION pawl_dag._settle_results(picked uuid[], OUT tasks uuid[], OUT steps uuid[], OUT kinds text[])
+CREATE FUNCTION pawl_dag._record_results(picked uuid[], OUT tasks uuid[], OUT steps uuid[], OUT kinds text[])
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -120,14 +120,14 @@ AS $function$
 DECLARE
     reported tid[];
 BEGIN
-    -- Who moves a step by hand has its row and waits for the task, which is ours: nobody waits for him here. He says when he is done.
+    -- A session that changes a step by plain SQL has its row and waits for the task, which is ours: it is not waited for here.
     reported := ARRAY(SELECT s.ctid FROM pawl_dag.steps s
                        WHERE s.task_uuid = ANY (picked) AND (s.state = 'enqueued_for_orchestration' OR s.state = 'enqueued_as_error_for_orchestration')
                          FOR NO KEY UPDATE SKIP LOCKED);
     IF reported = '{}' THEN
         RETURN;
     END IF;
-    WITH settled AS (
+    WITH ended AS (
         UPDATE pawl_dag.steps s
            SET state = CASE WHEN s.state = 'enqueued_for_orchestration' THEN 'complete'
                             WHEN s.retryable AND NOT s.permanent AND s.attempts < s.max_attempts THEN 'waiting_for_retry'
@@ -138,14 +138,14 @@ BEGIN
                                     THEN clock_timestamp() + pawl.backoff(s.attempts, coalesce(s.backoff, '{}'), s.backoff_request) ELSE s.next_retry_at END
          WHERE s.ctid = ANY (reported)
         RETURNING s.task_uuid, s.step_uuid, pawl_dag._kind(s.state, s.unsatisfied_parents, s.optional) AS kind)
-    SELECT array_agg(x.task_uuid), array_agg(x.step_uuid), array_agg(x.kind) INTO tasks, steps, kinds FROM settled x;
+    SELECT array_agg(x.task_uuid), array_agg(x.step_uuid), array_agg(x.kind) INTO tasks, steps, kinds FROM ended x;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._settle_results(uuid[]) IS 'internal: completes, retries or fails the steps that workers reported; which, and what they are to their tasks now';
+COMMENT ON FUNCTION pawl_dag._record_results(uuid[]) IS 'internal: completes, retries or fails the steps that workers reported; which, and what they are to their tasks now';
 
--- Counts down those who wait for what was settled. Who becomes ready is enqueued by the same statement, where the task will go on: it has
+-- Counts down the steps that wait for finished ones. A step that becomes ready is enqueued by the same statement, if the task continues: it has
 -- no failed step that would block it. What the turn does to each of the picked tasks.
-CREATE FUNCTION pawl_dag._count_down(picked uuid[], settled_tasks uuid[], settled_steps uuid[], settled_kinds text[]) RETURNS pawl_dag._task_turn[]
+CREATE FUNCTION pawl_dag._count_down(picked uuid[], ended_tasks uuid[], ended_steps uuid[], ended_kinds text[]) RETURNS pawl_dag._task_turn[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -157,19 +157,19 @@ AS $function$
 DECLARE
     turns pawl_dag._task_turn[];
 BEGIN
-    WITH settled AS MATERIALIZED (SELECT * FROM unnest(settled_tasks, settled_steps, settled_kinds) x(task, step, kind)),
+    WITH ended AS MATERIALIZED (SELECT * FROM unnest(ended_tasks, ended_steps, ended_kinds) x(task, step, kind)),
     told AS MATERIALIZED (
-        SELECT x.task, count(*)::integer AS settled, (count(*) FILTER (WHERE x.kind = 'waiting'))::integer AS waiting,
+        SELECT x.task, count(*)::integer AS ended, (count(*) FILTER (WHERE x.kind = 'waiting'))::integer AS waiting,
                (count(*) FILTER (WHERE x.kind = 'failed'))::integer AS failed, (count(*) FILTER (WHERE x.kind = 'satisfied'))::integer AS satisfied
-          FROM settled x GROUP BY x.task),
+          FROM ended x GROUP BY x.task),
     looked_at AS MATERIALIZED (
-        SELECT t.task_uuid, t.state, t.failure_policy, t.steps_total AS total, t.steps_ready AS ready, t.steps_in_flight - coalesce(x.settled, 0) AS in_flight,
+        SELECT t.task_uuid, t.state, t.failure_policy, t.steps_total AS total, t.steps_ready AS ready, t.steps_in_flight - coalesce(x.ended, 0) AS in_flight,
                t.steps_waiting + coalesce(x.waiting, 0) AS waiting, t.steps_failed + coalesce(x.failed, 0) AS failed,
-               t.steps_satisfied + coalesce(x.satisfied, 0) + t.steps_cancelled AS settled_now, t.steps_cancelled > 0 AS partial,
-               coalesce(x.settled, 0) AS settled, coalesce(x.waiting, 0) AS now_waiting, coalesce(x.failed, 0) AS now_failed, coalesce(x.satisfied, 0) AS now_satisfied
+               t.steps_satisfied + coalesce(x.satisfied, 0) + t.steps_cancelled AS ended_now, t.steps_cancelled > 0 AS partial,
+               coalesce(x.ended, 0) AS ended, coalesce(x.waiting, 0) AS now_waiting, coalesce(x.failed, 0) AS now_failed, coalesce(x.satisfied, 0) AS now_satisfied
           FROM unnest(picked) p(task) JOIN pawl_dag.tasks t ON t.task_uuid = p.task LEFT JOIN told x ON x.task = t.task_uuid),
     freed AS MATERIALIZED (
-        SELECT e.task_uuid, e.child_uuid, count(*)::integer AS n FROM settled x JOIN pawl_dag.edges e ON e.task_uuid = x.task AND e.parent_uuid = x.step
+        SELECT e.task_uuid, e.child_uuid, count(*)::integer AS n FROM ended x JOIN pawl_dag.edges e ON e.task_uuid = x.task AND e.parent_uuid = x.step
          WHERE x.kind = 'satisfied' GROUP BY e.task_uuid, e.child_uuid ORDER BY e.task_uuid, e.child_uuid),
     waits AS MATERIALIZED (
         SELECT f.task_uuid, f.child_uuid, f.n,
@@ -193,12 +193,12 @@ BEGIN
         SELECT l.*, coalesce(b.ready, 0) AS now_ready, coalesce(b.enqueued, 0) AS enqueued, l.ready + coalesce(b.ready, 0) AS ready_now
           FROM looked_at l LEFT JOIN became b ON b.task_uuid = l.task_uuid),
     first AS (
-        SELECT c.*, pawl_dag._next_event(c.state, c.total, c.ready_now, c.in_flight, c.waiting, c.failed, c.settled_now, c.failure_policy) AS event FROM counted c),
+        SELECT c.*, pawl_dag._next_event(c.state, c.total, c.ready_now, c.in_flight, c.waiting, c.failed, c.ended_now, c.failure_policy) AS event FROM counted c),
     second AS (
         SELECT f.*, CASE WHEN f.event IN ('Start', 'StepCompleted', 'AllStepsCompleted', 'DependenciesReady') THEN
-                   pawl_dag._next_event(pawl_dag._state_after(f.event), f.total, f.ready_now, f.in_flight, f.waiting, f.failed, f.settled_now, f.failure_policy) END AS next_event
+                   pawl_dag._next_event(pawl_dag._state_after(f.event), f.total, f.ready_now, f.in_flight, f.waiting, f.failed, f.ended_now, f.failure_policy) END AS next_event
           FROM first f)
-    SELECT array_agg(ROW(s.task_uuid, -s.now_ready, s.now_ready, -s.settled, s.now_waiting, s.now_failed, s.now_satisfied, s.event, s.next_event, s.enqueued,
+    SELECT array_agg(ROW(s.task_uuid, -s.now_ready, s.now_ready, -s.ended, s.now_waiting, s.now_failed, s.now_satisfied, s.event, s.next_event, s.enqueued,
                CASE WHEN coalesce(pawl_dag._state_after(s.next_event), pawl_dag._state_after(s.event), s.state) = 'enqueuing_steps' THEN s.ready_now - s.enqueued END,
                coalesce(s.partial AND coalesce(s.next_event, s.event) = 'AllStepsSuccessful', false))::pawl_dag._task_turn)
       INTO turns FROM second s;
@@ -206,9 +206,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_dag._count_down(uuid[], uuid[], uuid[], text[]) IS
-'internal: counts down those who wait for settled steps, enqueues who becomes ready, and says what the turn does to each of the picked tasks';
+'internal: counts down dependents of finished steps, enqueues ready ones, and returns the turn of each task';
 
--- Moves tasks by the first or second of their arrows, each event by a statement of its own; the first writes the counters, too.
+-- Changes tasks by the first or second of their transitions, each event by a statement of its own; the first writes the counters, too.
 CREATE FUNCTION pawl_dag._move_tasks(turns pawl_dag._task_turn[], second boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -253,7 +253,7 @@ BEGIN
     PERFORM set_config('pawl.event', '', true);
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._move_tasks(pawl_dag._task_turn[], boolean) IS 'internal: the next arrow of many tasks';
+COMMENT ON FUNCTION pawl_dag._move_tasks(pawl_dag._task_turn[], boolean) IS 'internal: the next transition of many tasks';
 
 -- Steps whose parents are satisfied go to the workers, and their tasks into process. The number of steps.
 CREATE FUNCTION pawl_dag._enqueue_steps(turns pawl_dag._task_turn[]) RETURNS bigint
@@ -294,7 +294,7 @@ $function$;
 COMMENT ON FUNCTION pawl_dag._enqueue_steps(pawl_dag._task_turn[]) IS 'internal: enqueues what else is ready of tasks that enqueue, and moves these into process';
 
 -- One turn, as pawl_dag._take_turn calls it: from here no trigger follows up what is written to steps.
-CREATE FUNCTION pawl_dag._turn(batch integer, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
+CREATE FUNCTION pawl_dag._turn(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint, OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -307,14 +307,14 @@ BEGIN
         PERFORM pawl.raise('55000', 'only pawl_dag.orchestrate can orchestrate tasks', NULL, 'select * from pawl_dag.orchestrate()');
     END IF;
     tasks := cardinality(picked);
-    settled := 0;
+    reported := 0;
     enqueued := 0;
     finished := 0;
     IF tasks = 0 THEN
         RETURN;
     END IF;
-    results := pawl_dag._settle_results(picked);
-    settled := coalesce(cardinality(results.tasks), 0);
+    results := pawl_dag._record_results(picked);
+    reported := coalesce(cardinality(results.tasks), 0);
     turns := pawl_dag._count_down(picked, results.tasks, results.steps, results.kinds);
     PERFORM pawl_dag._move_tasks(turns, false);
     PERFORM pawl_dag._move_tasks(turns, true);
@@ -324,15 +324,15 @@ BEGIN
     finished := (SELECT count(*) FROM unnest(turns) w WHERE 'complete' IN (pawl_dag._state_after(w.event), pawl_dag._state_after(w.next_event)));
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._turn(integer) IS 'internal: one turn of the orchestrator; 55000: called by somebody else';
+COMMENT ON FUNCTION pawl_dag._turn(integer) IS 'internal: one turn of the orchestrator; 55000: not called by it';
 
-CREATE FUNCTION pawl_dag._take_turn(batch integer, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
+CREATE FUNCTION pawl_dag._take_turn(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint, OUT finished bigint)
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 AS 'MODULE_PATHNAME', 'pawl_dag_take_turn';
 COMMENT ON FUNCTION pawl_dag._take_turn(integer) IS 'internal: pawl_dag._turn, with the follow-ups of its own statements left to it';
 
 -- Turns of one task each, after a turn of many has failed: what is wrong is one's own.
-CREATE FUNCTION pawl_dag._take_turns_apart(batch integer, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
+CREATE FUNCTION pawl_dag._take_turns_apart(batch integer, OUT tasks integer, OUT reported bigint, OUT enqueued bigint, OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -341,7 +341,7 @@ DECLARE
     turn record;
 BEGIN
     tasks := 0;
-    settled := 0;
+    reported := 0;
     enqueued := 0;
     finished := 0;
     WHILE tasks < batch LOOP
@@ -350,7 +350,7 @@ BEGIN
         EXIT WHEN candidate = '{}';
         BEGIN
             SELECT t.* INTO turn FROM pawl_dag._take_turn(1) t;
-            settled := settled + turn.settled;
+            reported := reported + turn.reported;
             enqueued := enqueued + turn.enqueued;
             finished := finished + turn.finished;
         EXCEPTION WHEN OTHERS THEN
@@ -366,7 +366,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_dag._take_turns_apart(integer) IS 'internal: one turn a task; one that fails is set aside';
 
-CREATE FUNCTION pawl_dag.orchestrate(batch integer DEFAULT 100, OUT tasks integer, OUT settled bigint, OUT enqueued bigint, OUT finished bigint)
+CREATE FUNCTION pawl_dag.orchestrate(batch integer DEFAULT 100, OUT tasks integer, OUT reported bigint, OUT enqueued bigint, OUT finished bigint)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -379,12 +379,12 @@ BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
     BEGIN
-        SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turn(batch) t;
+        SELECT t.tasks, t.reported, t.enqueued, t.finished INTO tasks, reported, enqueued, finished FROM pawl_dag._take_turn(batch) t;
     EXCEPTION WHEN OTHERS THEN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
-        SELECT t.tasks, t.settled, t.enqueued, t.finished INTO tasks, settled, enqueued, finished FROM pawl_dag._take_turns_apart(batch) t;
+        SELECT t.tasks, t.reported, t.enqueued, t.finished INTO tasks, reported, enqueued, finished FROM pawl_dag._take_turns_apart(batch) t;
     END;
     IF EXISTS (SELECT FROM pawl_dag.troubles r WHERE r.again_at <= clock_timestamp()) THEN
         PERFORM pawl_dag._out_of_trouble();
@@ -396,7 +396,7 @@ COMMENT ON FUNCTION pawl_dag.orchestrate(integer) IS
 'Advances tasks: starts them, reads reported results, enqueues steps that are ready, and completes tasks. A duty:
 call it again until tasks is 0.
 batch: how many tasks at most, 1 to 10000; default 100.
-Returns tasks (looked at), settled (results that were read), enqueued (steps) and finished (tasks that completed).
+Returns tasks (looked at), reported (results that were read), enqueued (steps) and finished (tasks that completed).
 Errors: 22023 batch out of range; a task that raises an error is set aside with a warning. Privileges: pawl_admin,
 pawl_operator, pawl_worker.
 Example: SELECT * FROM pawl_dag.orchestrate()';

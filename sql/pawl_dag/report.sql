@@ -132,12 +132,12 @@ AS $function$
 DECLARE
     uuid_form constant text := E'^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|\\{([0-9a-f]{4}-?){7}[0-9a-f]{4}\\})$';
 BEGIN
-    RETURN (SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.good_fence THEN (r.e ->> 'fence')::bigint END, r.failed,
+    RETURN (SELECT coalesce(array_agg(ROW(r.n, r.task, r.step, CASE WHEN r.has_token THEN (r.e ->> 'fence')::bigint END, r.failed,
                         CASE WHEN NOT r.failed THEN r.e -> 'result' END, CASE WHEN r.failed THEN r.e -> 'error' END, r.permanent = 'true', w.wait,
                CASE WHEN jsonb_typeof(r.e) <> 'object' THEN '22023 an element of a report must be a JSON object'
                     WHEN r.task IS NULL THEN '22023 task_uuid must be a uuid'
                     WHEN r.step IS NULL THEN '22023 step_uuid must be a uuid'
-                    WHEN NOT r.good_fence THEN '22023 fence must be the number that the claim returned'
+                    WHEN NOT r.has_token THEN '22023 fence must be the number that the claim returned'
                     WHEN r.failed AND r.has_result THEN '22023 an element must have a result or an error, not both'
                     WHEN NOT r.failed AND NOT r.e ? 'result' THEN '22023 an element must have a result or an error'
                     WHEN r.permanent NOT IN ('true', 'false', 'null') THEN '22023 permanent of an error must be true or false'
@@ -145,7 +145,7 @@ BEGIN
                NULL)::pawl_dag._reported ORDER BY r.n), '{}')
       FROM (SELECT x.e, x.n::integer, CASE WHEN x.e ->> 'task_uuid' ~* uuid_form THEN (x.e ->> 'task_uuid')::uuid END AS task,
                    CASE WHEN x.e ->> 'step_uuid' ~* uuid_form THEN (x.e ->> 'step_uuid')::uuid END AS step,
-                   coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS good_fence,
+                   coalesce(x.e ->> 'fence' ~ '^[0-9]{1,18}$', false) AS has_token,
                    coalesce(jsonb_typeof(x.e -> 'error'), 'null') <> 'null' AS failed, coalesce(jsonb_typeof(x.e -> 'result'), 'null') <> 'null' AS has_result,
                    coalesce(x.e #> '{error,permanent}', 'null')::text AS permanent, coalesce(x.e #> '{error,retry_after}', 'null') AS asked
               FROM jsonb_array_elements(results) WITH ORDINALITY x(e, n)) r

@@ -1,5 +1,5 @@
 CREATE SCHEMA pawl_dag;
-COMMENT ON SCHEMA pawl_dag IS 'workflows: templates of steps and their dependencies, the tasks that run them, and the duties that move them on';
+COMMENT ON SCHEMA pawl_dag IS 'workflows: templates of steps and their dependencies, the tasks that run them, and the duties that advance them';
 
 -- Every orchestrator is one logical processor: its work is a transaction, so it never crashes half-way and leaves nothing behind.
 CREATE FUNCTION pawl_dag.engine() RETURNS uuid

@@ -1,5 +1,5 @@
 -- Steps that are SQL functions: run by a duty, inside the database. The function's own changes and the step's result are one
--- transaction, so what it does happens exactly once. The attempt is on record before, in a transaction of its own, so a function that
+-- transaction, so what it does happens exactly once. The attempt is recorded before, in a transaction of its own, so a function that
 -- takes its session with it, or runs into a timeout, has used one.
 
 -- The handler is sql:<schema>.<function>; the function takes (context jsonb, inputs jsonb) and returns jsonb.
@@ -57,7 +57,7 @@ BEGIN
     FOR try IN 1..6 LOOP
         problem := NULL;
         BEGIN
-            -- Who runs this may do more than who may write steps, so the function is one that the task's template names.
+            -- The role that runs this can have more rights than a role that writes steps, so the function is one that the task's template names.
             IF NOT named THEN
                 PERFORM pawl.raise('42501', format('no step of the task''s template has the handler %s', step.handler), NULL,
                     'name it in the template: select pawl_dag.define_template(...)');
@@ -101,7 +101,7 @@ DECLARE
 BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
-    -- nobody can take a row that this transaction has written, so the lease is a formality
+    -- no other session can claim a row that this transaction has written, so the lease is a formality
     FOR step IN SELECT c.* FROM pawl.claim(NULL::pawl_dag.steps, 'Start', worker, '1 day', batch, 'sql:') c LOOP
         PERFORM pawl_dag._run_step(step, worker);
         done := done + 1;
@@ -118,7 +118,7 @@ batch: how many steps at most, 1 to 10000; default 1. Returns done: how many ran
 Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
 Example: SELECT pawl_dag.run_sql_steps(10)';
 
--- Takes the next step; its lease is that of any worker, so it is missed if the session ends.
+-- Claims the next step; its lease is that of any worker, so it expires if the session ends.
 CREATE FUNCTION pawl_dag._take_sql_step(worker text, lease interval) RETURNS pawl_dag.steps
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -148,7 +148,7 @@ BEGIN
     RETURN true;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._run_taken_step(pawl_dag.steps, text) IS 'internal: runs a step that the worker took in an earlier transaction; false: he has lost it';
+COMMENT ON FUNCTION pawl_dag._run_taken_step(pawl_dag.steps, text) IS 'internal: runs a step that the worker claimed in an earlier transaction; false: it has lost it';
 
 -- After a rollback: what a step's report does raises an error. The step has failed with it; a transient error, or a report
 -- of that failure that raises as well, leaves the step to its lease.

@@ -82,7 +82,7 @@ COMMENT ON FUNCTION pawl_dag._make_mapped_steps(pawl_dag.templates, uuid[]) IS
 'internal: the steps and edges of new tasks whose template has mapped steps; 22023: the context has no array there';
 
 -- Some of these keys are another task's: of one that is there, or of one in the same call.
-CREATE FUNCTION pawl_dag._refuse_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[], key_hint text) RETURNS void
+CREATE FUNCTION pawl_dag._reject_repeated(template pawl_dag.templates, keys text[], new_tasks uuid[], key_hint text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -101,7 +101,7 @@ BEGIN
         'identity_keys => array[...] with different keys');
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._refuse_repeated(pawl_dag.templates, text[], uuid[], text) IS 'internal: 23505: says which task has an identity already';
+COMMENT ON FUNCTION pawl_dag._reject_repeated(pawl_dag.templates, text[], uuid[], text) IS 'internal: 23505: says which task has an identity already';
 
 -- key_hint: how the caller names the identity of a task.
 CREATE FUNCTION pawl_dag._insert_tasks(name text, contexts jsonb[], namespace text, version text, priority integer, identity_keys text[], correlation_id uuid,
@@ -161,7 +161,7 @@ BEGIN
           CROSS JOIN numbered t WHERE e.template_uuid = template.template_uuid AND NOT mapped)
     SELECT coalesce(array_agg(t.task_uuid), '{}') INTO new_tasks FROM started t;
     IF cardinality(new_tasks) < cardinality(contexts) THEN
-        PERFORM pawl_dag._refuse_repeated(template, keys, new_tasks, key_hint);
+        PERFORM pawl_dag._reject_repeated(template, keys, new_tasks, key_hint);
     END IF;
     IF mapped THEN
         PERFORM pawl_dag._make_mapped_steps(template, new_tasks);
@@ -173,7 +173,7 @@ COMMENT ON FUNCTION pawl_dag._insert_tasks(text, jsonb[], text, text, integer, t
 'internal: inserts tasks as their template says, with their steps and edges';
 
 -- What pawl_dag._insert_tasks inserts is counted and checked by its template; rows that any other statement inserts are
--- checked by triggers (by_hand.sql). So no role calls it but through this function, which says that it is at work.
+-- checked by triggers (by_sql.sql). So no role calls it but through this function, which says that it is at work.
 CREATE FUNCTION pawl_dag._start_tasks(name text, contexts jsonb[], namespace text, version text, priority integer, identity_keys text[],
     correlation_id uuid, parent_correlation_id uuid, key_hint text) RETURNS uuid[]
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER

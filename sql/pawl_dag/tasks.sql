@@ -47,7 +47,7 @@ CREATE TABLE pawl_dag.tasks (
     UNIQUE (namespace, name, identity_key)
 ) WITH (fillfactor = 30);
 COMMENT ON TABLE pawl_dag.tasks IS 'runs of workflows';
-COMMENT ON COLUMN pawl_dag.tasks.processor_uuid IS 'who drives the task, in the four states that are owned';
+COMMENT ON COLUMN pawl_dag.tasks.processor_uuid IS 'the processor that owns the task, in the four owned states';
 COMMENT ON COLUMN pawl_dag.tasks.steps_blocked IS 'pending, a parent is not satisfied';
 COMMENT ON COLUMN pawl_dag.tasks.steps_ready IS 'pending, all parents are satisfied';
 COMMENT ON COLUMN pawl_dag.tasks.steps_in_flight IS 'enqueued, in_progress, or with a result that waits to be read';

@@ -17,7 +17,7 @@ SELECT t.task_uuid, t.namespace, t.name, t.state, t.entered_at, t.deadline_at, b
 COMMENT ON VIEW pawl_dag.task_staleness IS
 'tasks under way by how long they are in their state: healthy, warning from 80 % of the threshold on, stale; also stale is what has passed its deadline. fails, records: what pawl_dag.time_out_tasks does to it when it is stale';
 
--- What time_out_tasks would do now, and to whom.
+-- What time_out_tasks would do now, and to which tasks.
 CREATE FUNCTION pawl_dag.stale_tasks(batch integer DEFAULT 100)
 RETURNS TABLE (task_uuid uuid, state text, stale_at timestamptz, deadline_at timestamptz, fails boolean, gives_up boolean, records boolean)
 LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 100
@@ -61,7 +61,7 @@ BEGIN
         SELECT coalesce(array_agg(l.task_uuid), '{}') INTO watched
           FROM (SELECT t.task_uuid FROM pawl_dag.tasks t WHERE t.watch_at <= now() ORDER BY t.watch_at LIMIT batch - done FOR NO KEY UPDATE SKIP LOCKED) l;
         EXIT WHEN watched = '{}';
-        -- looked at under the lock; a task without a record gets one, one with a record has it
+        -- checked under the lock; a task without a dead letter gets one
         SELECT coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails), '{}'), coalesce(array_agg(v.task_uuid) FILTER (WHERE v.fails AND v.staleness_action = 'error'), '{}'),
                coalesce(array_agg(v.task_uuid) FILTER (WHERE NOT v.fails AND v.records), '{}')
           INTO failing, hopeless, recorded FROM pawl_dag.task_staleness v WHERE v.task_uuid = ANY (watched) AND v.health = 'stale';

@@ -1,4 +1,4 @@
--- A flow that goes on with another definition. Atoms are matched by their names and keep their numbers, because the record knows them by these;
+-- A flow that continues with another definition. Atoms are matched by their names and keep their numbers, because the log has these;
 -- so the flow gets a definition of its own: the one it is altered to, with those numbers.
 
 CREATE FUNCTION pawl_saga._own_definition(flow uuid, base pawl_saga.definitions) RETURNS uuid
@@ -35,7 +35,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._own_definition(uuid, pawl_saga.definitions) IS 'internal: a definition with the numbers that the atoms of a flow have';
 
--- SECURITY DEFINER: whoever may alter a flow need not be one who may define others.
+-- SECURITY DEFINER: a role that can alter a flow need not be one that can define flows.
 CREATE FUNCTION pawl_saga._flow_altered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -158,4 +158,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.alter_flow(uuid, uuid) IS
-'has a flow that is not being run go on with another definition (null: the newest version of its own), and returns the id of the one it has now, made from that: atoms are matched by name and keep state, result and record; new ones are PENDING; those that are gone stay as they are, and nobody is given them. 55000: it is being run, or the revert of a task that would be gone has failed; 22023: a task would be a retry, or a retry a task; PW008: unknown definition; P0002: no such flow';
+'Lets a flow that is not running continue with another definition, and returns the id of the definition it now has,
+a copy. Atoms are matched by name and keep state, result and log; new atoms are PENDING; atoms that are missing in
+the definition stay as they are and are not claimed.
+flow: its id. definition: default null: the newest version of its own.
+Errors: 55000 the flow is running, or the revert of a missing task has failed; 22023 an atom changes between task
+and retry; PW008 unknown definition; P0002 no such flow; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_saga.alter_flow(''01890000-0000-7000-8000-000000000001'')';

@@ -1,7 +1,7 @@
 -- What blocks what. Forward, a node waits for those directly before it; backward, for those directly behind it. Both are counted in
 -- `blockers`, and a decision turns the counting round for all that it reverts.
 
--- Counts a whole flow anew from the states and intentions of its atoms, and says who is ready.
+-- Counts a whole flow again from the states and intentions of its atoms, and finds those that are ready.
 CREATE FUNCTION pawl_saga._recount(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -18,7 +18,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO f FROM pawl_saga.flows x WHERE x.flow_uuid = flow;
     going := f.state = 'RUNNING' AND NOT f.broken;
-    -- what can be claimed at any moment: whoever is about to take it is waited for, so that what is counted is what is
+    -- what can be claimed at any moment: it waits for sessions that are claiming, so that it counts what is there
     PERFORM FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.due_at IS NULL AND t.state = ANY ('{PENDING,SUCCESS,FAILURE}') ORDER BY t.node FOR NO KEY UPDATE;
     WITH RECURSIVE
         atoms AS MATERIALIZED (
@@ -62,7 +62,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._recount(uuid) IS 'internal: counts what blocks each node of a flow, and makes claimable what is ready';
 
 -- Counts a flow anew and begins what the database does itself: retries that are ready, and votes.
-CREATE FUNCTION pawl_saga._settle(flow uuid) RETURNS void
+CREATE FUNCTION pawl_saga._recover(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -80,7 +80,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._settle(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
+COMMENT ON FUNCTION pawl_saga._recover(uuid) IS 'internal: counts a flow anew and begins what is ready in it';
 
 -- Nodes are done: those behind them wait for less. Wave by wave, for any number of flows.
 -- Only counts: what begins can fail, and then its flow is counted anew from states that later waves would count twice.

@@ -18,7 +18,7 @@ BEGIN
         UPDATE pawl_saga.tasks t SET intention = 'REVERT' WHERE t.flow_uuid = flow AND t.intention <> 'REVERT' AND NOT t.dropped;
         UPDATE pawl_saga.retries r SET intention = 'REVERT', due_at = NULL WHERE r.flow_uuid = flow AND r.intention <> 'REVERT' AND NOT r.dropped;
     ELSE
-        -- a decision to revert is not taken back by who asks for less
+        -- a decision to revert is not undone by a weaker one
         UPDATE pawl_saga.retries r SET intention = aim WHERE r.flow_uuid = flow AND r.node = retry AND r.intention <> 'REVERT' AND r.intention <> aim;
         IF NOT FOUND THEN
             RETURN;
@@ -28,7 +28,7 @@ BEGIN
         UPDATE pawl_saga.tasks t SET intention = 'REVERT' FROM pawl_saga._behind(definition, retry) b
          WHERE t.flow_uuid = flow AND t.node = b.node AND t.intention <> 'REVERT';
     END IF;
-    PERFORM pawl_saga._settle(flow);
+    PERFORM pawl_saga._recover(flow);
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._turn(uuid, integer, text) IS 'internal: reverts a scope, or (retry null) a whole flow';
@@ -131,9 +131,7 @@ COMMENT ON FUNCTION pawl_saga._function(text, text) IS 'internal: a function by 
 CREATE FUNCTION pawl_saga._ask(function text, argument jsonb, definer name) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_ask';
 COMMENT ON FUNCTION pawl_saga._ask(text, jsonb, name) IS
-'internal: calls a function with the rights of the session''s current role, in a superuser''s session those of the role
-that defined the flow (a superuser''s: of the function''s owner), and returns the output of its type; 42501: the
-operation is security-restricted; 42704: the role that defined the flow is gone';
+'internal: calls a decider or controller with the right role; 42501: in a security-restricted operation';
 
 -- Stops a flow: nothing more is begun in it, and it will end in FAILURE.
 CREATE FUNCTION pawl_saga._break(flow uuid, problem jsonb) RETURNS void
@@ -237,7 +235,7 @@ BEGIN
     PERFORM pawl_saga._decide(flow, node, failure, true);
     -- what waited for the decision: the revert of the failed atom, and retries of the scope
     IF (SELECT f.state FROM pawl_saga.flows f WHERE f.flow_uuid = flow) = 'RUNNING' THEN
-        PERFORM pawl_saga._settle(flow);
+        PERFORM pawl_saga._recover(flow);
     END IF;
 END
 $function$;

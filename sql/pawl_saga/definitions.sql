@@ -65,7 +65,7 @@ CREATE TABLE pawl_saga.votes (
     decider jsonb NOT NULL,
     PRIMARY KEY (definition_uuid, target, link)
 );
-COMMENT ON TABLE pawl_saga.votes IS 'deciders: who says whether a node runs; source is null where the link comes from a flow';
+COMMENT ON TABLE pawl_saga.votes IS 'deciders: what decides whether a node runs; source is null where the link comes from a flow';
 
 CREATE TABLE pawl_saga.parameters (
     definition_uuid uuid NOT NULL REFERENCES pawl_saga.definitions ON DELETE CASCADE,
@@ -115,7 +115,7 @@ BEGIN
     END IF;
     made.name := coalesce(structure ->> 'name', structure ->> 'task');
     made.content_hash := sha256(convert_to(structure::text, 'UTF8'));
-    -- who defines the same name at once waits here, and then sees what the other made
+    -- a session that defines the same name at the same time waits here, and then sees the other version
     PERFORM pg_advisory_xact_lock(hashtextextended('pawl_saga.define ' || made.name, 0));
     SELECT * INTO known FROM pawl_saga.definitions d WHERE d.name = made.name AND d.flow_uuid IS NULL ORDER BY d.version DESC LIMIT 1;
     IF known.content_hash = made.content_hash THEN
@@ -148,7 +148,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.define(jsonb) IS
-'defines a version of a flow and returns its id; the same structure again gives the same one. {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links": [{"from", "to", "decider", "depth"}]}; {"task", "priority", "requires", "optional", "provides", "rebind", "inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that waits has "signal", "wait_seconds" or both and no "execute". A value of inject that its task does not require is not used, and a WARNING names it. PW007: what is wrong with it';
+'Defines a version of a flow and returns its id. An equal structure returns the id that exists. A value of inject
+that its task does not require raises a warning.
+structure: {"flow": linear | unordered | graph, "name", "retry": {...}, "children": [tasks and flows], "links":
+[{"from", "to", "decider", "depth"}]}; a task is {"task", "priority", "requires", "optional", "provides", "rebind",
+"inject", "execute", "revert", "queue", "timeout_seconds", "revert_timeout_seconds", "max_losses": 20}; a task that
+waits has "signal", "wait_seconds" or both, and no "execute".
+Errors: PW007 an invalid structure; 22004 null. Privileges: pawl_admin.
+Example: SELECT pawl_saga.define(''{"flow": "linear", "name": "trip", "children": [{"task": "book", "execute":
+"book", "revert": "cancel"}]}'')';
 
 CREATE FUNCTION pawl_saga._definition_immutable() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -166,7 +174,7 @@ BEGIN
     RETURN OLD;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._definition_immutable() IS 'internal: refuses changes of definitions, and removal of one that flows run';
+COMMENT ON FUNCTION pawl_saga._definition_immutable() IS 'internal: rejects changes of definitions, and removal of one that flows run';
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.definitions FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.nodes FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();
 CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON pawl_saga.edges FOR EACH ROW EXECUTE FUNCTION pawl_saga._definition_immutable();

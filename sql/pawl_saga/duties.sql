@@ -41,7 +41,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.begin_attempts(integer) IS
-'begins the next attempts of retries whose backoff is over; returns how many, and when the next one is due. A duty';
+'Begins the next attempts of retries whose backoff is over. A duty: call it periodically.
+batch: 1 to 10000; default 100. Returns done (how many) and next_at (when the next attempt is due; null: none).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.begin_attempts()';
 
 CREATE FUNCTION pawl_saga.time_out_tasks(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -91,7 +94,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.time_out_tasks(integer) IS
-'fails tasks that take longer than their timeout_seconds (a revert: revert_timeout_seconds) and fences their workers out; returns how many, and when the next one is due. A duty; needs pawl_operator';
+'Fails tasks that run longer than timeout_seconds (a revert: revert_timeout_seconds) and revokes their leases. A
+duty: call it periodically.
+batch: 1 to 10000; default 100. Returns done (how many) and next_at (when the next task times out; null: none).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator.
+Example: SELECT * FROM pawl_saga.time_out_tasks()';
 
 CREATE FUNCTION pawl_saga.end_waits(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY DEFINER
@@ -133,4 +140,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.end_waits(integer) IS
-'ends the waits of tasks whose time has come: those with wait_seconds succeed, those whose signal did not come in timeout_seconds fail; returns how many, and when the next one is due. A duty';
+'Ends the waits of tasks that are due: a task with wait_seconds succeeds, a task whose signal did not arrive within
+timeout_seconds fails. A duty: call it periodically.
+batch: 1 to 10000; default 100. Returns done (how many) and next_at (when the next wait ends; null: none).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.end_waits()';

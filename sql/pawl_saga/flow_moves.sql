@@ -1,4 +1,4 @@
--- What the move of a flow means: its engine, its atoms.
+-- What a state change of a flow means for its engine and its atoms.
 
 CREATE FUNCTION pawl_saga._flow_entered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
@@ -43,7 +43,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._engine(uuid, integer, text) IS 'internal: begins or ends the engine of a run';
 
--- A finished flow begins anew: every atom is as it was before it ran, and what it tried stays on the record.
+-- A finished flow starts again: every atom is as it was before it ran, and the log keeps what it tried.
 CREATE FUNCTION pawl_saga._reset_atoms(flow uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -120,7 +120,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._close_behind(uuid, boolean) IS
-'internal: turns round what is behind something that is turned round, failures that are to be decided too or not; true: there was something';
+'internal: reverts what is behind a reverted atom, with failures that are undecided or not; true: there was
+something';
 
 -- A retry that was trying again goes on with that when its scope is undone; one that cannot try again leaves the decision to the next one outside.
 CREATE FUNCTION pawl_saga._mend_retries(flow uuid) RETURNS void
@@ -177,11 +178,11 @@ BEGIN
     ELSIF NEW.state = 'RUNNING' THEN
         PERFORM pawl_saga._mend_retries(NEW.flow_uuid);
         PERFORM pawl_saga._close_behind(NEW.flow_uuid, false);
-        PERFORM pawl_saga._settle(NEW.flow_uuid);
+        PERFORM pawl_saga._recover(NEW.flow_uuid);
         IF NOT NEW.never_resolve THEN
             PERFORM pawl_saga._decide_open(NEW.flow_uuid);
             IF pawl_saga._close_behind(NEW.flow_uuid, true) THEN
-                PERFORM pawl_saga._settle(NEW.flow_uuid);
+                PERFORM pawl_saga._recover(NEW.flow_uuid);
             END IF;
         END IF;
     END IF;
@@ -192,6 +193,6 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._flow_moved() IS 'internal: what the move of a flow means for its atoms and its engine';
+COMMENT ON FUNCTION pawl_saga._flow_moved() IS 'internal: what a state change of a flow means for its atoms and its engine';
 CREATE TRIGGER moved AFTER UPDATE OF state ON pawl_saga.flows
     FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION pawl_saga._flow_moved();

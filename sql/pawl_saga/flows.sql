@@ -78,13 +78,13 @@ CREATE TABLE pawl_saga.tasks (
 COMMENT ON TABLE pawl_saga.tasks IS 'the tasks of flows';
 COMMENT ON COLUMN pawl_saga.tasks.intention IS 'where the task must go';
 COMMENT ON COLUMN pawl_saga.tasks.blockers IS 'to be executed: nodes directly before it that are not done; to be reverted: nodes directly behind it that are not undone';
-COMMENT ON COLUMN pawl_saga.tasks.due_at IS 'null: it can be claimed; infinity: it waits for others, or nobody';
+COMMENT ON COLUMN pawl_saga.tasks.due_at IS 'null: it can be claimed; infinity: it waits for other atoms, or is never claimed';
 COMMENT ON COLUMN pawl_saga.tasks.execute IS 'the handler that workers know; sql:<schema>.<function> is run by pawl_saga.run_sql_tasks';
 COMMENT ON COLUMN pawl_saga.tasks.queue IS 'the queue that workers claim from; ''sql:'' where the handler is a SQL function';
-COMMENT ON COLUMN pawl_saga.tasks.dropped IS 'its flow was altered, and does not have it any more: it is kept as it is, and nobody is given it';
+COMMENT ON COLUMN pawl_saga.tasks.dropped IS 'its flow was altered, and does not have it any more: it is kept as it is, and cannot be claimed';
 COMMENT ON COLUMN pawl_saga.tasks.losses IS 'workers that were lost with it since it was begun';
-COMMENT ON COLUMN pawl_saga.tasks.max_losses IS 'when so many workers were lost, it has failed: who knows what it does to them';
-COMMENT ON COLUMN pawl_saga.tasks.signal IS 'the signal that it waits for instead of being executed by somebody';
+COMMENT ON COLUMN pawl_saga.tasks.max_losses IS 'when so many workers were lost, it has failed';
+COMMENT ON COLUMN pawl_saga.tasks.signal IS 'the signal that it waits for instead of being executed by a worker';
 COMMENT ON COLUMN pawl_saga.tasks.wait IS 'how long it waits at most before it succeeds by itself';
 COMMENT ON COLUMN pawl_saga.tasks.wait_until IS 'it waits: until when; infinity: for its signal alone';
 
@@ -147,7 +147,7 @@ CREATE TABLE pawl_saga.attempts (
 COMMENT ON TABLE pawl_saga.attempts IS 'every attempt of every retry, for ever: the value it provided, and the failures that were decided in it by atom';
 COMMENT ON COLUMN pawl_saga.attempts.closed_at IS 'when the history was cleared: the retry was reverted, or its flow began anew; only open attempts count';
 
--- Signals come when they come: one that nobody waits for yet stays until somebody does.
+-- A signal that no task waits for yet is kept until one does.
 CREATE TABLE pawl_saga.signals (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
     signal_uuid uuid NOT NULL DEFAULT pawl.uuid_v7(),

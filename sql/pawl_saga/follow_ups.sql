@@ -1,6 +1,6 @@
--- What follows when a row moves, by whichever door: the trigger looks at all rows of a statement at once.
+-- What follows from state changes, however they were made: the trigger looks at all rows of a statement at once.
 
--- What is known of a task that nobody reported.
+-- The failure of a task that no worker reported.
 CREATE FUNCTION pawl_saga._unknown_outcome(t pawl_saga.tasks) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -12,7 +12,7 @@ BEGIN
     RETURN '{"message": "unknown outcome"}';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS 'internal: the failure of a task that nobody reported';
+COMMENT ON FUNCTION pawl_saga._unknown_outcome(pawl_saga.tasks) IS 'internal: the failure of a task that no worker reported';
 
 -- What a task remembers of the state it enters.
 CREATE FUNCTION pawl_saga._task_entered() RETURNS trigger
@@ -77,7 +77,7 @@ BEGIN
     IF pg_has_role('pawl_operator', 'MEMBER') THEN
         RETURN NEW;
     ELSIF NEW.state IS DISTINCT FROM OLD.state THEN
-        PERFORM pawl.raise('42501', format('permission denied to move task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
+        PERFORM pawl.raise('42501', format('permission denied to change task "%s" to %s', OLD.name, NEW.state), 'This follows from state changes of other atoms and of the flow.');
     END IF;
     IF OLD.state IN ('RUNNING', 'REVERTING')
        AND (OLD.result, OLD.failure, OLD.revert_result, OLD.revert_failure) IS NOT DISTINCT FROM (NEW.result, NEW.failure, NEW.revert_result, NEW.revert_failure) THEN
@@ -206,7 +206,7 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    -- who finished after it was decided that he is reverted
+    -- atoms that finished after it was decided that they are reverted
     IF TG_TABLE_NAME = 'tasks' AND moved_intentions && '{REVERT}' AND moved_states && '{SUCCESS,FAILURE}' THEN
         UPDATE pawl_saga.tasks t SET due_at = NULL
           FROM unnest(moved_flows, moved_nodes) m(flow, node) JOIN pawl_saga.flows f ON f.flow_uuid = m.flow AND f.state = 'RUNNING' AND NOT f.broken
@@ -300,10 +300,10 @@ BEGIN
             outcome := pawl_saga._outcome(f);
             IF outcome = 'READY' THEN
                 IF turn < 10 THEN
-                    PERFORM pawl_saga._settle(flow);
+                    PERFORM pawl_saga._recover(flow);
                     CONTINUE;
                 END IF;
-                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot go on"}');
+                PERFORM pawl_saga._break(flow, '{"message": "the flow cannot continue"}');
                 outcome := 'FAILURE';
             END IF;
             IF outcome IS NOT NULL THEN

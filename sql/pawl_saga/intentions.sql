@@ -1,4 +1,4 @@
--- The record of intentions: what an atom was to do next, each time that it changed. Moves are in the logs; a decision that no move followed yet (or ever) is here.
+-- The log of intentions: what an atom was to do next, each time that it changed. State changes are in the logs; decisions without one are here.
 
 CREATE TABLE pawl_saga.intentions (
     flow_uuid uuid NOT NULL REFERENCES pawl_saga.flows ON DELETE CASCADE,
@@ -17,7 +17,7 @@ COMMENT ON TABLE pawl_saga.intentions IS 'every change of an atom''s intention, 
 COMMENT ON COLUMN pawl_saga.intentions.to_state IS 'the state after the statement that changed it; from_state: before';
 SELECT pg_catalog.pg_extension_config_dump('pawl_saga.intentions', '');
 
--- SECURITY DEFINER: whoever changes an intention is recorded, and nobody else writes the record.
+-- SECURITY DEFINER: every change of an intention is recorded, and no role writes the log directly.
 CREATE FUNCTION pawl_saga._intention_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -54,6 +54,6 @@ BEGIN
     PERFORM pawl.raise('PW006', 'the log of intentions is immutable', 'It is deleted with its flow.');
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._intention_kept() IS 'internal: refuses changes of the record of intentions; PW006';
+COMMENT ON FUNCTION pawl_saga._intention_kept() IS 'internal: rejects changes of the log of intentions; PW006';
 CREATE TRIGGER kept BEFORE UPDATE OR TRUNCATE ON pawl_saga.intentions FOR EACH STATEMENT EXECUTE FUNCTION pawl_saga._intention_kept();
 CREATE TRIGGER kept_row BEFORE DELETE ON pawl_saga.intentions FOR EACH ROW EXECUTE FUNCTION pawl_saga._intention_kept();

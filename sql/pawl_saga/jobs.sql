@@ -26,7 +26,7 @@ CREATE TABLE pawl_saga.jobs (
 COMMENT ON TABLE pawl_saga.jobs IS 'jobs: high priority first, then the oldest';
 COMMENT ON COLUMN pawl_saga.jobs.flow IS 'the name of the definition that a conductor starts';
 COMMENT ON COLUMN pawl_saga.jobs.flow_uuid IS 'the flow that was started for it';
-COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: nobody takes it any more (trashed); a time: not before';
+COMMENT ON COLUMN pawl_saga.jobs.due_at IS 'infinity: it cannot be claimed (trashed); a time: not before';
 COMMENT ON COLUMN pawl_saga.jobs.max_attempts IS 'a job that was taken so often and given up again is trashed';
 COMMENT ON COLUMN pawl_saga.jobs.session_lock IS 'the number of the advisory lock that the owner''s session holds as long as it lives; null: the claim has its lease alone';
 CREATE INDEX jobs_tied ON pawl_saga.jobs (session_lock) WHERE session_lock IS NOT NULL;
@@ -104,10 +104,15 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.post(text, text, jsonb, jsonb, text, text) IS
-'posts a job and returns its id. flow: the definition that a conductor starts with the inputs; priority: VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW. 22023: unknown priority';
+'Posts a job and returns its id.
+name: a text. flow: the name of the definition that a conductor starts; default null. inputs: of the flow; default
+{}. details: a JSON value for the owner; default {}. priority: VERY_HIGH, HIGH, NORMAL (default), LOW or VERY_LOW.
+board: the queue; default "default".
+Errors: 22023 unknown priority. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.post(''trip of Ada'', ''trip'', ''{"to": "Rome"}'')';
 
--- A job that somebody owns, locked. P0002: there is none, or nobody owns it; PW004: somebody else does.
-CREATE FUNCTION pawl_saga._owned_job(job uuid, who text) RETURNS pawl_saga.jobs
+-- An owned job, locked. P0002: no such job, or it has no owner; PW004: another owner.
+CREATE FUNCTION pawl_saga._owned_job(job uuid, processor text) RETURNS pawl_saga.jobs
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -119,16 +124,16 @@ BEGIN
         PERFORM pawl.raise('P0002', format('there is no job %s', job));
     ELSIF j.owner IS NULL THEN
         PERFORM pawl.raise('P0002', format('job "%s" has no owner', j.name), format('Job %s is %s.', job, j.state));
-    ELSIF j.owner IS DISTINCT FROM who THEN
+    ELSIF j.owner IS DISTINCT FROM _owned_job.processor THEN
         PERFORM pawl.raise('PW004', format('job "%s" belongs to another owner', j.name), format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
-    PERFORM set_config('pawl.processor', who, true);
+    PERFORM set_config('pawl.processor', processor, true);
     RETURN j;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._owned_job(uuid, text) IS 'internal: a job of an owner, locked; P0002, PW004';
 
-CREATE FUNCTION pawl_saga.claim_job(job uuid, who text, lease interval DEFAULT '60 s') RETURNS bigint
+CREATE FUNCTION pawl_saga.claim_job(job uuid, processor text, lease interval DEFAULT '60 s') RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -140,8 +145,8 @@ BEGIN
     PERFORM pawl.check_lease(lease);
     IF lease IS NULL THEN
         PERFORM pawl.raise('22004', 'lease must not be null', NULL, 'lease => ''60 s''');
-    ELSIF coalesce(who, '') = '' THEN
-        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'who => ''...''');
+    ELSIF coalesce(processor, '') = '' THEN
+        PERFORM pawl.raise('PW004', 'no processor given', NULL, 'processor => ''...''');
     END IF;
     SELECT x.* INTO j FROM pawl_saga.jobs x WHERE x.job_uuid = job FOR NO KEY UPDATE;
     IF NOT FOUND OR j.state = 'COMPLETE' OR j.trashed_at IS NOT NULL THEN
@@ -149,14 +154,20 @@ BEGIN
     ELSIF j.state = 'CLAIMED' THEN
         PERFORM pawl.raise('55000', format('job "%s" is already claimed', j.name), format('Job %s: its owner is "%s".', job, j.owner));
     END IF;
-    UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = who, lease_until = clock_timestamp() + lease WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
+    UPDATE pawl_saga.jobs x SET state = 'CLAIMED', owner = processor, lease_until = clock_timestamp() + lease WHERE x.job_uuid = job RETURNING x.fence INTO j.fence;
     RETURN j.fence;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim_job(uuid, text, interval) IS
-'takes a job for an owner and returns its fencing token; pawl.claim(null::pawl_saga.jobs, ...) takes the next ones of a board, pawl.heartbeat extends leases. 55000: it is claimed already; P0002: there is none, or it is over; PW004: nobody is named';
+'Claims a job and returns its fencing token. pawl.claim(null::pawl_saga.jobs, ...) claims the next jobs of a board,
+pawl.heartbeat extends leases.
+job: its id. processor: its owner. lease: default 60 s.
+Errors: 55000 already claimed; P0002 no such job, or it has ended; PW004 no processor given; 22004 lease is null.
+Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.claim_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.name =
+''trip of Ada''';
 
-CREATE FUNCTION pawl_saga.abandon_job(job uuid, who text) RETURNS void
+CREATE FUNCTION pawl_saga.abandon_job(job uuid, processor text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = 'abandon'
@@ -164,15 +175,20 @@ SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
 DECLARE
-    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+    j pawl_saga.jobs := pawl_saga._owned_job(job, processor);
 BEGIN
     UPDATE pawl_saga.jobs x SET state = 'UNCLAIMED' WHERE x.job_uuid = j.job_uuid;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.abandon_job(uuid, text) IS
-'gives a job back to the board; one that was given up max_attempts times is trashed. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has expired';
+'Returns a job to its board; a job that was abandoned max_attempts times is trashed. job: its id. processor: its
+owner.
+Errors: P0002 no such job, or it has no owner; PW004 another owner; PW005 the lease has expired. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.abandon_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.owner =
+''conductor 1''';
 
-CREATE FUNCTION pawl_saga.consume_job(job uuid, who text) RETURNS void
+CREATE FUNCTION pawl_saga.consume_job(job uuid, processor text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = 'complete'
@@ -180,15 +196,19 @@ SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
 DECLARE
-    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+    j pawl_saga.jobs := pawl_saga._owned_job(job, processor);
 BEGIN
     UPDATE pawl_saga.jobs x SET state = 'COMPLETE' WHERE x.job_uuid = j.job_uuid;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.consume_job(uuid, text) IS
-'a job is done. P0002: there is none, or nobody owns it (any more); PW004: somebody else does; PW005: the lease has expired';
+'Completes a job. job: its id. processor: its owner.
+Errors: P0002 no such job, or it has no owner; PW004 another owner; PW005 the lease has expired. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.consume_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.owner =
+''conductor 1''';
 
-CREATE FUNCTION pawl_saga.trash_job(job uuid, who text, reason text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pawl_saga.trash_job(job uuid, processor text, reason text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = 'abandon'
@@ -196,13 +216,17 @@ SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
 DECLARE
-    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+    j pawl_saga.jobs := pawl_saga._owned_job(job, processor);
 BEGIN
     UPDATE pawl_saga.jobs x SET state = 'UNCLAIMED', trashed_at = clock_timestamp(), trashed_for = reason, due_at = 'infinity' WHERE x.job_uuid = j.job_uuid;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.trash_job(uuid, text, text) IS
-'takes a job out of circulation and keeps it. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has expired';
+'Removes a job from its board and keeps it. job: its id. processor: its owner. reason: a text; default null.
+Errors: P0002 no such job, or it has no owner; PW004 another owner; PW005 the lease has expired. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.trash_job(j.job_uuid, ''conductor 1'', ''no such city'') FROM pawl_saga.jobs j WHERE
+j.owner = ''conductor 1''';
 
 CREATE FUNCTION pawl_saga.wait_for_job(job uuid, timeout interval DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -223,7 +247,11 @@ BEGIN
     RETURN state = 'COMPLETE';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga.wait_for_job(uuid, interval) IS 'waits until a job is COMPLETE (true) or the time is over (false); not in REPEATABLE READ. P0002: there is no such job';
+COMMENT ON FUNCTION pawl_saga.wait_for_job(uuid, interval) IS
+'Waits until a job is COMPLETE (true) or the timeout has passed (false). Not in REPEATABLE READ. job: its id.
+timeout: default null: none.
+Errors: P0002 no such job. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.wait_for_job(j.job_uuid, ''1 s'') FROM pawl_saga.jobs j WHERE j.name = ''trip of Ada''';
 
 CREATE FUNCTION pawl_saga.wait_for_jobs(board text DEFAULT 'default', timeout interval DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -244,13 +272,19 @@ BEGIN
     RETURN there;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga.wait_for_jobs(text, interval) IS 'waits until there are jobs to claim, and returns how many; not in REPEATABLE READ. P0002: none until the time is over';
+COMMENT ON FUNCTION pawl_saga.wait_for_jobs(text, interval) IS
+'Waits until a board has jobs to claim, and returns how many. Not in REPEATABLE READ. board: default "default".
+timeout: default null: none.
+Errors: P0002 no jobs within the timeout. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.wait_for_jobs(timeout => ''1 s'')';
 
 -- The conductor: any number of sessions may run it, under one name; what it does is transactions, so it never dies half-way.
 CREATE FUNCTION pawl_saga.conductor() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
 RETURN '019b0000-0000-7000-8000-00000005a9a0'::pg_catalog.text;
-COMMENT ON FUNCTION pawl_saga.conductor() IS 'the name under which pawl_saga.conduct owns jobs';
+COMMENT ON FUNCTION pawl_saga.conductor() IS
+'Returns the processor under which pawl_saga.conduct owns jobs.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader. Example: SELECT pawl_saga.conductor()';
 
 CREATE FUNCTION pawl_saga.conduct(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -298,4 +332,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.conduct(integer) IS
-'takes jobs of the board "default" and starts (or goes on with) their flows; consumes the jobs of flows that have ended, however they ended, keeps those of suspended ones until pawl_saga.resume, and trashes those whose flow cannot begin. Returns how many jobs it dealt with. A duty';
+'Claims jobs of the board "default" and starts or continues their flows; consumes jobs of flows that have ended,
+keeps those of suspended flows until pawl_saga.resume, and trashes jobs whose flow cannot start. A duty: call it
+periodically.
+batch: 1 to 10000; default 100. Returns done (how many jobs it handled) and next_at (when to call it again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.conduct()';

@@ -85,14 +85,16 @@ DECLARE
     lost pawl_saga.questions;
 BEGIN
     FOR lost IN
-        SELECT q.* FROM pawl_saga.questions q
+        SELECT q.* FROM pawl_saga.questions q JOIN pawl_saga.flows f ON f.flow_uuid = q.flow_uuid
          WHERE q.session IS NOT NULL
            AND (q.lease_until <= clock_timestamp() OR q.session = pg_backend_pid()
                 OR NOT EXISTS (SELECT FROM pg_stat_get_activity(q.session)))
-         ORDER BY q.flow_uuid, q.node LIMIT 100 FOR UPDATE SKIP LOCKED
+         ORDER BY q.flow_uuid, q.node LIMIT 100 FOR NO KEY UPDATE OF f SKIP LOCKED
     LOOP
         UPDATE pawl_saga.questions q SET session = NULL, lease_until = NULL, losses = q.losses + 1
-         WHERE q.flow_uuid = lost.flow_uuid AND q.node = lost.node;
+         WHERE q.flow_uuid = lost.flow_uuid AND q.node = lost.node AND q.attempt = lost.attempt
+           AND q.session = lost.session;
+        CONTINUE WHEN NOT FOUND;
         PERFORM pawl_saga._set_aside(lost.flow_uuid, 'work_sql_tasks', '57P01',
             'the session or transaction that asked a decider or controller was lost');
     END LOOP;
@@ -113,19 +115,22 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM pawl_saga._lost_questions();
-    SELECT q.* INTO taken FROM pawl_saga.questions q
+    -- As everywhere, the flow is locked before what belongs to it.
+    SELECT q.* INTO taken FROM pawl_saga.questions q JOIN pawl_saga.flows f ON f.flow_uuid = q.flow_uuid
      WHERE q.session IS NULL
        AND NOT EXISTS (SELECT FROM pawl_saga.questions x WHERE x.flow_uuid = q.flow_uuid AND x.place < q.place)
        AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s
                         WHERE s.flow_uuid = q.flow_uuid AND s.due_at > clock_timestamp())
-     ORDER BY q.losses, q.created_at LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
-        UPDATE pawl_saga.questions q
-           SET attempt = q.attempt + 1, session = pg_backend_pid(),
-               lease_until = clock_timestamp() + coalesce(lease, '60 s')
-         WHERE q.flow_uuid = taken.flow_uuid AND q.node = taken.node RETURNING q.* INTO taken;
+     ORDER BY q.losses, q.created_at LIMIT 1 FOR NO KEY UPDATE OF f SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
     END IF;
-    RETURN taken;
+    UPDATE pawl_saga.questions q
+       SET attempt = q.attempt + 1, session = pg_backend_pid(),
+           lease_until = clock_timestamp() + coalesce(lease, '60 s')
+     WHERE q.flow_uuid = taken.flow_uuid AND q.node = taken.node AND q.attempt = taken.attempt AND q.session IS NULL
+    RETURNING q.* INTO taken;
+    RETURN CASE WHEN FOUND THEN taken END;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._take_question(interval) IS

@@ -19,7 +19,7 @@ BEGIN
     END IF;
     outermost := pawl_saga._follow(true);
     PERFORM set_config('pawl.metadata', why::text, true);
-    -- each UPDATE is an arrow of the flow; what is under way finishes, and is undone then
+    -- each UPDATE is a transition of the flow; running work finishes, and is then reverted
     IF f.state = 'SUSPENDING' THEN
         UPDATE pawl_saga.flows x SET state = 'RESUMING' WHERE x.flow_uuid = flow;
     END IF;
@@ -39,4 +39,9 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.revert(uuid, text) IS
-'an operator has everything undone that a flow has done, in reverse: one that runs, is suspended, failed, or was a success. What is under way finishes first. Returns the state that it is in; who and why is in flows.problem. 55000: it is PENDING or REVERTED; 22004: no reason; P0002: no such flow';
+'Reverts everything that a flow has done, in reverse order, whether it runs, is suspended, failed or succeeded;
+running work finishes first. Returns the state of the flow; flows.problem has the operator and the reason.
+flow: its id. reason: a text.
+Errors: 55000 it is PENDING or REVERTED; 22004 reason is null; P0002 no such flow; 42501 not a pawl_operator.
+Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_saga.revert(''01890000-0000-7000-8000-000000000001'', ''customer cancelled'')';

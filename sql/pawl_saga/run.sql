@@ -82,7 +82,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.create_flow(uuid, jsonb, boolean, boolean, uuid, uuid) IS
-'makes a flow of a definition, PENDING, and returns its id. inputs: {"name": value}; defer_reverts: a REVERT asks the controllers outside, and reverts everything in the end; never_resolve: a failure is not decided, it ends the flow in FAILURE. PW008: unknown definition';
+'Creates a PENDING flow of a definition and returns its id.
+definition: its id. inputs: {"name": value}; default {}. defer_reverts: a REVERT asks the outer retry controllers,
+and reverts everything in the end; default false. never_resolve: a failure ends the flow in FAILURE; default false.
+flow: its id; default null: a new one. correlation_id: default null: a new one.
+Errors: PW008 unknown definition; 22023 inputs is not an object; 23505 the flow exists. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.create_flow(d.definition_uuid, ''{"to": "Rome"}'') FROM pawl_saga.definitions d WHERE
+d.name = ''trip''';
 
 -- The newest definition of a name.
 CREATE FUNCTION pawl_saga.start(name text, inputs jsonb DEFAULT '{}', defer_reverts boolean DEFAULT false, never_resolve boolean DEFAULT false, version integer DEFAULT NULL)
@@ -106,7 +113,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.start(text, jsonb, boolean, boolean, integer) IS
-'makes a flow of the newest (or the given) version of a definition, runs it and returns its id; see pawl_saga.create_flow and pawl_saga.run. PW008: unknown flow';
+'Creates a flow of a definition, runs it and returns its id.
+name: of the definition. inputs, defer_reverts, never_resolve: as in pawl_saga.create_flow. version: default null:
+the newest.
+Errors: PW008 unknown flow; 22023 inputs is not an object, or values are missing. Privileges: pawl_admin,
+pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.start(''trip'', ''{"to": "Rome"}'')';
 
 CREATE FUNCTION pawl_saga._lock(flow uuid) RETURNS pawl_saga.flows
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -124,7 +136,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._lock(uuid) IS 'internal: a flow, locked; P0002: there is none';
 
--- 22023 where a name is required that nobody can provide.
+-- 22023 if a name is required that no atom can provide.
 CREATE FUNCTION pawl_saga.validate(flow uuid) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -141,7 +153,10 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga.validate(uuid) IS 'checks that everything that atoms require is provided; 22023: what is missing';
+COMMENT ON FUNCTION pawl_saga.validate(uuid) IS
+'Checks that every value that atoms of a flow require is provided. flow: its id.
+Errors: 22023 values are missing. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.validate(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_saga.run(flow uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -168,7 +183,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run(uuid) IS
-'runs a flow: a PENDING one begins, a SUSPENDED one goes on, a SUCCESS or FAILURE one does what can still be done, a REVERTED one begins anew. Returns the state that it is in. 55000: it is being run, or was reverted in part only; 22023: values are missing; P0002: no such flow';
+'Runs a flow and returns its state: a PENDING flow starts, a SUSPENDED one continues, a SUCCESS or FAILURE one does
+what can still be done, a REVERTED one starts again. flow: its id.
+Errors: 55000 it is running, or was reverted only in part; 22023 values are missing; P0002 no such flow. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.run(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_saga.suspend(flow uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -185,7 +204,10 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.suspend(uuid) IS
-'asks a running flow to stop: what is under way finishes, nothing more is begun. Returns the state that it is in: SUSPENDING, or where nothing was under way SUSPENDED; other flows are left as they are. P0002: no such flow';
+'Suspends a running flow: running work finishes, no other starts. Returns its state: SUSPENDING, or SUSPENDED if no
+work was running; other flows do not change. flow: its id.
+Errors: P0002 no such flow. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.suspend(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_saga.resume(flow uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -207,7 +229,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.resume(uuid) IS
-'goes on with a suspended flow; takes one that is RUNNING or SUSPENDING up again as after a crash: counts everything anew, and decides what was not decided. Work that is under way stays with its workers. Returns the state that it is in; PENDING and finished flows are left as they are. P0002: no such flow';
+'Resumes a suspended flow and returns its state. A flow that is RUNNING or SUSPENDING is recovered as after a crash:
+it is counted again, and open decisions are made; running work stays with its workers. PENDING and finished flows
+do not change. flow: its id.
+Errors: P0002 no such flow. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.resume(''01890000-0000-7000-8000-000000000001'')';
 
 CREATE FUNCTION pawl_saga.reset(flow uuid, reason text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -224,7 +250,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.reset(uuid, text) IS
-'takes a flow that is SUCCESS or REVERTED, and all of its atoms, back to PENDING; what was tried stays on the record. PW001: it is in another state; P0002: no such flow';
+'Sets a flow that is SUCCESS or REVERTED, and all of its atoms, to PENDING, and returns its state; the log is kept.
+flow: its id. reason: a text for the log.
+Errors: PW001 it is in another state; P0002 no such flow; 42501 not a pawl_operator. Privileges: pawl_admin,
+pawl_operator.
+Example: SELECT pawl_saga.reset(''01890000-0000-7000-8000-000000000001'', ''again with other prices'')';
 
 CREATE FUNCTION pawl_saga._failed_revert(flow uuid, task text) RETURNS pawl_saga.tasks
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -263,7 +293,11 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.resolve(uuid, text, text) IS
-'an operator says that a task whose revert failed is undone; the flow goes on with pawl_saga.run. 55000: its revert has not failed; P0002: no such flow or task; 22004: no reason';
+'Declares a task whose revert failed as reverted; pawl_saga.run continues the flow. flow: its id. task: its name.
+reason: a text.
+Errors: 55000 its revert has not failed; P0002 no such flow or task; 22004 reason is null; 42501 not a
+pawl_operator. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_saga.resolve(''01890000-0000-7000-8000-000000000001'', ''book'', ''cancelled by phone'')';
 
 -- SECURITY DEFINER: operators do not write due_at. A task that is due in a flow that has ended would be claimed in it.
 CREATE FUNCTION pawl_saga.retry_revert(flow uuid, task text, reason text DEFAULT NULL) RETURNS text
@@ -285,4 +319,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.retry_revert(uuid, text, text) IS
-'has a failed revert tried again, and goes on with the flow. 55000: its revert has not failed, or the flow has not ended; P0002: no such flow or task';
+'Retries a failed revert, continues the flow and returns its state. flow: its id. task: its name. reason: a text;
+default null.
+Errors: 55000 its revert has not failed, or the flow has not ended; P0002 no such flow or task; 42501 not a
+pawl_operator. Privileges: pawl_admin, pawl_operator.
+Example: SELECT pawl_saga.retry_revert(''01890000-0000-7000-8000-000000000001'', ''book'')';

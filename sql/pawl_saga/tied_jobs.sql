@@ -11,7 +11,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION pawl_saga._session_locks() IS 'internal: the sessions of this database that have jobs tied to them';
 
-CREATE FUNCTION pawl_saga.tie_job(job uuid, who text) RETURNS void
+CREATE FUNCTION pawl_saga.tie_job(job uuid, processor text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET pawl.event = ''
@@ -19,7 +19,7 @@ SET pawl.token = ''
 SET pawl.processor = ''
 AS $function$
 DECLARE
-    j pawl_saga.jobs := pawl_saga._owned_job(job, who);
+    j pawl_saga.jobs := pawl_saga._owned_job(job, processor);
     mine integer := (SELECT l.number FROM pawl_saga._session_locks() l WHERE l.pid = pg_backend_pid() LIMIT 1);
 BEGIN
     WHILE mine IS NULL LOOP
@@ -32,7 +32,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.tie_job(uuid, text) IS
-'ties a job to the session of its owner, who calls this: instead of a lease to be extended it has the session, and when that ends (or drops its advisory locks) it goes back to the board. The session must be the owner''s own, not one of a pool that hands out transactions. P0002: there is none, or nobody owns it; PW004: somebody else does; PW005: the lease has expired';
+'Ties a job to the session of its owner, which calls this, instead of a lease: when the session ends or releases its
+advisory locks, the job returns to its board. Not behind a pooler in transaction mode. job: its id. processor: its
+owner.
+Errors: P0002 no such job, or it has no owner; PW004 another owner; PW005 the lease has expired. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.tie_job(j.job_uuid, ''conductor 1'') FROM pawl_saga.jobs j WHERE j.owner = ''conductor 1''';
 
 CREATE FUNCTION pawl_saga.release_jobs(batch integer DEFAULT 100, OUT done bigint, OUT next_at timestamptz)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
@@ -53,11 +58,14 @@ BEGIN
     FOR job IN SELECT j.job_uuid, j.owner FROM pawl_saga.jobs j WHERE j.session_lock = ANY (gone) AND j.state = 'CLAIMED'
                 ORDER BY j.job_uuid LIMIT batch FOR NO KEY UPDATE SKIP LOCKED
     LOOP
-        PERFORM set_config('pawl.processor', job.owner, true);  -- he would say so himself if he could
+        PERFORM set_config('pawl.processor', job.owner, true);  -- in the name of its owner
         UPDATE pawl_saga.jobs j SET state = 'UNCLAIMED' WHERE j.job_uuid = job.job_uuid;
         done := done + 1;
     END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.release_jobs(integer) IS
-'gives jobs back to the board whose owner tied them to a session that has ended; returns how many. A duty';
+'Returns jobs to their boards that were tied to a session that has ended. A duty: call it periodically.
+batch: 1 to 10000; default 100. Returns done (how many) and next_at (null).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.release_jobs()';

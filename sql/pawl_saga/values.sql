@@ -1,4 +1,4 @@
--- Values by name: what atoms provide, and what is given to whom.
+-- Values by name: what atoms provide, and which atoms get them.
 
 -- What an atom with this result provides under a name: the whole, a position of it, or a key.
 CREATE FUNCTION pawl_saga._provided(provides jsonb, name text, result jsonb) RETURNS jsonb
@@ -44,7 +44,10 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT coalesce(jsonb_object_agg(a.parameter, coalesce(a.value, 'null')) FILTER (WHERE a.found), '{}') FROM pawl_saga._arguments(flow, node) a
 $function$;
-COMMENT ON FUNCTION pawl_saga.arguments(uuid, integer) IS 'what a task is given now, by parameter: {"parameter": value}';
+COMMENT ON FUNCTION pawl_saga.arguments(uuid, integer) IS
+'Returns the arguments that a task would get now: {"parameter": value}. flow: its id. node: the number of the task.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.arguments(t.flow_uuid, t.node) FROM pawl_saga.tasks t';
 
 CREATE FUNCTION pawl_saga.outputs(flow uuid) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -75,7 +78,12 @@ AS $function$
                     SELECT l.name, l.node, l.value FROM live l) v
              GROUP BY v.name) o
 $function$;
-COMMENT ON FUNCTION pawl_saga.outputs(uuid) IS 'every name that has a value: {"name": value}; where several provide it, a list in the order of the definition. An input whose name an atom provides is among them while one of these has a result, or all of them failed';
+COMMENT ON FUNCTION pawl_saga.outputs(uuid) IS
+'Returns every name of a flow that has a value: {"name": value}; if several atoms provide it, a list in the order of
+the definition. An input whose name an atom provides is included while one of these has a result, or all have
+failed. flow: its id.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.outputs(''01890000-0000-7000-8000-000000000001'')';
 
 -- Failures of atoms in their last attempt.
 CREATE FUNCTION pawl_saga.failures(flow uuid) RETURNS jsonb
@@ -86,9 +94,13 @@ AS $function$
       FROM (SELECT t.name, t.failure FROM pawl_saga.tasks t WHERE t.flow_uuid = flow AND t.failure IS NOT NULL
             UNION ALL SELECT r.name, r.failure FROM pawl_saga.retries r WHERE r.flow_uuid = flow AND r.failure IS NOT NULL) a
 $function$;
-COMMENT ON FUNCTION pawl_saga.failures(uuid) IS 'the failures of atoms in their last attempt: {"atom": {"message", ...}}; who was reset or succeeded since has none';
+COMMENT ON FUNCTION pawl_saga.failures(uuid) IS
+'Returns the failures of atoms in their last attempt: {"atom": {"message", ...}}; an atom that was reset or
+succeeded since is left out. flow: its id.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.failures(''01890000-0000-7000-8000-000000000001'')';
 
--- What a run reports to who asked for it.
+-- What a run reports to its caller.
 CREATE FUNCTION pawl_saga.errors(flow uuid) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL SAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -104,4 +116,7 @@ AS $function$
       FROM pawl_saga.flows f WHERE f.flow_uuid = flow
 $function$;
 COMMENT ON FUNCTION pawl_saga.errors(uuid) IS
-'what went wrong with a finished flow, by atom: REVERTED: the failures of the last attempts; FAILURE: the failures that stopped it; else null';
+'Returns the failures of a finished flow by atom: REVERTED: of the last attempts; FAILURE: those that stopped it;
+else null. flow: its id.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.errors(''01890000-0000-7000-8000-000000000001'')';

@@ -1,4 +1,4 @@
--- Tasks that nobody executes: they wait for a signal, or for a time. They wait PENDING, so a flow that waits can be suspended at once.
+-- Tasks without a handler: they wait for a signal, or for a time. They wait PENDING, so a flow that waits can be suspended at once.
 
 -- A careful task may run now: it is put where workers find it, or begins to wait.
 CREATE FUNCTION pawl_saga._begin_task(t pawl_saga.tasks) RETURNS void
@@ -35,7 +35,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._begin_task(pawl_saga.tasks) IS 'internal: a careful task that nothing blocks can be claimed, or waits';
 
--- The moves that a worker would make.
+-- The state changes that a worker would make.
 CREATE FUNCTION pawl_saga._end_wait(t pawl_saga.tasks, outcome jsonb, problem jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
@@ -52,13 +52,12 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._end_wait(pawl_saga.tasks, jsonb, jsonb) IS 'internal: a task has waited long enough';
 
--- The outermost follow-up of a move looks whether the flow has ended, when everything else is done. That one is under way
+-- The outermost follow-up of a state change checks whether the flow has ended, when everything else is done. That one is under way
 -- is known to the backend alone: a setting could be set by any session.
 CREATE FUNCTION pawl_saga._follow(leave_questions boolean DEFAULT false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_follow';
 COMMENT ON FUNCTION pawl_saga._follow(boolean) IS
-'internal: true: the caller is the outermost follow-up, and calls pawl_saga._followed when it is done; an error does that
-as well. leave_questions: from now on to the end of the outermost follow-up no user''s function is called';
+'internal: true: the caller is the outermost follow-up and calls pawl_saga._followed at its end';
 
 CREATE FUNCTION pawl_saga._followed() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT AS 'MODULE_PATHNAME', 'pawl_saga_followed';
@@ -96,7 +95,7 @@ DECLARE
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_saga.signals');
     waiting integer[];
 BEGIN
-    -- whoever makes a task ready holds this lock: he sees the signal, or the task is seen here
+    -- a session that makes a task ready holds this lock: it sees the signal, or the task is seen here
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid = NEW.flow_uuid FOR NO KEY UPDATE;
     SELECT array_agg(t.node ORDER BY t.priority DESC, t.node) INTO waiting FROM pawl_saga.tasks t
      WHERE t.flow_uuid = NEW.flow_uuid AND t.signal = NEW.name AND t.wait_until IS NOT NULL AND t.blockers = 0 AND t.state = 'PENDING' AND t.intention = 'EXECUTE';
@@ -106,7 +105,7 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._signal_came() IS 'internal: gives a signal to who waits for it';
+COMMENT ON FUNCTION pawl_saga._signal_came() IS 'internal: gives a signal to the task that waits for it';
 CREATE TRIGGER came AFTER INSERT ON pawl_saga.signals FOR EACH ROW EXECUTE FUNCTION pawl_saga._signal_came();
 
 CREATE FUNCTION pawl_saga.signal(flow uuid, name text, payload jsonb DEFAULT 'null') RETURNS uuid
@@ -128,4 +127,8 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.signal(uuid, text, jsonb) IS
-'tells a flow something, and returns the id of the signal: one task that waits for it succeeds with the payload as its result, in this transaction; where none waits yet the signal stays for the first that will. P0002: no such flow; 22004: no name';
+'Sends a signal to a flow and returns the id of the signal: one task that waits for it succeeds with the payload as
+its result; if none waits, the signal is kept for the next that does.
+flow: its id. name: of the signal. payload: a JSON value; default null.
+Errors: P0002 no such flow; 22004 name is empty. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.signal(''01890000-0000-7000-8000-000000000001'', ''approved'', ''{"by": "Ada"}'')';

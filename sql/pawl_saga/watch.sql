@@ -38,7 +38,12 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.progress(uuid, integer, bigint, double precision, jsonb, text) IS
-'a worker says how far its running task is, from 0 to 1. PW004: the task belongs to another processor; PW005: the token is old, or the lease has expired; P0002: no such task; 22023: progress is out of range';
+'Records the progress of a running task.
+flow: its id. node: the number of the task. fence: the fencing token of the claim. progress: 0 to 1. details: a JSON
+value; default null. processor: default pawl.processor.
+Errors: PW004 not the owner; PW005 a stale token, or the lease has expired; P0002 no such task; 22023 progress is out of range. Privileges:
+pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT pawl_saga.progress(''01890000-0000-7000-8000-000000000001'', 1, 1, 0.5, processor => ''worker 1'')';
 
 CREATE FUNCTION pawl_saga._label(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT SECURITY INVOKER
@@ -64,7 +69,10 @@ AS $function$
               FROM pawl_saga.flows f JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid WHERE f.flow_uuid = flow) l
     HAVING EXISTS (SELECT FROM pawl_saga.flows f WHERE f.flow_uuid = flow)
 $function$;
-COMMENT ON FUNCTION pawl_saga.diagram(uuid) IS 'a flow as a Mermaid flowchart, each atom with its state; null: there is no such flow';
+COMMENT ON FUNCTION pawl_saga.diagram(uuid) IS
+'Returns a flow as a Mermaid flowchart, each atom with its state; null: no such flow. flow: its id.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT pawl_saga.diagram(''01890000-0000-7000-8000-000000000001'')';
 
 -- The counters as the definition and the states say they must be, reckoned in another way than they are kept.
 CREATE FUNCTION pawl_saga.verify(flow uuid DEFAULT NULL) RETURNS TABLE (flow_uuid uuid, atom text, problem text)
@@ -72,7 +80,7 @@ LANGUAGE sql STABLE PARALLEL SAFE CALLED ON NULL INPUT SECURITY INVOKER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $function$
     WITH RECURSIVE looked_at AS MATERIALIZED (SELECT f.* FROM pawl_saga.flows f WHERE verify.flow IS NULL OR f.flow_uuid = verify.flow),
-    steps AS MATERIALIZED (  -- what blocks whom directly: entries and ends are looked through
+    steps AS MATERIALIZED (  -- what blocks which atom directly: entries and ends are looked through
         SELECT f.flow_uuid, e.from_node, e.to_node, e.from_kind, e.to_kind FROM looked_at f JOIN pawl_saga.edges e ON e.definition_uuid = f.definition_uuid),
     reach (flow_uuid, from_node, to_node, to_kind) AS (
         SELECT s.flow_uuid, s.from_node, s.to_node, s.to_kind FROM steps s WHERE s.from_kind IN ('task', 'retry')
@@ -119,4 +127,8 @@ AS $function$
     SELECT s.flow_uuid, NULL, format('is set aside until %s: %s raised %s: %s', s.due_at, s.duty, s.sqlstate, s.message) FROM looked_at f JOIN pawl_saga.set_aside s ON s.flow_uuid = f.flow_uuid
 $function$;
 COMMENT ON FUNCTION pawl_saga.verify(uuid) IS
-'what is wrong with a flow, or with all: counters that do not agree with the states, ends that the states do not allow. No rows: nothing. Its cost grows with the square of a flow';
+'Checks a flow, or all: counters that do not match the states, and states that do not match those of the atoms. No
+rows: nothing is wrong. The cost grows with the square of the size of a flow.
+flow: its id; default null: all. Returns flow_uuid, atom (its name) and problem.
+Errors: none. Privileges: pawl_admin, pawl_operator, pawl_worker, pawl_reader.
+Example: SELECT * FROM pawl_saga.verify()';

@@ -16,7 +16,7 @@ $function$;
 COMMENT ON FUNCTION pawl_saga._set_aside(uuid, text, text, text) IS 'internal: records that a duty raised in a flow';
 
 -- What a lost worker left, and what was decided to be reverted since: its outcome is unknown, so it has failed. SECURITY DEFINER: it may set flows aside.
-CREATE FUNCTION pawl_saga._settle_orphans(processor text, queue text) RETURNS void
+CREATE FUNCTION pawl_saga._record_orphans(processor text, queue text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -31,13 +31,13 @@ BEGIN
     FOR locked IN
         SELECT x.flow_uuid FROM pawl_saga.flows x
          WHERE x.flow_uuid IN (SELECT t.flow_uuid FROM pawl_saga.tasks t
-                                WHERE t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
+                                WHERE t.queue = _record_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT')
            AND NOT EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = x.flow_uuid AND s.due_at > clock_timestamp())
          ORDER BY x.flow_uuid FOR NO KEY UPDATE SKIP LOCKED
     LOOP
         BEGIN
             UPDATE pawl_saga.tasks t SET state = 'FAILURE', worker = processor
-             WHERE t.flow_uuid = locked AND t.queue = _settle_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
+             WHERE t.flow_uuid = locked AND t.queue = _record_orphans.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT';
             DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = locked;
         EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' THEN
@@ -49,7 +49,7 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._settle_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
+COMMENT ON FUNCTION pawl_saga._record_orphans(text, text) IS 'internal: tasks without a worker that are to be reverted have failed';
 
 -- What a worker is told of tasks that it has taken.
 CREATE FUNCTION pawl_saga._as_claimed(tasks pawl_saga.tasks[])
@@ -91,7 +91,7 @@ BEGIN
     END IF;
     PERFORM set_config('pawl.processor', processor, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = claim.queue AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
-        PERFORM pawl_saga._settle_orphans(processor, queue);
+        PERFORM pawl_saga._record_orphans(processor, queue);
     END IF;
     -- what a lost worker left: the state stays, so no event fires
     WITH taken AS (
@@ -116,9 +116,17 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.claim(text, text, integer, interval) IS
-'takes at most batch tasks of a queue for a worker: first what lost workers left, then what is to be reverted, then what is to be executed, each in claim order. action: execute or revert; arguments by parameter; for a revert the result or the failure of the task, and the live failures of the flow by atom; the trace in which the flow began. pawl.claim takes rows as well';
+'Claims tasks for a worker: first those of lost workers, then those to revert, then those to execute.
+pawl.heartbeat(''pawl_saga.tasks'', processor) extends the leases.
+processor: the worker. queue: default "default". batch: 1 to 10000; default 1. lease: default 60 s.
+Returns flow_uuid, node, name, action (execute or revert), handler, fence (the fencing token), arguments (by
+parameter), and for a revert result and failure (of the task) and failures (of the flow, by atom); traceparent and
+tracestate (of the trace in which the flow started).
+Errors: PW004 no processor given; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: SELECT flow_uuid, node, action, handler, arguments FROM pawl_saga.claim(''worker 1'', batch => 10)';
 
--- One look at what is reported, and the moves that follow.
+-- Checks what is reported, and makes the state changes that follow.
 CREATE FUNCTION pawl_saga._report(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
@@ -132,9 +140,9 @@ DECLARE
     part jsonb;
     seen record;
 BEGIN
-    -- flows first, then tasks: everybody who decides something locks in this order
+    -- flows first, then tasks: all functions that decide lock in this order
     PERFORM FROM pawl_saga.flows f WHERE f.flow_uuid IN (SELECT (e ->> 'flow_uuid')::uuid FROM jsonb_array_elements(results) e) ORDER BY f.flow_uuid FOR NO KEY UPDATE;
-    -- of several elements for one task each is judged by what the one before it left
+    -- of several elements for one task each is checked after the one before it
     FOR part IN
         SELECT jsonb_agg(d.said ORDER BY d.n)
           FROM (SELECT e.said, e.n, row_number() OVER (PARTITION BY (e.said ->> 'flow_uuid')::uuid, (e.said ->> 'node')::integer ORDER BY e.n) AS turn
@@ -186,7 +194,7 @@ END
 $function$;
 COMMENT ON FUNCTION pawl_saga._report(jsonb, text) IS 'internal: pawl_saga.report, once; PW005: a lease ended in the middle of it';
 
--- A lease may end between the look and the move: then all is undone and looked at again, and that task is lost.
+-- A lease can expire between the check and the UPDATE: then all is undone and checked again, and that task is lost.
 CREATE FUNCTION pawl_saga._report_all(results jsonb, worker text)
 RETURNS TABLE (flow_uuid uuid, node integer, ok boolean, state text, problem text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER ROWS 10
@@ -290,7 +298,17 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.report(jsonb, text) IS
-'a worker''s results, any number at once: [{"flow_uuid", "node", "fence": as claimed, "result": ...} or {..., "failure": {"message", "type", "sqlstate"}}], one of the two; a revert that is done may be reported with neither; what was to be done (execute or revert) is known from the task. One row an element: ok, the state of its task, or the problem with its SQLSTATE (PW004 not the owner, PW005 lost or not recorded, P0002 unknown); others are not touched by it: an element that is malformed, or whose flow raises in what follows, is answered with its own problem. A result that is recorded may be reported again by its processor and is ok again; another result, or another failure, after it is PW005. Decisions, votes and retries are part of the same transaction; where several flows are reported, or a worker was lost in the flow, deciders and controllers that are SQL functions are left to pawl_saga.work_sql_tasks';
+'Records results of a worker, makes the decisions that follow from them, and returns one row for each element. A
+rejected element does not affect the others; the same result can be reported again. If several flows are reported,
+or a flow has lost a worker, deciders and controllers that are SQL functions are left to pawl_saga.questions.
+results: [{"flow_uuid", "node", "fence": as claimed, "result": a JSON value} or {..., "failure": {"message", "type",
+"sqlstate"}}]; a revert needs neither. processor: default pawl.processor.
+Returns flow_uuid, node, ok, state (of the task) and problem, which begins with a SQLSTATE: PW004 not the owner;
+PW005 lost, or another result was recorded; P0002 no such task; 22023 an invalid element; or what the flow raises.
+Errors: 22023 results is not an array; PW004 no processor given. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM
+pawl_saga.report(''[{"flow_uuid": "01890000-0000-7000-8000-000000000001", "node": 1, "fence": 1, "result": 7}]'',
+''worker 1'')';
 
 -- The handler is sql:<schema>.<function>: executes by f(arguments jsonb) returns jsonb, reverts by f(arguments jsonb, done jsonb) returns jsonb.
 CREATE FUNCTION pawl_saga._call(handler text, arguments jsonb, done jsonb) RETURNS jsonb
@@ -384,7 +402,7 @@ DECLARE
 BEGIN
     PERFORM set_config('pawl.processor', worker, true);
     IF EXISTS (SELECT FROM pawl_saga.tasks t WHERE t.queue = 'sql:' AND t.worker IS NULL AND t.state = 'RUNNING' AND t.intention = 'REVERT') THEN
-        PERFORM pawl_saga._settle_orphans(worker, 'sql:');
+        PERFORM pawl_saga._record_orphans(worker, 'sql:');
     END IF;
     SELECT array_agg(l.flow_uuid), array_agg(l.node) INTO flows, nodes
       FROM (SELECT f.flow_uuid, t.node FROM pawl_saga.tasks t JOIN pawl_saga.flows f ON f.flow_uuid = t.flow_uuid
@@ -429,7 +447,7 @@ BEGIN
     RETURN '{}';
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS 'internal: takes tasks that are SQL functions, and locks their flows first';
+COMMENT ON FUNCTION pawl_saga._claim_sql_tasks(text, integer) IS 'internal: claims tasks that are SQL functions, and locks their flows first';
 
 -- Looked at and not believed: the task is the worker's. SECURITY DEFINER: it may set flows aside.
 CREATE FUNCTION pawl_saga._task_raised(flow uuid, node integer, fence bigint, duty text, code text, said text) RETURNS void
@@ -452,14 +470,14 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga._task_raised(uuid, integer, bigint, text, text, text) IS
-'internal: what follows from a task''s report raises; its flow is set aside, and the lease of the task ends when it is tried again';
+'internal: a report of a task raised an error: its flow is set aside, and its lease ends when it is retried';
 
 -- SECURITY DEFINER: workers may not write what is set aside.
-CREATE FUNCTION pawl_saga._task_settled(flow uuid) RETURNS void
+CREATE FUNCTION pawl_saga._task_done(flow uuid) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$ DELETE FROM pawl_saga.set_aside s WHERE s.flow_uuid = flow AND s.duty IN ('work_sql_tasks', 'run_sql_tasks') $function$;
-COMMENT ON FUNCTION pawl_saga._task_settled(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
+COMMENT ON FUNCTION pawl_saga._task_done(uuid) IS 'internal: a task that is a SQL function was reported in this flow';
 
 -- What a task did stands only together with its report: where a flow's follow-ups raise, both are undone. First all at once, then each
 -- alone, so that the others stand; the one that goes on raising is left to its lease.
@@ -479,7 +497,7 @@ BEGIN
     IF FOUND THEN
         PERFORM pawl.raise('40000', problem);
     END IF;
-    PERFORM pawl_saga._task_settled(s.flow_uuid) FROM pawl_saga.set_aside s
+    PERFORM pawl_saga._task_done(s.flow_uuid) FROM pawl_saga.set_aside s
      WHERE s.flow_uuid IN (SELECT (w ->> 'flow_uuid')::uuid FROM unnest(works) w);
 EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
     IF pawl.is_transient(SQLSTATE) AND SQLSTATE NOT LIKE '40%' OR pawl.is_transient(SQLSTATE) AND current_setting('transaction_isolation') <> 'read committed' THEN
@@ -536,7 +554,7 @@ BEGIN
     PERFORM pawl.check_batch(batch, 10000);
     done := 0;
     WHILE done < batch LOOP
-        -- no other session can take a row that this transaction has written, so the lease is a formality
+        -- no other session can claim a row that this transaction has written, so the lease is a formality
         works := pawl_saga._claim_sql_tasks(worker, (batch - done)::integer);
         IF works <> '{}' THEN
             PERFORM pawl_saga._run_claimed(works, worker);
@@ -550,14 +568,22 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION pawl_saga.run_sql_tasks(integer) IS
-'runs tasks whose handlers are sql:<schema>.<function>, with the caller''s rights, and asks the open pawl_saga.questions, until nothing is ready or batch of them ran, all in the caller''s transaction: what ends that leaves no trace of them. pawl_saga.work_sql_tasks() is the duty. execute: f(arguments jsonb) returns jsonb; revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}; without a revert nothing is to be undone. A function that fails is undone alone, and its error is the task''s; so is a conflict (SQLSTATE 40...) that comes back six times, in a READ COMMITTED transaction. Where the flow belongs to a trace, pawl.traceparent is a span of the function''s own in it';
+'Runs tasks whose handlers are sql:<schema>.<function>, and asks open pawl_saga.questions, with the rights of the
+caller and in its transaction; pawl_saga.work_sql_tasks is the duty. execute: f(arguments jsonb) returns jsonb;
+revert: f(arguments jsonb, done jsonb) returns jsonb, with done {"result", "failure", "failures": by atom}. A
+function that raises an error is rolled back alone and its task fails; so does one with six conflicts (SQLSTATE
+40...) in a READ COMMITTED transaction. pawl.traceparent is a span of the flow''s trace.
+batch: how many tasks at most, 1 to 10000; default 100. Returns done (how many ran) and next_at (when to call it
+again).
+Errors: 22023 batch out of range. Privileges: pawl_admin, pawl_operator, pawl_worker.
+Example: SELECT * FROM pawl_saga.run_sql_tasks()';
 
 -- The next task; its lease is that of any worker, so it is missed if the session ends.
 CREATE FUNCTION pawl_saga._take_sql_task(worker text, lease interval) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$ SELECT to_jsonb(c) FROM pawl_saga.claim(worker, 'sql:', 1, lease) c $function$;
-COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS 'internal: takes the next task that is a SQL function; null: there is none';
+COMMENT ON FUNCTION pawl_saga._take_sql_task(text, interval) IS 'internal: claims the next task that is a SQL function; null: there is none';
 
 CREATE FUNCTION pawl_saga._run_taken_task(work jsonb, worker text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
@@ -576,7 +602,7 @@ BEGIN
         PERFORM set_config('pawl.processor', caller, true);
         PERFORM FROM pawl_saga.report(jsonb_build_array(pawl_saga._run_task(work)), worker);
         IF EXISTS (SELECT FROM pawl_saga.set_aside s WHERE s.flow_uuid = (work ->> 'flow_uuid')::uuid) THEN
-            PERFORM pawl_saga._task_settled((work ->> 'flow_uuid')::uuid);
+            PERFORM pawl_saga._task_done((work ->> 'flow_uuid')::uuid);
         END IF;
         RETURN true;
     END IF;
@@ -584,7 +610,7 @@ BEGIN
     RETURN false;
 END
 $function$;
-COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS 'internal: runs a task that the worker took in an earlier transaction, and reports; false: he has lost it';
+COMMENT ON FUNCTION pawl_saga._run_taken_task(jsonb, text) IS 'internal: runs a task that the worker claimed in an earlier transaction, and reports; false: it has lost it';
 
 -- It commits, so it can set nothing for its whole run: each transaction begins with the path.
 CREATE PROCEDURE pawl_saga.work_sql_tasks(batch integer DEFAULT 100, lease interval DEFAULT NULL, INOUT done integer DEFAULT NULL)
@@ -665,4 +691,12 @@ BEGIN
 END
 $function$;
 COMMENT ON PROCEDURE pawl_saga.work_sql_tasks(integer, interval, integer) IS
-'a duty: runs what pawl_saga.run_sql_tasks runs, each task in a transaction of its own, at most batch of them, or as many as begin within 100 ms. Each is taken, with the lease (60 s) of any worker, in an earlier transaction: a function that runs into statement_timeout, ends its session, or fails when its transaction is committed is missed when the lease is over (pawl.reap), is lost once more (see max_losses), and the others go on. Where what follows from a report raises, the task is undone, and its flow is set aside (pawl_saga.set_aside). Deciders and controllers that are SQL functions are asked in the same way, where no report asks them: see pawl_saga.questions; a flow whose functions cost more than five sessions or transactions ends in FAILURE. done: how many it ran or asked. Not inside a transaction (2D000): pawl_saga.run_sql_tasks is for that. 22023: batch is from 1 to 10000';
+'Procedure, a duty: runs the tasks that pawl_saga.run_sql_tasks runs, each in a transaction of its own, as many as
+start within 100 ms. Each is claimed in an earlier transaction, so a function that exceeds statement_timeout or
+ends its session counts as a lost worker (see max_losses). If what follows from a report raises an error, the task
+is undone and its flow is set aside (pawl_saga.set_aside). Questions in pawl_saga.questions are asked in the same
+way; a flow whose functions cost more than five sessions or transactions ends in FAILURE.
+batch: 1 to 10000; default 100. lease: default 60 s. Returns done: how many ran or were asked.
+Errors: 2D000 inside a transaction; 22023 batch or lease out of range. Privileges: pawl_admin, pawl_operator,
+pawl_worker.
+Example: CALL pawl_saga.work_sql_tasks(10)';

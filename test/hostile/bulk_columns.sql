@@ -48,7 +48,7 @@ select lives_ok($$insert into pawl_bulk.operations (definition, version) values 
 select is((select last_step || ' ' || track_row_data || ' ' || sealed from pawl_bulk.operations), '2 true false', 'and is what its definition says');
 select throws_ok($$insert into pawl_bulk.operations (definition, version) values ('dropped', 1)$$, 'P0002', null, 'not of a definition that is dropped');
 select throws_ok($$insert into pawl_bulk.operations (definition, version, last_step, track_row_data) values ('d', 1, 0, false)$$, '42501', null, 'nor with other steps');
-select throws_ok($$insert into pawl_bulk.operations (definition, version, dialect) values ('d', 1, '{"x": 1}')$$, '22023', null, 'nor with a dialect that is none');
+select throws_ok($$insert into pawl_bulk.operations (definition, version, dialect) values ('d', 1, '{"x": 1}')$$, '22023', null, 'nor with an invalid dialect');
 select throws_ok($$select pawl_bulk.submit('d', rows => '[]', idempotency_key => repeat('k', 1001))$$, '22023', 'an idempotency key must have at most 1000 bytes', 'nor with a key that no index holds');
 select operation as raw from pawl_bulk.operations \gset
 select throws_ok(format('update pawl_bulk.operations set status = ''Validating'' where operation = %L', :'raw'), 'PW003', null, 'what is not sealed is not picked up');
@@ -121,13 +121,13 @@ select throws_ok(format('update pawl_bulk.records set state = ''Pending'' where 
 -- runs of SQL functions
 set role columns_worker;
 select throws_ok(format('insert into pawl_bulk.sql_runs (operation, step_index, kind, first_row, last_row, size, lease_until) values (%L, 0, ''start'', 1, 9, 9, ''infinity'')', :'paused'), '55000', null, 'no run keeps rows for ever');
-select throws_ok(format('insert into pawl_bulk.sql_runs (operation, step_index, kind, first_row, last_row, size, lease_until, session) values (%L, 0, ''start'', 1, 9, 9, now(), 1)', :'paused'), '42501', null, 'nor in the name of others');
+select throws_ok(format('insert into pawl_bulk.sql_runs (operation, step_index, kind, first_row, last_row, size, lease_until, session) values (%L, 0, ''start'', 1, 9, 9, now(), 1)', :'paused'), '42501', null, 'nor in the name of another processor');
 reset role;
-alter table pawl_bulk.sql_runs disable trigger by_hand;
+alter table pawl_bulk.sql_runs disable trigger by_sql;
 insert into pawl_bulk.sql_runs (operation, step_index, kind, first_row, last_row, size, lease_until, session) values (:'paused', 0, 'start', 1, 9, 9, now() + interval '1 h', 1);
-alter table pawl_bulk.sql_runs enable trigger by_hand;
+alter table pawl_bulk.sql_runs enable trigger by_sql;
 set role columns_worker;
-select throws_ok('delete from pawl_bulk.sql_runs', '42501', null, 'those of others are left to them');
+select throws_ok('delete from pawl_bulk.sql_runs', '42501', null, 'a worker cannot delete the runs of SQL functions');
 select is((select count(*) from (select pawl_bulk._end_run(operation, run) from pawl_bulk.sql_runs) x, pawl_bulk.sql_runs), 1::bigint, 'by functions, too');
 select throws_ok('update pawl_bulk.sql_runs set size = 1', '55000', null, 'and not divided');
 reset role;

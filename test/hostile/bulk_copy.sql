@@ -109,7 +109,7 @@ commit;
 begin;
 select operation as o from pawl_bulk.submit('copied') \gset
 insert into pawl_bulk.input (data, raw) values (null, null), ('{"a": 1}', null), (null, '');
-select is(pawl_bulk.seal(:'o'), 1::bigint, 'a row of nothing is none');
+select is(pawl_bulk.seal(:'o'), 1::bigint, 'an empty row is skipped');
 commit;
 select is(rows_of(:'o'), '2 {"a": 1}', 'and the others are there');
 select throws_ok(format('select pawl_bulk.seal(%L)', :'o'), '55000', null, 'what is sealed is not sealed again');

@@ -52,7 +52,7 @@ select is((select count(*) from pawl_bulk.troubles where operation in (:'conflic
 select isnt_empty(format('select from pawl_bulk.troubles where operation = %L and sqlstate = ''40001'' and message = ''a conflict that never ends''', :'conflict'), 'with its error');
 call run();
 select is(outcome(:'conflict'), 'CompletedWithErrors 2 1 2: a conflict that never ends', 'a validator that always raises 40001 ends after its attempts');
-select is(outcome(:'odd'), 'CompletedWithErrors 2 2 2: asserted, 3: invalid input syntax for type bigint: "no number"', 'failed assertions and answers that are none fail their row');
+select is(outcome(:'odd'), 'CompletedWithErrors 2 2 2: asserted, 3: invalid input syntax for type bigint: "no number"', 'failed assertions and invalid answers fail their row');
 call run();
 select is(outcome(:'memory'), 'CompletedWithErrors 1 1 2: never enough', 'a row that never has enough memory fails alone');
 select is(outcome(:'meta'), 'Failed 0 0', 'metadata that always raise 40001 fail the operation');
@@ -104,7 +104,7 @@ select is_empty('select * from pawl_bulk.troubles', 'with its trouble forgotten'
 select submitted('plain', 'fine', 'strange at work', 'fine', 'assert at work', 'fine') as o \gset
 select submitted('plain', 'fine') as behind \gset
 call run(8);
-select is(outcome(:'o'), 'CompletedWithErrors 3 2 2: invalid input syntax for type bigint: "no number", 4: asserted', 'what a function says of rows that are none fails its row');
+select is(outcome(:'o'), 'CompletedWithErrors 3 2 2: invalid input syntax for type bigint: "no number", 4: asserted', 'an invalid row number in an answer fails its row');
 create function unlucky() returns trigger language plpgsql as $$ begin if new.row_number = 2 and new.state = 'Completed' then raise exception 'unlucky'; end if; return new; end $$;
 create trigger unlucky before update on pawl_bulk.records for each row execute function unlucky();
 select submitted('plain', 'fine', 'fine', 'fine') as o \gset

@@ -42,7 +42,7 @@ select is(exported(pawl_bulk.export_command(:'o', 'data')), format('100%%,%s1,%s
 select alike(exported(pawl_bulk.export_command(:'o', rows => '{1}')), format('%%,100\%%,%s1,%s2,x|1,%%,"",''-1,\%%s,', repeat('a', 70), repeat('a', 70)), 'in a report, too');
 select operation as o from pawl_bulk.submit('d', rows => jsonb_build_array((select jsonb_object_agg('f' || i, i) from generate_series(1, 1700) i))) \gset
 select done(:'o');
-select throws_ok(format('select pawl_bulk.export_command(%L, ''data'')', :'o'), '54011', null, 'too many columns are told');
+select throws_ok(format('select pawl_bulk.export_command(%L, ''data'')', :'o'), '54011', null, 'too many columns are reported');
 select alike(exported(pawl_bulk.export_command(:'o', 'data', 'json')), '[{"f1": 1,%', 'and come as JSON');
 select operation as o from pawl_bulk.submit('d', rows => '[]') \gset
 select done(:'o');

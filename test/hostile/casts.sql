@@ -188,7 +188,7 @@ reset role;
 create table evil.log_of_mine as select * from evil.p_transitions;
 alter table evil.t_transitions owner to :"superuser";
 select throws_ok($$select * from pawl.verify('evil.t')$$, '42501', null, 'a log of another owner is not read with the owner''s rights');
-select ok(exists (select from pawl.verify() where relation = 'evil.t'::regclass and problem = 'not_checked'), 'and said to be so');
+select ok(exists (select from pawl.verify() where relation = 'evil.t'::regclass and problem = 'not_checked'), 'and is reported as not checked');
 alter table evil.t_transitions owner to pawl_test_evil;
 set role pawl_test_evil;
 create view evil.v as select id, 'a'::text as state, evil.constant(3) as c from evil.p;

@@ -84,7 +84,7 @@ insert into lines values (gen_random_uuid(), 1);
 select lives_ok($$select pawl.fire('lines', row(a, b), 'finish') from lines$$, 'also where there is no such row');
 drop table other;
 insert into lines values (gen_random_uuid(), 1);
-select throws_ok($$select pawl.fire('lines', row(a, b), 'finish') from lines where state = 'pending'$$, '55000', 'the lock order of table public.lines cannot be kept', 'a table that is gone is told of');
+select throws_ok($$select pawl.fire('lines', row(a, b), 'finish') from lines where state = 'pending'$$, '55000', 'the lock order of table public.lines cannot be kept', 'a table that is gone is reported');
 select lives_ok($$select pawl.set_lock_order('lines', null)$$, 'no order');
 select lives_ok($$select pawl.fire('lines', row(a, b), 'finish') from lines where state = 'pending'$$, 'and it goes on');
 select is_empty('select wrong()', 'everything is as it must be');

@@ -191,7 +191,7 @@ rollback;
 begin;
 set local role plain_operator;
 select from pawl_dag.cancel_task(:'task', 'x');
-select throws_ok(format('insert into pawl_dag.dlq (task_uuid, reason) values (%L, ''manual_dlq'')', :'task'), '55000', null, 'what has ended is none');
+select throws_ok(format('insert into pawl_dag.dlq (task_uuid, reason) values (%L, ''manual_dlq'')', :'task'), '55000', null, 'a task that has ended gets no dead letter');
 rollback;
 
 -- The engine's processor is no secret; what its state changes ask for is asked of all that name it.

@@ -33,7 +33,7 @@ select is_empty('select * from pawl_dag.troubles', 'and is no trouble any more')
 create function busy() returns trigger language plpgsql as $$ begin raise exception 'later' using errcode = '40001'; end $$;
 create trigger busy before update on pawl_dag.tasks for each row execute function busy();
 select pawl_dag.start_task('diamond') as task \gset
-select throws_ok('select pawl_dag.orchestrate()', '40001', 'later', 'a conflict is told to the caller');
+select throws_ok('select pawl_dag.orchestrate()', '40001', 'later', 'a conflict is raised to the caller');
 drop trigger busy on pawl_dag.tasks;
 select work();
 select is_empty('select wrong()', 'everything is as it must be');
@@ -55,7 +55,7 @@ select from pawl_dag.orchestrate();
 -- each call runs one step at least
 \set said `for i in 1 2 3 4; do psql -XAtqc "call pawl_dag.work_sql_steps()"; done 2>&1`
 select unalike(:'said'::text, '%ERROR%', 'a step whose report raises ends no duty');
-select matches(:'said'::text, 'WARNING:  step \S+ of task \S+ raised: rejected', 'the duty tells of it');
+select matches(:'said'::text, 'WARNING:  step \S+ of task \S+ raised: rejected', 'the duty warns of it');
 select from pawl_dag.orchestrate();
 select is((select string_agg(s.name || ' ' || s.state || coalesce(' ' || (s.error ->> 'sqlstate') || ' ' || (s.error ->> 'message'), ''), ', ' order by s.name)
              from pawl_dag.steps s where s.name in ('rejected', 'conflict', 'stuck', 'good')),

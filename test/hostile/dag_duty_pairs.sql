@@ -4,16 +4,12 @@
 set client_min_messages = warning;
 select no_plan();
 \ir ../pgtap/shared/dag.psql
-create extension dblink;
-create procedure connect(name text) language plpgsql as $$ begin
-    perform dblink_connect(name, format('host=%L port=%s dbname=%L user=%L', current_setting('unix_socket_directories'), current_setting('port'), current_database(), current_user));
-    perform dblink_exec(name, 'set client_min_messages = warning; set deadlock_timeout = ''20 ms''');
-end $$;
-call connect('blocker');
-call connect('one');
-call connect('two');
-create table session (name text, pid int);
-insert into session select n, p from unnest(array['blocker', 'one', 'two']) n, lateral dblink(n, 'select pg_backend_pid()') d(p int);
+\set pack pawl_dag
+\set subjects tasks
+\set key task_uuid
+\set rejections '^(PW001|PW003)'
+\ir include/pairs.psql
+\ir include/pairs_kept.psql
 
 -- Two tasks, each with a step whose backoff is over, one whose lease has expired, one that its worker has, one that it has reported as failed for good, one
 -- that can be claimed, and some that wait for others. The steps lie on the pages in another order than that of their keys.
@@ -22,10 +18,8 @@ select pawl_dag.define_template($${"name": "full", "identity_strategy": "always_
     {"name": "behind", "dependencies": ["due", "lost", "held"]}, {"name": "after", "dependencies": ["free"]}]}$$) \g /dev/null
 create table task (n int, uuid uuid);
 create view mine as select s.* from pawl_dag.steps s join task t on t.uuid = s.task_uuid;
-create procedure prepare() language plpgsql as $$
+create procedure prepare_anew() language plpgsql as $$
 begin
-    perform pawl_dag.cancel_tasks(array(select t.task_uuid from pawl_dag.tasks t where t.state <> all ('{complete,error,cancelled,resolved_manually}')));
-    delete from task;
     insert into task select 3 - row_number() over (), t from pawl_dag.start_tasks('full', array['{}', '{}']::jsonb[]) t;
     perform from pawl_dag.orchestrate();
     perform set_config('pawl.processor', 'c0000000-0000-7000-8000-00000000000c', true);
@@ -47,8 +41,10 @@ begin
     set local session_replication_role = origin;
     update pawl_dag.tasks set deadline_at = clock_timestamp() - interval '1 s' where task_uuid = (select uuid from task where n = 1);
 end $$;
+create function lock_of(held text) returns text language sql as $$
+    select case held when 'task' then 'select 1 from pawl_dag.tasks where task_uuid in (select uuid from task) for no key update'
+                     else format('select 1 from pawl_dag.steps where task_uuid in (select uuid from task) and name = %L for no key update', held) end $$;
 -- An UPDATE by hand of several tasks locks them in the order of its plan, so it has one task.
-create table deed (name text, command text);
 insert into deed values
     ('orchestrate', 'select from pawl_dag.orchestrate()'), ('fire_due', $$select from pawl.fire_due('pawl_dag.steps')$$), ('reap', $$select from pawl.reap('pawl_dag.steps')$$),
     ('time_out', 'select from pawl_dag.time_out_tasks()'), ('claim', $$select from pawl_dag.claim('e0000000-0000-7000-8000-00000000000e', batch => 10)$$),
@@ -62,56 +58,16 @@ insert into deed values
     ('work_sql', 'select pawl_dag.run_sql_steps(5)'), ('cancel_by_hand', $$update pawl_dag.tasks set state = 'cancelled' where task_uuid = (select uuid from task where n = 1)$$);
 insert into deed select 'log_insert', $$insert into pawl_dag.step_transitions (task_uuid, step_uuid, event) select task_uuid, step_uuid, 'ResolveManually' from mine where name = 'held' order by 1, 2$$;
 
-create function waits(connection text) returns boolean language sql as $$ select cardinality(pg_blocking_pids(pid)) > 0 from session where name = connection $$;
--- Until it has answered, or waits for another session.
-create function stands(connection text) returns void language plpgsql as $$ begin
-    while dblink_is_busy(connection) = 1 and not waits(connection) loop perform pg_sleep(0.001); end loop;
-end $$;
-create function answer(connection text) returns text language plpgsql as $$
-declare problem text;
-begin
-    while dblink_is_busy(connection) = 1 loop perform pg_sleep(0.0005); end loop;
-    loop
-        begin
-            exit when not exists (select from dblink_get_result(connection) d(r text));
-        exception when others then
-            if sqlstate <> '42804' and sqlerrm !~ 'remote query result rowtype' then problem := sqlstate || ' ' || sqlerrm; end if;
-        end;
-    end loop;
-    return problem;
-end $$;
-create function pair(held text, first text, second text) returns text language plpgsql as $$
-declare problems text[]; c text;
-begin
-    perform dblink_exec('blocker', 'call prepare()');
-    foreach c in array array['blocker', 'one', 'two'] loop perform dblink_exec(c, 'begin'); end loop;
-    perform from dblink('blocker', case held when 'task' then 'select 1 from pawl_dag.tasks where task_uuid in (select uuid from task) for no key update'
-                                            else format('select 1 from pawl_dag.steps where task_uuid in (select uuid from task) and name = %L for no key update', held) end) d(r int);
-    perform dblink_send_query('one', (select command from deed where name = first));
-    perform stands('one');
-    perform dblink_send_query('two', (select command from deed where name = second));
-    perform stands('two');
-    perform dblink_exec('blocker', 'commit');
-    -- a session that has its answer lets the other go on
-    while dblink_is_busy('one') = 1 and dblink_is_busy('two') = 1 loop perform pg_sleep(0.0005); end loop;
-    if dblink_is_busy('one') = 0 then
-        problems := array[answer('one')];
-        perform dblink_exec('one', case when problems[1] is null then 'commit' else 'rollback' end);
-        problems := problems || answer('two');
-        perform dblink_exec('two', case when problems[2] is null then 'commit' else 'rollback' end);
-    else
-        problems := array[answer('two')];
-        perform dblink_exec('two', case when problems[1] is null then 'commit' else 'rollback' end);
-        problems := problems || answer('one');
-        perform dblink_exec('one', case when problems[2] is null then 'commit' else 'rollback' end);
-    end if;
-    return nullif(concat_ws('; ', variadic (select array_agg(p) from unnest(problems) p where p !~ '^(PW001|PW003)')), '');
-end $$;
-create table found as select h.name as held, a.name as first, b.name as second, null::text as problem from deed a, deed b, unnest(array['task']) h(name) limit 0;
+select dblink_exec('blocker', 'call prepare()') \g /dev/null
+select is(string_agg(name || ' ' || state || coalesce(' ' || left(worker_uuid::text, 1), ''), ', ' order by name),
+    'after pending, behind pending, due waiting_for_retry, failed enqueued_as_error_for_orchestration, free enqueued, held in_progress c, lost in_progress d',
+    'the steps are as they are meant to be') from mine group by task_uuid;
 insert into found select 'task', a.name, b.name, pair('task', a.name, b.name) from deed a, deed b;
 insert into found select 'held', a.name, b.name, pair('held', a.name, b.name) from deed a, deed b where a.name in ('cancel_tasks', 'abandon', 'report', 'fire_many', 'cancel_by_hand', 'log_insert');
 select is_empty('select held, first, second, problem from found where problem is not null', 'no pair of them ends in a deadlock');
 select is((select count(*) from found), (select count(*) * (count(*) + 6) from deed), 'every pair has met');
+call show_all();
+select is((select count(*) from pawl_dag.tasks), 2 * (count(*) + 1), 'two tasks were left by each, and two are as they were made') from found;
 select is_empty('select wrong()', 'everything is as it must be');
 select dblink_disconnect(c) from unnest(array['blocker', 'one', 'two']) c \g /dev/null
 select * from finish();

@@ -60,7 +60,7 @@ update pawl.binding set history = 'app.c_transitions' where relation = 'app.a'::
 set session_replication_role = origin;
 select throws_ok($$update app.a set state = 'running', owner = 'x'$$, 'XX001', null, 'what is damaged raises an error');
 select lives_ok($$update app.b set state = 'running', owner = 'x', lease = now() - interval '1 h' where id < 4$$, 'the others work');
-select is((select done from pawl.reap()), 3::bigint, 'reap sees to the others');
+select is((select done from pawl.reap()), 3::bigint, 'reap handles the others');
 select is((select done from pawl.fire_due()), 0::bigint, 'fire_due too');
 select is((select string_agg(format('%s %s', relation, detail), '; ') from pawl.health() where check_name = 'catalog' and status <> 'ok'),
           'app.a log table "c_transitions" is damaged: Its key column "subject_id" is of type uuid, and "id" of the table of type integer.', 'health names it, and says what is wrong');

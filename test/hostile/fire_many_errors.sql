@@ -67,6 +67,6 @@ select lives_ok(format('set pawl.delay = %L', text), format('%s is a delay', tex
 reset pawl.delay;
 select throws_ok($$select pawl.define('bad', 'stateDiagram-v2
     [*] --> a
-    a --> b : after 999999999999999 years')$$, 'PW007', '"999999999999999 years" is not an interval', 'a timer that is none is an error of the definition');
+    a --> b : after 999999999999999 years')$$, 'PW007', '"999999999999999 years" is not an interval', 'an invalid timer is an error of the definition');
 
 select * from finish();

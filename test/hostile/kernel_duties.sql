@@ -83,7 +83,7 @@ select matches(:'warnings'::text, '(^|\n)206(\n|$)', 'a row that conflicts a few
 select is((select last_value from conflicts), 5::bigint, 'when it was tried again');
 update many_duties set poison = 'busy' where state = 'ready';
 \set warnings `psql -XAtqc "select count(*) from pawl.claim(null::many_duties, processor => 'w', batch => 5)" 2>&1`
-select matches(:'warnings'::text, 'was skipped: later\s+DETAIL:  Its state change raised an error with SQLSTATE 40001', 'others are told of');
+select matches(:'warnings'::text, 'was skipped: later\s+DETAIL:  Its state change raised an error with SQLSTATE 40001', 'others are reported');
 
 -- What no row does wrong is raised.
 create role duty_caller;

@@ -27,7 +27,7 @@ select is((select string_agg(p.proname, ', ' order by p.proname) from pg_proc p,
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and p.prorettype = 'trigger'::regtype and has_function_privilege(r, p.oid, 'EXECUTE')), null, 'no role calls a trigger function that has the owner''s rights');
 select is((select string_agg(distinct p.proname, ', ' order by p.proname) from pg_proc p
             where p.pronamespace = 'pawl_saga'::regnamespace and p.prosecdef and has_function_privilege('pawl_worker', p.oid, 'EXECUTE')), 
-          '_ask_question, _fill_flow, _question_raised, _settle_orphans, _take_question, _task_raised, _task_settled, begin_attempts, end_waits',
+          '_ask_question, _fill_flow, _question_raised, _record_orphans, _take_question, _task_done, _task_raised, begin_attempts, end_waits',
           'nor any other than these');
 
 create role saga_columns_worker in role pawl_worker;
@@ -76,7 +76,7 @@ select is(pg_temp.try(format('insert into pawl_saga.flow_transitions (flow_uuid,
 select is(pg_temp.try(format('select pawl.fire(''pawl_saga.flows'', array[flow_uuid::text], %L) from pawl_saga.flows', e)), 'PW003', 'nor by the event ' || e) from unnest('{succeed,fail,revert}'::text[]) e;
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'IGNORE' where name = 'b'$$), '42501', 'a task is not skipped');
 -- the mark of the follow-ups is not a worker's
-select is(pg_temp.try('select pawl_saga._follow()'), '42501', 'follow-ups cannot be told that others finish the flow');
+select is(pg_temp.try('select pawl_saga._follow()'), '42501', 'a worker cannot run the follow-ups itself');
 select is(pg_temp.try(format('select pawl_saga._ask(%L, null, current_user)', 'public.done')), '42501', 'nor is a function called as another');
 
 -- What a worker does by hand is what the functions do.
@@ -88,7 +88,7 @@ select is((select string_agg(name || ' ' || coalesce(result::text, '') || ' ' ||
 select is(pg_temp.try(format($$update pawl_saga.tasks set state = 'REVERTING', worker = 'w' where flow_uuid = %L and name = 'a'$$, :'f')), 'PW003', 'what is done is not reverted unasked');
 select is(pg_temp.try(format('update pawl_saga.tasks set %s = ''9'' where flow_uuid = %L and node = %s', c, :'flow_uuid', :node)), '42501', c || ' of what is finished is kept')
   from unnest('{result,failure,revert_result,revert_failure,progress,progress_details}'::text[]) c;
-select is(pg_temp.try(format('update pawl_saga.tasks set state = ''PENDING'' where flow_uuid = %L and node = %s', :'flow_uuid', :node)) in ('42501', 'PW003'), true, 'and does not begin anew');
+select is(pg_temp.try(format('update pawl_saga.tasks set state = ''PENDING'' where flow_uuid = %L and node = %s', :'flow_uuid', :node)) in ('42501', 'PW003'), true, 'and does not start again');
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'RUNNING', worker = 'w' where name = 'b'$$), 'done', 'claimed by hand');
 select is(pg_temp.try($$update pawl_saga.tasks set state = 'SUCCESS', result = '3' where name = 'b'$$), 'done', 'and done');
 select is((select state from pawl_saga.flows where flow_uuid = :'f'), 'SUCCESS', 'the flow has ended by that');
@@ -146,7 +146,7 @@ select lives_ok(format('select pawl_saga.abandon_job(%L, ''me'')', :'j'), 'aband
 select is((select done from pawl_saga.conduct()), 1::bigint, 'conducts');
 select pawl_saga.post('k') as k \gset
 select lives_ok(format('select pawl_saga.claim_job(%L, ''me''), pawl_saga.trash_job(%1$L, ''me'', ''bad'')', :'k'), 'trashes its own');
-select lives_ok($$select pawl.heartbeat('pawl_saga.tasks', 'w'), pawl.reap('pawl_saga.tasks')$$, 'extends leases and takes back those of others');
+select lives_ok($$select pawl.heartbeat('pawl_saga.tasks', 'w'), pawl.reap('pawl_saga.tasks')$$, 'extends its leases and reaps those of others');
 select pawl_saga.start('w') as waits \gset
 select is(pg_temp.try(format('update pawl_saga.flows set state = %L where flow_uuid = %L', s, :'waits')), 'PW003', 'a flow that waits for a signal is not ' || s || ' by hand')
   from unnest('{FAILURE,REVERTED}'::text[]) s;

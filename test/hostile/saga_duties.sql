@@ -91,7 +91,7 @@ select pawl_saga.start('bad run') as bad \gset
 select pawl_saga.start('good run') \g /dev/null
 \setenv PGDATABASE :DBNAME
 \set said `psql -XAtqc "call pawl_saga.work_sql_tasks()" -c "call pawl_saga.work_sql_tasks()" 2>&1`
-select matches(:'said'::text, 'WARNING:  flow \S+ is set aside: always\s+DETAIL:  Raised by the duty work_sql_tasks', 'the duty tells of it');
+select matches(:'said'::text, 'WARNING:  flow \S+ is set aside: always\s+DETAIL:  Raised by the duty work_sql_tasks', 'the duty warns of it');
 select unalike(:'said'::text, '%ERROR%', 'and goes on');
 select is(state('good run'), 'SUCCESS', 'to the task behind it');
 select is((select attempts || ' ' || duty || ' ' || sqlstate || ' ' || message from pawl_saga.set_aside where flow_uuid = :'bad'),

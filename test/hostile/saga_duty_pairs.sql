@@ -4,6 +4,7 @@
 set client_min_messages = warning;
 select no_plan();
 create extension pawl_saga;
+\set rejections '^(PW001|PW003|55000)'
 \ir include/pairs.psql
 
 -- Two flows, each with a task that its worker has, one whose lease has expired, one that takes too long, one whose wait is over, one that waits for a

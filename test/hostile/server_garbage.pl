@@ -115,7 +115,7 @@ subtest 'the API' => sub {
 	$proxy->garble;
 	is(join("\n", @wrong), '', 'each request is answered');
 	wait_until(sub { ask('GET', '/v1/session', token => $token)->{status} == 200 }, 'a good answer');
-	is(end_program($api->{run}, 'TERM'), 0, 'and the daemon ends when it is told to');
+	is(end_program($api->{run}, 'TERM'), 0, 'and the daemon ends on SIGTERM');
 };
 
 subtest 'values that are nested deep' => sub {
@@ -126,7 +126,7 @@ subtest 'values that are nested deep' => sub {
 	wait_until(sub { one($node, q{select count(*) from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid) where t.name = 'deep' and s.state in ('complete', 'error')}) == 2 }, 'both steps to end');
 	is(one($node, q{select string_agg(s.state || coalesce(' ' || (s.error ->> 'message'), ''), ', ' order by s.state) from pawl_dag.steps s join pawl_dag.tasks t using (task_uuid) where t.name = 'deep'}),
 		'complete, error column "context": JSON is nested deeper than 512', 'the job that cannot be read fails, the other one is done');
-	is(end_program($worker, 'TERM'), 0, 'and the worker goes on until it is told to end');
+	is(end_program($worker, 'TERM'), 0, 'and the worker continues until SIGTERM');
 	end_program($daemon, 'TERM');
 };
 

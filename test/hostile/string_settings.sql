@@ -12,7 +12,7 @@ set transform_null_equals = on;
 select is_empty($$select message from pawl_bulk._schema_errors('{"properties": {"n": {"type": "integer"}, "x": {"type": "number"}}}', '{1}', array['{"n": 12, "x": -1.5e3}'::jsonb])$$,
     'numbers are numbers');
 select results_eq($$select field from pawl_bulk._schema_errors('{"properties": {"n": {"type": "integer"}, "x": {"type": "number"}}}', '{1}', array['{"n": "d", "x": "sd"}'::jsonb]) order by 1$$,
-    $$values ('n'), ('x')$$, 'and letters are none');
+    $$values ('n'), ('x')$$, 'and letters are no digits');
 create table ordered (id int primary key, state text not null, owner text, rank int);
 select pawl.define('ordered', $$stateDiagram-v2
     [*] --> a

@@ -17,7 +17,7 @@ insert into decided values
     ('pawl_bulk.input', 'INSERT', 'worker operator', '{operation,row_number,data,raw,problem,line_number}',
     'only while the input is open (trigger came); rows are validated later'),
     ('pawl_bulk.notices', 'UPDATE', 'worker operator', '{state,message,tries,worker,lease_until,fence,due}',
-    'the owner of the lease; the rest as _notice_by_hand says'),
+    'the owner of the lease; the rest as _notice_by_sql says'),
     ('pawl_bulk.operation_transitions', 'INSERT', 'worker operator', 
      '{id,operation,sort_key,from_state,to_state,event,processor,actor,correlation_id,metadata,machine_version,'
     'created_at,most_recent}', 'a request: log_requests'),
@@ -30,7 +30,7 @@ insert into decided values
     ('pawl_bulk.operations', 'UPDATE', 'operator', '{priority,notifications,paused_at,paused_by}',
     'operators pause, and set priorities and the targets of notices'),
     ('pawl_bulk.operations', 'UPDATE', 'worker operator', '{status,error_message}',
-    'guards and _operation_by_hand; a message only with the state that it explains'),
+    'guards and _operation_by_sql; a message only with the state that it explains'),
     ('pawl_bulk.record_transitions', 'INSERT', 'worker operator', 
      '{id,operation,row_number,step_index,sort_key,from_state,to_state,event,processor,actor,correlation_id,metadata,'
     'machine_version,created_at,most_recent}', 'a request: log_requests'),
@@ -41,19 +41,19 @@ insert into decided values
     'only the next step of a valid row (_records_began)'),
     ('pawl_bulk.records', 'UPDATE', 'worker operator', '{tries,state,error_type,error_message,started_at,'
     'completed_at}', 'state changes of rows that no other worker has (_records_rest); what rests stays '
-    '(_record_by_hand)'),
+    '(_record_by_sql)'),
     ('pawl_bulk.signals', 'INSERT', 'worker operator', '{operation,key,result,message,payload,attempt}',
     'a signal; its answer is computed (_signal_sent)'),
     ('pawl_bulk.sql_runs', 'INSERT', 'worker operator', '{operation,step_index,kind,first_row,last_row,size,'
-    'lease_until}', 'a run of this session, for a day at most (_run_by_hand)'),
+    'lease_until}', 'a run of this session, for a day at most (_run_by_sql)'),
     ('pawl_bulk.sql_runs', 'UPDATE', 'worker operator', '{last_row,size,lost_at,again_at}',
-    'of this session, or lost (_run_by_hand)'),
+    'of this session, or lost (_run_by_sql)'),
     ('pawl_bulk.validations', 'INSERT', 'worker operator', '{operation,row_number,state,row_id,errors,raw,'
-    'created_at}', 'only the functions that validate (_validations_by_hand)'),
+    'created_at}', 'only the functions that validate (_validations_by_sql)'),
     ('pawl_bulk.work', 'UPDATE', 'worker operator', '{state,deadline_at,worker,lease_until,fence,due}',
-    'claims and leases by the kernel; times by _work_by_hand'),
+    'claims and leases by the kernel; times by _work_by_sql'),
     ('pawl_dag.dlq', 'INSERT', 'operator', '{task_uuid,original_state,reason,task_snapshot,metadata}',
-    'state and snapshot are the task''s (_dead_letter_by_hand)'),
+    'state and snapshot are the task''s (_dead_letter_by_sql)'),
     ('pawl_dag.dlq', 'UPDATE', 'operator', '{resolution_status,resolution_timestamp,resolution_notes,resolved_by,'
     'metadata}', 'operators say how it was resolved; nothing follows from it'),
     ('pawl_dag.edges', 'INSERT', 'worker operator', '{task_uuid,parent_uuid,child_uuid}',
@@ -66,12 +66,12 @@ insert into decided values
     'a request: log_requests'),
     ('pawl_dag.steps', 'INSERT', 'worker operator', '{task_uuid,step_uuid,name,namespace,priority,rank,handler,'
     'handler_options,map_of,map_index,level,total_parents,unsatisfied_parents,optional,retryable,max_attempts,backoff,'
-    'timeout,traceparent,tracestate}', 'what it is, never how far: _inserted_by_hand, _steps_by_hand, _step_settings'),
+    'timeout,traceparent,tracestate}', 'what it is, never how far: _inserted_by_sql, _steps_by_sql, _step_settings'),
     ('pawl_dag.steps', 'UPDATE', 'operator', '{priority,optional,retryable,max_attempts,backoff,timeout,attempts}',
     'operators give attempts and time, within _step_settings'),
     ('pawl_dag.steps', 'UPDATE', 'worker operator', '{state,level,total_parents,unsatisfied_parents,permanent,'
     'backoff_request,worker_uuid,lease_until,fence,next_retry_at,result,error}',
-    'state changes and leases by the kernel; the rest as _step_by_hand says'),
+    'state changes and leases by the kernel; the rest as _step_by_sql says'),
     ('pawl_dag.task_transitions', 'INSERT', 'worker operator', '{id,task_uuid,sort_key,from_state,to_state,event,'
     'processor,actor,correlation_id,metadata,machine_version,created_at,most_recent}',
     'a request: log_requests'),
@@ -80,12 +80,12 @@ insert into decided values
     'a request: log_requests'),
     ('pawl_dag.tasks', 'INSERT', 'worker operator', '{task_uuid,template_uuid,namespace,name,version,priority,rank,'
     'context,identity_key,correlation_id,parent_correlation_id,traceparent,tracestate,failure_policy,steps_total,'
-    'steps_blocked,steps_ready,deadline_at,stale_after}', 'as its template says: _inserted_by_hand, _tasks_by_hand'),
+    'steps_blocked,steps_ready,deadline_at,stale_after}', 'as its template says: _inserted_by_sql, _tasks_by_sql'),
     ('pawl_dag.tasks', 'UPDATE', 'operator', '{priority,error,deadline_at,stale_after,watch_at}',
     'operators give time, and say what comes first and what went wrong'),
     ('pawl_dag.tasks', 'UPDATE', 'worker operator', '{state,processor_uuid,lease_until,fence,steps_total,'
     'steps_blocked,steps_ready,steps_in_flight,steps_waiting,steps_failed,steps_satisfied,steps_cancelled,evaluate,'
-    'entered_at}', 'state changes and leases by the kernel, with guards; counters by triggers alone (_task_by_hand)'),
+    'entered_at}', 'state changes and leases by the kernel, with guards; counters by triggers alone (_task_by_sql)'),
     ('pawl_saga.flow_transitions', 'INSERT', 'worker operator', '{id,flow_uuid,sort_key,from_state,to_state,event,'
     'processor,actor,correlation_id,metadata,machine_version,created_at,most_recent}', 'a request: log_requests'),
     ('pawl_saga.flow_transitions_log', 'INSERT', 'worker operator', '{id,flow_uuid,sort_key,from_state,to_state,event,'

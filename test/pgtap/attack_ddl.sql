@@ -50,7 +50,7 @@ create table parent (id int, state text not null default 'a');
 create table heir (primary key (id)) inherits (parent);
 select pawl.enforce('heir', 'state', 'm'), pawl.enable_log('heir', 'state') \g /dev/null
 insert into heir values (1);
-select throws_ok($$alter table parent alter state type text using 'nowhere'$$, '2BP01', null, 'states cannot be computed anew through a parent');
+select throws_ok($$alter table parent alter state type text using 'nowhere'$$, '2BP01', null, 'states cannot be rewritten through a parent');
 alter table parent rename column state to status;
 select lives_ok($$update heir set status = 'b'$$, 'a column that was renamed through a parent is followed');
 alter table parent rename column id to number;
@@ -72,7 +72,7 @@ select lives_ok($$alter table casts alter state type text$$, 'the server''s own 
 create table keyed (id int primary key, state text not null);
 select pawl.enforce('keyed', 'state', 'm'), pawl.enable_log('keyed', 'state') \g /dev/null
 insert into keyed values (1, 'a');
-select throws_ok($$alter table keyed alter id type int using id + 1$$, '2BP01', null, 'keys cannot be computed anew while there is a log');
+select throws_ok($$alter table keyed alter id type int using id + 1$$, '2BP01', null, 'keys cannot be rewritten while there is a log');
 select is_empty($$select * from pawl.verify()$$, 'after all that, verify finds nothing');
 
 -- a guard that is gone

@@ -13,7 +13,7 @@ select pawl.audit('t', '{"b": true}') \g /dev/null
 insert into t values (1, 'a');
 update t set state = 'b';
 
-select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null, 'logged states cannot be computed anew');
+select throws_ok($$alter table t_transitions alter to_state type text using 'b'$$, '55000', null, 'logged states cannot be rewritten');
 select throws_ok($$alter table t_transitions alter metadata type jsonb using '{"forged": true}'$$, '55000', null, 'nor metadata');
 select throws_ok($$alter table t_transitions alter actor type text using 'another'$$, '55000', null, 'nor the actor');
 select throws_ok($$alter table t_transitions alter subject_id type int using 7$$, '55000', null, 'nor of which row');

@@ -27,7 +27,7 @@ grant update (state), delete, truncate on t, t0 to pawl_test_blind;
 grant update (state), select (id) on t to pawl_test_half;
 
 set role pawl_test_blind;
-select is(detail_of($$update t set state = 'nowhere'$$), 'A row of public.t is in state "a". The machine has no state "nowhere".', 'a key that may not be selected is not told');
+select is(detail_of($$update t set state = 'nowhere'$$), 'A row of public.t is in state "a". The machine has no state "nowhere".', 'a key that may not be selected is not shown');
 select unalike(detail_of($$update t0 set state = 'nowhere'$$), '%41%', 'nor when a partition is named');
 select unalike(detail_of($$delete from t$$), '%41%', 'nor by a deletion');
 select unalike(detail_of($$truncate t0$$), '%41%', 'nor by TRUNCATE');

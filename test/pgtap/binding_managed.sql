@@ -19,7 +19,7 @@ select results_eq($$select work_indexes('jobs')$$, $$values
     ('jobs_pawl_due: (due, id) WHERE (due IS NOT NULL)'),
     ('jobs_pawl_owned: (owner, lease) WHERE (owner IS NOT NULL)')$$, 'and it has its indexes');
 select is(obj_description('jobs_pawl_claim'::regclass), 'kept by pawl for claims: rows in ready, waiting, in claim order',
-    'a DBA is told what the index is for');
+    'the comment of the index says what it is for');
 select lives_ok($$select pawl.release('jobs')$$, 'released');
 select is_empty($$select work_indexes('jobs')$$, 'the indexes go');
 select lives_ok($$select pawl.enforce('jobs', 'state', 'job')$$, 'without managed columns');
@@ -101,7 +101,7 @@ select is(tried(more), answer, answer) from (values
     ('pawl.enable_queue(owner => ''owner''), pawl.set_claiming(claim => ''{start}'', claim_order => ''priority nulls first'')', '0A000 claim_order does not allow NULLS FIRST or NULLS LAST | Nulls sort last in ascending and first in descending order, as in an index. | make the column not null, or omit NULLS'),
     ('pawl.enable_queue(owner => ''owner'', attempts => ''attempts''), pawl.enable_timers(due => ''due''), pawl.set_claiming(retry => ''{fail}'', backoff => ''[1]'')', '22023 backoff must be a JSON object | {"strategy": "exponential", "base": "1 s", "cap": "1 h"}')
     ) v(more, answer);
-select is(tried('pawl.set_claiming(operator_events => ''{{cancel}}'')'), '22023 operator_events must be a list of events | operator_events => array[''...'']', 'a list of lists is none');
+select is(tried('pawl.set_claiming(operator_events => ''{{cancel}}'')'), '22023 operator_events must be a list of events | operator_events => array[''...'']', 'a list of lists is rejected');
 select is_empty($$select from pawl.binding$$, 'nothing of all this was attached');
 select is_empty($$select work_indexes('odd')$$, 'and no index made');
 

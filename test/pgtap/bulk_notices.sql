@@ -46,9 +46,9 @@ select is((select string_agg(concat_ws(' ', trigger, status, failed, total), ', 
 select is((select count(*) from told t join pawl_bulk.notices n on n.notice = t.key::uuid and n.state = 'delivered' and n.ended_at is not null and n.tries = 1), 5::bigint, 'by the key of the notice');
 select is(pawl_bulk.cancel((select operation from pawl_bulk.submit('told', rows => '[{"x": 1}]', notifications => '{"channel": "sql", "target": "public.told", "triggers": ["cancelled"]}'))), true, 'one is cancelled');
 select done from pawl_bulk.run_sql_notices() \gset
-select is((select string_agg(trigger, ', ') from told where status = 'Cancelled'), 'cancelled', 'and that is told');
+select is((select string_agg(trigger, ', ') from told where status = 'Cancelled'), 'cancelled', 'and that is notified');
 select pawl_bulk.abort((select operation from pawl_bulk.submit('told', rows => '[{"x": 1}]', notifications => '{"channel": "sql", "target": "public.told"}')), 'the disk is full');
-select is((select payload ->> 'trigger' || ': ' || (payload ->> 'message') from pawl_bulk.notices where state = 'ready'), 'failure: the disk is full', 'failure is what is told by default');
+select is((select payload ->> 'trigger' || ': ' || (payload ->> 'message') from pawl_bulk.notices where state = 'ready'), 'failure: the disk is full', 'failures are notified by default');
 select done from pawl_bulk.run_sql_notices() \gset
 
 -- an operation whose notifications are invalid, and could be written by no function, still advances
@@ -56,7 +56,7 @@ select throws_ok($$insert into pawl_bulk.operations (definition, version, notifi
 alter table pawl_bulk.operations disable trigger written;
 insert into pawl_bulk.operations (definition, version, notifications, last_step, track_row_data, sealed) values ('told', 1, '[7, {"channel": "sql"}, {"target": 7, "triggers": 8}]', 0, false, true);
 alter table pawl_bulk.operations enable trigger written;
-select is((select done from pawl_bulk.advance()) > 0, true, 'notifications that are none hold nothing up');
+select is((select done from pawl_bulk.advance()) > 0, true, 'invalid notifications do not stop the operation');
 select is((select count(*) from pawl_bulk.notices where state = 'ready'), 0::bigint, 'and create no notice');
 
 -- a target that fails is asked again, and nothing of what it did remains

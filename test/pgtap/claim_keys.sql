@@ -87,7 +87,7 @@ insert into jobs (id, queue) select g, 'a' from generate_series(21, 60) g;
 select count(*) from pawl.claim_keys(null::jobs, (select array_agg(g) from generate_series(21, 59) g), processor => 'w', queue => 'a');
 select is((select string_agg(key[1], ' ') from pawl.read_claimable('c', 7)), '60', 'what has been taken meanwhile is left out, and is no end');
 select pawl.abandon('jobs', 'w');
-select is((select count(*) from pawl.read_claimable('c', 10000)), (select count(*) from jobs where state = 'ready' and token > 0), 'what was given back is told again');
+select is((select count(*) from pawl.read_claimable('c', 10000)), (select count(*) from jobs where state = 'ready' and token > 0), 'a row that was given back is announced again');
 update jobs set state = 'gone' where id = 60;
 select is_empty($$select * from pawl.read_claimable('c')$$, 'a reader of rows that cannot be claimed reads to the end');
 select is_empty($$select * from pawl.read_events('c')$$, 'which is the end of the events');

@@ -87,7 +87,7 @@ select claimed($$pawl.claim(null::jobs, processor => 'w', queue => 'a', batch =>
        claimed($$pawl.claim(null::jobs, processor => 'other', queue => 'a', lease => '2 min')$$);
 select is(pawl.heartbeat('jobs', 'w', '5 min'), 3::bigint, 'all leases of a processor at once');
 select is(minutes('w'), '3:10 4:10 7:5', 'are extended; longer ones are not made shorter');
-select is(minutes('other'), '8:2', 'those of others are not touched');
+select is(minutes('other'), '8:2', 'leases of others are not touched');
 set pawl.token = 4711;
 select is(pawl.heartbeat('jobs', 'w', '20 min'), 3::bigint, 'whatever token the session shows for its own work');
 select is(minutes('w'), '3:20 4:20 7:20', 'they are extended');

@@ -87,7 +87,7 @@ update t set note = 'x' where id = 13;
 select is(said(13), 'touch||||postgres', 'an event that stays makes an UPDATE a transition');
 reset pawl.event;
 update t set note = 'y', state = 'a' where id = 14;
-select is(said(14), '||||postgres', 'without, writing the same value is none');
+select is(said(14), '||||postgres', 'without an event, writing the same value is no state change');
 select is((select count(*) from t_transitions where subject_id = 14), 1::bigint, 'and leaves no log row');
 select is(pawl.fire('t', 14, 'touch'), 'a', 'fire of an event that stays');
 select is(said(14), 'touch||||postgres', 'is logged');
@@ -110,7 +110,7 @@ select is((select event from child_transitions where subject_id = 16 order by so
 reset pawl.event;
 select is(pawl.fire('t', 17, 'settle'), 'b', 'what fire names');
 update t set note = 'b' where id = 17;
-select is((select event from child_transitions where subject_id = 17 order by sort_key desc limit 1), 'pay', 'is not said of others');
+select is((select event from child_transitions where subject_id = 17 order by sort_key desc limit 1), 'pay', 'is not recorded for other rows');
 create function follow_now() returns trigger language plpgsql as $$ begin perform pawl.fire('child', new.id, 'skip'); return null; end $$;
 create trigger follow_now after update on t for each row when (new.note = 'fire') execute function follow_now();
 update t set note = 'fire' where id = 18;

@@ -54,7 +54,7 @@ rollback;
 select is(audited(:'step_uuid'), 'nothing', 'no result, no row');
 -- no worker's result
 select pawl_dag.complete_step_manually(:'task_uuid', :'step_uuid', '{}', 'by hand') \g /dev/null
-select is(audited(:'step_uuid'), 'nothing', 'an operator''s is none');
+select is(audited(:'step_uuid'), 'nothing', 'the result of an operator is not audited');
 
 -- a function inside the database
 create function public.one(context jsonb, inputs jsonb) returns jsonb language sql as $$ select '1'::jsonb $$;

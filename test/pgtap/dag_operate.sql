@@ -88,7 +88,7 @@ select is((select string_agg(distinct nullif(l.metadata - '{fence,transaction_id
 select pawl_dag.start_task('diamond') as task \gset
 update pawl_dag.steps set state = 'cancelled' where task_uuid = :'task' and name = 'a';
 select is_rows(format('select name, cancelled_ancestor from pawl_dag.stranded_steps where task_uuid = %L order by 1', :'task'),
-                  $$values ('b'::text, 'a'::text), ('c', 'a'), ('d', 'a')$$, 'stranded steps are told');
+                  $$values ('b'::text, 'a'::text), ('c', 'a'), ('d', 'a')$$, 'stranded steps are reported');
 select pawl_dag.resolve_task(:'task', 'enough') \g /dev/null
 select is(state_of(:'task'), 'resolved_manually: a cancelled, b resolved_manually, c resolved_manually, d resolved_manually', 'a task resolved by hand resolves its steps');
 
@@ -137,7 +137,7 @@ select pawl_dag.cancel_task(:'task') \g /dev/null
 create temporary table stepless (state text);
 create trigger wrong after update on stepless for each row execute function pawl_dag._step_entered();
 insert into stepless values ('in_progress');
-select throws_ok($$update stepless set state = 'x'$$, '39P01', null, 'what a step remembers is told by a trigger before its update');
+select throws_ok($$update stepless set state = 'x'$$, '39P01', null, 'the trigger after an update needs the one before it');
 
 -- a lease that ends after the report has looked at it: the trigger holds the report up until then
 select pawl_dag.start_task('diamond') as task \gset

@@ -104,7 +104,7 @@ select pawl_dag.start_task('diamond') as task \gset
 set client_min_messages = error;
 select from pawl_dag.orchestrate();
 set client_min_messages = warning;
-select is_rows('select task_uuid, sqlstate, message from pawl_dag.troubles', format('values (%L::uuid, %L, %L)', :'task', 'ZZ001', 'not now'), 'an error in a turn is told');
+select is_rows('select task_uuid, sqlstate, message from pawl_dag.troubles', format('values (%L::uuid, %L, %L)', :'task', 'ZZ001', 'not now'), 'an error in a turn is reported');
 delete from pawl_dag.troubles;
 drop trigger reject on pawl_dag.steps;
 update pawl_dag.steps set state = 'resolved_manually' where task_uuid = :'task' and name = 'a';

@@ -21,7 +21,7 @@ select set_has($$select work_triggers('jobs')$$, $$values ('~pawl_validate_inser
 select pawl.enable_queue('jobs', lease => 'lease', token => 'token');
 select results_eq('select owner_column, lease_column, token_column, queue_column, attempts_column from pawl.binding',
     $$values ('owner'::name, 'lease'::name, 'token'::name, 'queue'::name, null::name)$$, 'what is omitted stays');
-select results_eq($$select work_indexes('jobs')$$, $$values ('jobs_pawl_owned: (owner, lease) WHERE (owner IS NOT NULL)')$$, 'the index is made anew');
+select results_eq($$select work_indexes('jobs')$$, $$values ('jobs_pawl_owned: (owner, lease) WHERE (owner IS NOT NULL)')$$, 'the index is created again');
 select is(outcome($$select pawl.enable_queue('jobs', owner => '')$$),
     '22023 lease needs owner | select pawl.enable_queue(''public.jobs'', ''state'', owner => ...)', 'a column stays that another needs');
 

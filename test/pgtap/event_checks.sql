@@ -84,7 +84,7 @@ reset role;
 select pawl.prune_events('1 hour') \g /dev/null
 select results_eq($$select status, detail from checks where check_name = 'consumer'$$,
     $$values ('warning', 'consumer "reader" has lost 2 events to retention, which it has not read yet')$$, 'one that lost events');
-select is((select count(*) from pawl.read_events('reader')), 1::bigint, 'it is told');
+select is((select count(*) from pawl.read_events('reader')), 1::bigint, 'it is reported');
 select is((select status from checks where check_name = 'consumer'), 'ok', 'and goes on');
 set role pawl_checks_gone;
 select pawl.create_consumer('left over') \g /dev/null
@@ -113,7 +113,7 @@ select pawl.enforce('job', 'state', 'work'),
 select pawl.pause('job', 'mail', reason => 'relay is down') \g /dev/null
 select pawl.pause('job', until => now() + interval '1 hour') \g /dev/null
 select results_eq($$select status, detail ~ '^(all claims are paused since .*, until .*|queue "mail" is paused since .*: relay is down)$', hint from checks where check_name = 'paused'$$,
-    $$values ('info', true, 'select pawl.resume(''public.job'', state_column => ''state'')'), ('info', true, 'select pawl.resume(''public.job'', ''mail'', state_column => ''state'')')$$, 'pauses are told');
+    $$values ('info', true, 'select pawl.resume(''public.job'', state_column => ''state'')'), ('info', true, 'select pawl.resume(''public.job'', ''mail'', state_column => ''state'')')$$, 'pauses are reported');
 create temp table hints as select hint from checks where check_name = 'paused';
 do $$ declare h text; begin for h in select hint from hints loop execute h; end loop; end $$;
 select is_empty($$select * from checks where check_name = 'paused'$$, 'their hints can be pasted');

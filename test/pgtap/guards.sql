@@ -85,7 +85,7 @@ update t set state = 'same' where id = 18;
 update t set state = 'same', flag = false, n = 200 where id = 19;
 select results_eq($$select subject_id, event from t_transitions where to_state = 'same' order by 1$$, $$values (18, 'by_flag'), (19, 'by_size')$$,
                   'the first transition whose guards say yes gives the event');
-select throws_ok($$update t set state = 'same', flag = false where id = 20$$, 'PW003', rejected('public.flagged', 'same'), 'when none does, the first no is told');
+select throws_ok($$update t set state = 'same', flag = false where id = 20$$, 'PW003', rejected('public.flagged', 'same'), 'when none does, the first rejection is reported');
 select is(pawl.fire('t', 20, 'touch'), 'a', 'a guard on a transition to the same state says yes');
 update t set flag = false where id = 20;
 select throws_ok($$select pawl.fire('t', 20, 'touch')$$, 'PW003', rejected('public.flagged', 'a'), 'says no');

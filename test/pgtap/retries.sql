@@ -116,7 +116,7 @@ select is((select round(extract(epoch from due - clock_timestamp())) from task w
 set pawl.delay = '-5 s';
 select pawl.fire('task', 10, 'fail', processor => 'w');
 reset pawl.delay;
-select is((select concat(state, ' ', due) from task where id = 10), 'waiting ', 'one that is past is none');
+select is((select concat(state, ' ', due) from task where id = 10), 'waiting ', 'a time in the past delays nothing');
 select is(code_of('set pawl.delay = ''soon'''), '22007', 'a delay is an interval');
 select make('{"strategy": "linear", "base": "10 s", "jitter": "none"}');
 update task set state = 'running', owner = 'w' where id = 1;

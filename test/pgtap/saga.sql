@@ -88,7 +88,7 @@ select pawl_saga.define(jsonb_build_object('flow', 'graph', 'name', 'asks', 'chi
 select pawl_saga.start('asks') as f \gset
 select work();
 select is(state(:'f'), 'FAILURE: a SUCCESS, b PENDING', 'a decider that raises stops the flow');
-select is(pawl_saga.errors(:'f') -> 'b' ->> 'message', 'no idea', 'and is told');
+select is(pawl_saga.errors(:'f') -> 'b' ->> 'message', 'no idea', 'and is reported');
 
 -- a revert that fails
 select define('stuck', jsonb_build_array(step('a'), step('b', 'ok_step', 'bad_undo'), step('c', 'bad_step'))) \g /dev/null
@@ -102,7 +102,7 @@ select is(state(:'f'), 'FAILURE: a SUCCESS, b REVERT_FAILURE, c REVERTED', 'in v
 select throws_ok(format('select pawl_saga.resolve(%L, %L, null)', :'f', 'b'), '22004', null, 'a reason is asked for');
 select throws_ok(format('select pawl_saga.resolve(%L, %L, %L)', :'f', 'a', 'why'), '55000', null, 'only for failed reverts');
 select pawl_saga.resolve(:'f', 'b', 'undone by hand') \g /dev/null
-select is(pawl_saga.run(:'f'), 'RUNNING', 'put right, it goes on');
+select is(pawl_saga.run(:'f'), 'RUNNING', 'repaired, it continues');
 select work();
 select is(state(:'f'), 'REVERTED: a REVERTED, b REVERTED, c REVERTED', 'to the end');
 select is((select metadata ->> 'reason' from pawl_saga.timeline where flow_uuid = :'f' and event = 'resolve'), 'undone by hand', 'and in the timeline');

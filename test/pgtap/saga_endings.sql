@@ -129,7 +129,10 @@ select is(works(), 'execute a', 'a decider that raises holds what became ready b
 select is(state(:'f'), 'FAILURE: a SUCCESS, w PENDING, d PENDING', 'and the flow ends');
 select is_empty('select * from pawl_saga.verify()', 'all three are in order');
 
--- Random flows.
+-- Random flows: 60, or 120 with PAWL_LONG=1.
+\set long ''
+\getenv long PAWL_LONG
+select case :'long' when '' then 60 else 120 end as flows \gset
 create sequence names;
 create function random_item(depth int) returns jsonb language plpgsql volatile as $$
 declare shape text := (array['linear', 'unordered', 'graph', 'graph'])[1 + floor(random() * 4)]; children jsonb := '[]'; made jsonb; n int; links jsonb := '[]';
@@ -167,7 +170,7 @@ begin
 end $$;
 create table began as
 select pawl_saga.create_flow(pawl_saga.define(jsonb_build_object('flow', 'linear', 'name', 'root ' || n, 'children', jsonb_build_array(random_item(2), random_item(3)))),
-                             '{"values": [1, 2]}', n % 2 = 0, n % 17 = 0) as flow_uuid, n from generate_series(1, 120) n;
+                             '{"values": [1, 2]}', n % 2 = 0, n % 17 = 0) as flow_uuid, n from generate_series(1, :flows) n;
 select pawl_saga.run(flow_uuid) from began \g /dev/null
 
 -- What another engine may leave behind: states and intentions that no transaction of this one would.
@@ -239,7 +242,7 @@ end $$;
 select is(trouble, null, 'at each look every open flow has something under way') from drive(600);
 select is((select string_agg(f.state || ': ' || f.flow_uuid, ', ') from pawl_saga.flows f where f.state not in ('SUCCESS', 'REVERTED', 'FAILURE')), null, 'every flow ends');
 select ok((select count(*) from pawl_saga.flows where state = s) > 1, 'some end in ' || s) from unnest('{SUCCESS,REVERTED,FAILURE}'::text[]) s;
-select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows where problem ->> 'message' = 'the flow cannot go on'), null, 'none because it could not go on');
+select is((select string_agg(problem ->> 'message', ', ') from pawl_saga.flows where problem ->> 'message' = 'the flow cannot continue'), null, 'none because it could not go on');
 select is_empty('select * from pawl_saga.verify()', 'in a state that the rules allow');
 select ok(exists (select from pawl_saga.retry_transitions l where l.to_state = 'IGNORE'), 'controllers were ignored');
 select ok(exists (select from pawl_saga.flow_transitions l where l.to_state = 'SUSPENDED'), 'flows were suspended');

@@ -28,7 +28,7 @@ select is(public.intended(:'flow', 'r'), 'RETRY SUCCESS', 'the controller tries 
 select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS', 'what is done is to be reverted, and is not yet');
 select is(public.intended(:'flow', 'never'), 'REVERT PENDING', 'what never ran has an intention that no state change will follow, so the logs have no entry of it');
 select is((select count(*) from pawl_saga.task_transitions l join pawl_saga.tasks t using (flow_uuid, node) where t.name = 'never' and l.from_state is not null), 0::bigint, 'nothing at all');
-select is((select string_agg(public.work(), ', ') from generate_series(1, 4)), 'revert c, revert b, revert a, execute a', 'and begins anew');
+select is((select string_agg(public.work(), ', ') from generate_series(1, 4)), 'revert c, revert b, revert a, execute a', 'and starts again');
 select is(public.intended(:'flow', 'a'), 'REVERT SUCCESS, EXECUTE (REVERTED PENDING)', 'the reset');
 select is(public.intended(:'flow', 'r'), 'RETRY SUCCESS, EXECUTE (SUCCESS RETRYING)', 'the next attempt');
 select is(public.intended(:'flow', 'never'), 'REVERT PENDING, EXECUTE PENDING', 'of what never ran');

@@ -6,6 +6,10 @@ set client_min_messages = warning;
 select no_plan();
 create extension pawl_saga;
 select setseed(0.25) \g /dev/null
+-- 30 flows, or 60 with PAWL_LONG=1.
+\set long ''
+\getenv long PAWL_LONG
+select case :'long' when '' then 30 else 60 end as flows \gset
 create sequence names;
 create function random_item(depth int) returns jsonb language plpgsql volatile as $$
 declare shape text := (array['linear', 'unordered', 'graph'])[1 + floor(random() * 3)]; children jsonb := '[]'; made jsonb; n int; links jsonb := '[]';
@@ -43,7 +47,7 @@ end $$;
 create function random_structure(n int) returns jsonb language sql volatile as $$
     select jsonb_build_object('flow', 'linear', 'name', 'root ' || n, 'children', jsonb_build_array(random_item(3), random_item(3))) $$;
 create table began as
-select pawl_saga.create_flow(pawl_saga.define(random_structure(n)), defer_reverts => n % 2 = 0) as flow_uuid, n from generate_series(1, 60) n;
+select pawl_saga.create_flow(pawl_saga.define(random_structure(n)), defer_reverts => n % 2 = 0) as flow_uuid, n from generate_series(1, :flows) n;
 select pawl_saga.run(flow_uuid) from began \g /dev/null
 
 create function look(round int) returns setof text language plpgsql as $$

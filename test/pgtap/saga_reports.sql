@@ -15,7 +15,7 @@ select pawl_saga.suspend(:'f') \g /dev/null
 \set said `psql -XAtqc "select pawl_saga.define(structure) from pawl_saga.definitions where name = 'i'" 2>&1`
 select matches(:'said'::text, 'WARNING:  flow "i" injects values that are not required
 DETAIL:  Injected are "other" into "a", "p" into "b", "x" into "c"; these values are not used.
-HINT:  name it in "requires"', 'what is injected in vain is told of');
+HINT:  name it in "requires"', 'unknown injected values are reported');
 \set said `psql -XAtqc "select pawl_saga.define('{\"task\": \"t\", \"requires\": [\"x\"], \"inject\": {\"x\": 1}}')" 2>&1`
 select unalike(:'said'::text, '%WARNING%', 'and only that');
 

@@ -1,4 +1,4 @@
--- Tasks that wait: for a signal, for a time, for either; suspended, reverted, retried and begun anew while they wait.
+-- Tasks that wait: for a signal, for a time, for either; suspended, reverted, retried and started again while they wait.
 \set QUIET 1
 set client_min_messages = warning;
 select no_plan();
@@ -45,11 +45,11 @@ select is((select done from pawl_saga.end_waits()), 1::bigint, 'now it is');
 select is(state(:'f'), 'RUNNING: r SUCCESS, a SUCCESS, b FAILURE', 'that is a failure');
 select pawl_saga.run_sql_tasks(10) from generate_series(1, 3) \g /dev/null
 select is(state(:'f'), 'RUNNING: r SUCCESS, a PENDING, b PENDING', 'which is reverted without any worker, and tried again');
-select is((select wait_until from pawl_saga.atoms where flow_uuid = :'f' and name = 'a'), 'infinity', 'the next attempt waits anew');
+select is((select wait_until from pawl_saga.atoms where flow_uuid = :'f' and name = 'a'), 'infinity', 'the next attempt waits again');
 select pawl_saga.signal(:'f', 'go') from generate_series(1, 3) \g /dev/null
 select is(state(:'f'), 'SUCCESS: r SUCCESS, a SUCCESS, b SUCCESS', 'a signal for each ends the flow');
 select is((select count(*) from pawl_saga.signals where flow_uuid = :'f' and taken_at is null), 1::bigint, 'one was too many');
-select is(pawl_saga.reset(:'f', 'again'), 'PENDING', 'begun anew');
+select is(pawl_saga.reset(:'f', 'again'), 'PENDING', 'started again');
 select is((select count(*) from pawl_saga.signals where flow_uuid = :'f' and taken_at is null), 0::bigint, 'what was meant for the run before is over');
 
 -- a time; suspended meanwhile

@@ -78,7 +78,7 @@ truncate before;
 insert into before select * from scans();
 select count(*) from pawl.claim(null::job, processor => 'w', queue => 'a') \g /dev/null
 select pg_stat_force_next_flush() \g /dev/null
-select is(since(), 'job_pawl_claim', 'also where plans are asked to be made anew each time: a claim');
+select is(since(), 'job_pawl_claim', 'also with plan_cache_mode = force_custom_plan: a claim');
 select pg_stat_force_next_flush() \g /dev/null
 truncate before;
 insert into before select * from scans();

@@ -84,7 +84,7 @@ set role pawl_test_reader;
 select throws_ok($$select pawl.fire('app.t', 1, 'go')$$, '42501', null, 'SELECT alone moves nothing');
 select lives_ok($$select * from pawl.available('app.t', 1)$$, 'but looks');
 select lives_ok($$select * from pawl.health()$$, 'a pawl_reader reads health');
-select results_eq($$select relation::text, problem from pawl.verify() where relation = 'app.makers'::regclass$$, $$values ('app.makers', 'not_checked')$$, 'and is told what verify may not see');
+select results_eq($$select relation::text, problem from pawl.verify() where relation = 'app.makers'::regclass$$, $$values ('app.makers', 'not_checked')$$, 'and verify reports what it may not see');
 reset role;
 
 -- An owner without pawl_admin cannot make bindings or misuse triggers; health reports what it can do.

@@ -59,7 +59,7 @@ select is((select state from pawl_dag.tasks where task_uuid = :'task'), 'complet
 select is((select count(distinct result ->> 'span') from pawl_dag.steps where task_uuid = :'task'
      and result ->> 'span' ~ '^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$' and result ->> 'span' <> :'parent'), 2::bigint, 'each function has a span of its own in the trace, also one that was made ready by another');
 select is((select count(*) from pawl_dag.step_transitions t join pawl_dag.steps s using (task_uuid, step_uuid)
-     where t.to_state = 'enqueued_for_orchestration' and t.metadata ->> 'traceparent' = s.result ->> 'span' and t.metadata ->> 'tracestate' = 'rojo=1'), 2::bigint, 'and its result is told in that span');
+     where t.to_state = 'enqueued_for_orchestration' and t.metadata ->> 'traceparent' = s.result ->> 'span' and t.metadata ->> 'tracestate' = 'rojo=1'), 2::bigint, 'and its result is reported in that span');
 select is(current_setting('pawl.traceparent'), '', 'the caller is in its own span again');
 select is(pawl.child_span('nonsense'), null, 'what is no parent has no child');
 select is((select array_agg(d.adrelid::regclass::text order by d.adrelid::regclass::text) from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
@@ -104,7 +104,7 @@ select throws_like($$alter table fuses drop column ts$$, '%ts%', 'a column that 
 insert into fuses (id, tp, ts) values (1, :'parent', 'rojo=1'), (2, null, null), (3, 'nonsense', 'rojo=1'), (4, :'parent', 'A=broken'), (5, :'parent', 'q="\');
 select results_eq($$select metadata from fuses_transitions order by subject_id$$,
     format($$values (jsonb_build_object('traceparent', %L, 'tracestate', 'rojo=1')), (null), (null), (jsonb_build_object('traceparent', %1$L)), (jsonb_build_object('traceparent', %1$L, 'tracestate', 'q="\'))$$, :'parent'),
-    'rows begin in their own traces; what is none is left out');
+    'rows begin in their own traces; invalid values are left out');
 select is((select count(*) from pawl.claim(null::fuses, 'light', processor => 'p', lease => '1 ms', batch => 1)), 1::bigint, 'claimed');
 create function until_done(duty text, wanted bigint) returns bigint language plpgsql as $$
 declare

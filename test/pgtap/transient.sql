@@ -79,7 +79,7 @@ select is(states(), :'before', 'and the work waits as before');
 -- where it does not go away by repetition, it is the function's own, and does not stop the duty for ever
 begin;
 select results_eq($$select all_duties('40001')$$, array['no error', 'no error', 'no error'], 'one that always comes back uses an attempt');
-select is((select error ->> 'sqlstate' from pawl_dag.steps), '40001', 'and is told');
+select is((select error ->> 'sqlstate' from pawl_dag.steps), '40001', 'and the step has the error');
 select is(states(), 'step enqueued_as_error_for_orchestration, task REVERTED, row waits', 'the work has failed');
 rollback;
 select results_eq($$select all_duties('22012')$$, array['no error', 'no error', 'no error'], 'a division by zero is the work''s own');

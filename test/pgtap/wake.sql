@@ -50,10 +50,10 @@ select waiter('pawl.channel(''jobs'')') \g /dev/null
 select dblink_exec('s', format('listen %I; listen %I; listen pawl_events', pawl.channel('jobs'), pawl.channel('others'))) \g /dev/null
 insert into jobs values (21);
 select is(heard(), 'none', 'without a waiter there is no notification, whether sessions listen or not');
-select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'sleep tells the channel');
+select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'sleep returns the channel');
 select is(heard(), 'none', 'and sends no notification');
 insert into jobs values (22);
-select is(heard(), 'jobs 1', 'a first state that may be claimed');
+select is(heard(), 'jobs 1', 'a new row in a claimable state wakes');
 begin;
 insert into jobs select g from generate_series(100, 200) g;
 insert into jobs values (23);
@@ -61,11 +61,11 @@ insert into others values (1);
 commit;
 select is(heard(), 'jobs 1', 'once a transaction, and only where a session waits');
 begin; insert into jobs values (24); rollback;
-select is(heard(), 'none', 'not when it is rolled back');
+select is(heard(), 'none', 'a rolled back transaction wakes no waiter');
 begin; savepoint s; insert into jobs values (24); rollback to s; commit;
-select is(heard(), 'none', 'nor a savepoint');
+select is(heard(), 'none', 'nor does a rolled back savepoint');
 begin; savepoint s; insert into jobs values (24); release s; savepoint s; insert into jobs values (25); rollback to s; commit;
-select is(heard(), 'jobs 1', 'one that is released counts');
+select is(heard(), 'jobs 1', 'a released savepoint wakes');
 do $$ begin
     begin
         insert into jobs values (25);
@@ -73,40 +73,40 @@ do $$ begin
     exception when unique_violation then null;
     end;
 end $$;
-select is(heard(), 'none', 'nor what an exception block undid');
+select is(heard(), 'none', 'rows that an exception block undid do not wake');
 select count(*) from pawl.claim(null::jobs, processor => 'w', batch => 3) \g /dev/null
-select is(heard(), 'none', 'to claim is no work');
+select is(heard(), 'none', 'a claim causes no wake-up');
 select set_config('pawl.processor', 'w', false) \g /dev/null
 update jobs set state = 'done' where id in (select id from jobs where state = 'running' limit 1);
-select is(heard(), 'none', 'nor is an end');
+select is(heard(), 'none', 'nor does a completion');
 update jobs set state = 'pending' where id in (select id from jobs where state = 'running' limit 1);
-select is(heard(), 'jobs 1', 'what is given back is');
+select is(heard(), 'jobs 1', 'work that is given back wakes');
 update jobs set due = now() + interval '1 hour' where id = 20;
-select is(heard(), 'none', 'putting work off is none');
+select is(heard(), 'none', 'work that is postponed causes no wake-up');
 update jobs set due = null where id = 20;
-select is(heard(), 'jobs 1', 'taking that back is');
+select is(heard(), 'jobs 1', 'work that is due again wakes');
 insert into jobs (id, due) values (26, now() + interval '1 hour');
-select is(heard(), 'none', 'a row that begins with a time to wait for is none');
+select is(heard(), 'none', 'a row that begins with a future due time causes no wake-up');
 update jobs set state = 'running', worker = 'w' where id = 19;
 update jobs set state = 'pending', due = now() + interval '1 hour' where id = 19;
-select is(heard(), 'none', 'nor one that is given back with such a time');
+select is(heard(), 'none', 'nor does work that is given back with a future due time');
 update jobs set state = 'running', worker = 'w' where id = 18;
 update jobs set state = 'pending', due = now() - interval '1 hour' where id = 18;
-select is(heard(), 'jobs 1', 'a time that is past is none');
+select is(heard(), 'jobs 1', 'work that is given back with a past due time wakes');
 set session_replication_role = replica;
 update jobs set due = now() - interval '1 s' where id in (19, 26);
 reset session_replication_role;
-select is((select done from pawl.fire_due('jobs')), 2::bigint, 'when it has come');
-select is(heard(), 'jobs 1', 'there is work');
+select is((select done from pawl.fire_due('jobs')), 2::bigint, 'timers that are due fire');
+select is(heard(), 'jobs 1', 'and wake');
 select pawl._wake('jobs') \g /dev/null
-select is(heard(), 'jobs 1', 'what SQL knows to bring work');
+select is(heard(), 'jobs 1', 'pawl._wake wakes');
 select pawl.pause('jobs') \g /dev/null
-select is(heard(), 'none', 'a pause brings none');
+select is(heard(), 'none', 'a pause causes no wake-up');
 select pawl.resume('jobs') \g /dev/null
-select is(heard(), 'jobs 1', 'its end does');
-select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'to sleep twice');
-select is(waiter('pawl.awake(''jobs'')'), 't', 'is to sleep once');
-select is(waiter('pawl.awake(''jobs'')'), 'f', 'awake is awake');
+select is(heard(), 'jobs 1', 'its end wakes');
+select is(waiter('pawl.sleep(''jobs'')'), pawl.channel('jobs'), 'a session may call sleep twice');
+select is(waiter('pawl.awake(''jobs'')'), 't', 'which counts once');
+select is(waiter('pawl.awake(''jobs'')'), 'f', 'a second awake has no effect');
 insert into jobs values (30);
 select is(heard(), 'none', 'a session that no longer waits is not notified');
 
@@ -135,7 +135,7 @@ commit prepared 'wake';
 select is(heard(), 'others 1, pawl_events 1', 'all waiters are notified when it is committed');
 begin; insert into others values (6); prepare transaction 'wake';
 rollback prepared 'wake';
-select is(heard(), 'none', 'not when it is rolled back');
+select is(heard(), 'none', 'a rolled back transaction wakes no waiter');
 -- a worker that only polls, in a session of its own, needs none of that
 select dblink_exec('s', 'deallocate all') \g /dev/null
 begin; insert into jobs values (51); prepare transaction 'polled';

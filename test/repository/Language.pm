@@ -80,6 +80,7 @@ my @allowed = (
 	[ 'attachment', qr/\bContent-Disposition\b|\battachment;/i, 'an HTTP header' ],
 	[ 'fence', qr/\bcode fences?\b|\bfenced (?:code )?blocks?\b|\bmemory fences?\b/i, 'Markdown; the processor' ],
 	[ 'fence', qr/\b[a-z]\.fence\b/, 'a column of the packs' ],
+	[ 'fence', qr/"fence"|\bfence: (?:the fencing|default)|\bfence(?: \(the fencing token| must | is null| and transaction_id)/, 'the field, the column, and the parameter' ],
 	[ 'journal', qr/\bsystemd\b|\bjournalctl\b|\bjournald?'s\b|\bthe system journal\b/i, 'systemd\'s journal' ],
 	[ 'arrow', qr/\barrow keys?\b|ArrowUp|ArrowDown|ArrowLeft|ArrowRight/i, 'a key of the keyboard' ],
 );
@@ -91,10 +92,12 @@ my %identifier = map { $_ => 1 } qw(hop hops arrow arrows whoever nobody somebod
 # Identifiers that are the platform's or a seed's: name, and why.
 my %given = (
 	hand_over => 'the verb: to hand over', by_hand => 'English: by hand',
+	fence => 'a field of log entries that the reference of pawl_dag names; a column of pawl_dag and pawl_saga', log_fence => 'the same',
+	set_log_fence => 'the same',
 	ArrowUp => 'the DOM', ArrowDown => 'the DOM', ArrowLeft => 'the DOM', ArrowRight => 'the DOM',
 );
 # Fields of the HTTP API that the console reads (they change there first), and a theme of Mermaid.
-my %field = map { $_ => 1 } qw(refusals who edges edgeLabelBackground);
+my %field = map { $_ => 1 } qw(who edges edgeLabelBackground);
 my $graph = qr/dag|saga|graph|flow|workflow|layout/i;
 
 # Files whose words are data, or frozen, or this list of words.

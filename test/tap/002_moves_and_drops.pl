@@ -138,13 +138,13 @@ select pawl.enforce('app.vehicles', 'state', 'parcel'), pawl.enable_log('app.veh
 select pawl.enforce('there.parcels', 'state', 'parcel'), pawl.enable_log('there.parcels', 'state', most_recent => 'stored');
 select pawl.enforce('there.works', 'state', 'job'), pawl.enable_queue('there.works', 'state', owner => 'owner', lease => 'until'), pawl.enable_timers('there.works', 'state', due => 'due'), pawl.set_claiming('there.works', 'state', claim => '{start}', claim_order => 'rank', on_expiry => 'expire');
 SQL
-is(one($node, "select count(*), count(*) filter (where most_recent) from pawl.history('there.duties', 1)"), '6|1', 'the log is taken up again, not begun anew');
+is(one($node, "select count(*), count(*) filter (where most_recent) from pawl.history('there.duties', 1)"), '6|1', 'the log is continued, not started again');
 $session->query("update there.duties set condition = 'dropped' where duty_id = 1");
 like($session->{stderr}, qr/no transition from "closed" to "dropped"/, 'the session from before validates again');
 $session->{stderr} = '';
 $session->query("update there.duties set condition = 'open' where duty_id = 1");
 is(one($node, "select to_state, sort_key from pawl.history('there.duties', 1) where most_recent"), 'open|7', 'the log goes on where it was');
-is(one($node, $ours), 'chores_pawl_due jobs_pawl_due jobs_pawl_owned works_pawl_claim', 'indexes that were left behind are taken up again, or made anew where they do not fit');
+is(one($node, $ours), 'chores_pawl_due jobs_pawl_due jobs_pawl_owned works_pawl_claim', 'indexes that were left behind are used again, or created again where they do not fit');
 sound($node, 'after the extension came back');
 $session->quit;
 

@@ -60,7 +60,7 @@ is(answer_to_a("update t set state = 'b' where id = $next returning state"), 'b'
 other("create or replace function sql_guard(old t, new t) returns boolean language sql as 'select false'");
 is(answer_to_a("update t set state = 'c' where id = $next"), 'PW003', 'a SQL guard replaced');
 other("drop function sql_guard; create function sql_guard(old t, new t) returns boolean language sql security definer set search_path = '' as 'select true'");
-is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'a guard dropped and created anew');
+is(answer_to_a("update t set state = 'c' where id = $next returning state"), 'c', 'a guard that is dropped and created again');
 other('drop function guard');
 is(answer_to_a("update t set state = 'b' where id = " . row()), '42883', 'a guard dropped: nothing passes unasked');
 other("create function guard(old t, new t) returns boolean language plpgsql as 'begin return new.n = 0; end'");

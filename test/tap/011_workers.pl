@@ -172,7 +172,7 @@ note(one($node, q(select string_agg(kind || ' ' || n, ', ' order by kind) from (
 cmp_ok($count{killed} + $count{terminated}, '>', $seconds / 4, 'workers were killed and cut off');
 cmp_ok($count{crashed}, '>=', 1, 'and the server crashed');
 is($count{other}, 0, 'workers met no errors but rejections and serialization failures');
-cmp_ok($count{serialization}, '>', 0, 'workers with snapshots were told to try again');
+cmp_ok($count{serialization}, '>', 0, 'workers with snapshots got serialization failures');
 
 is(one($node, "select count(*) from job where state not in ('done', 'dead')"), 0, 'every job has ended');
 is(one($node, "select count(*) from job where owner is not null or lease is not null or due is not null"), 0, 'and has no owner');

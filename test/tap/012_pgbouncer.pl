@@ -43,7 +43,7 @@ like($error, qr/PW004/, 'no processor is set');
 (undef, $error) = ask("begin; select pawl.set_context(processor => 'w1', token => 99); update job set state = 'done' where id = 1; commit;");
 like($error, qr/PW005/, 'an old token, by the context');
 is(ask("begin; select pawl.set_context(processor => 'w1', token => 1); update job set state = 'done' where id = 1; commit;"), '', 'complete by plain SQL in one transaction');
-is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), 'done', 'or by a function that is told everything');
+is(ask("select pawl.fire('job', 2, 'finish', processor => 'w1', token => 1)"), 'done', 'or by a function with all of it as arguments');
 is(ask("select pawl.abandon('job', 'w1')"), 1, 'abandon');
 
 # Many clients at once.

@@ -94,7 +94,7 @@ define_template($node, qq({"name": "slow", "steps": [{"name": "s", "handler": "s
 start_tasks($node, 'slow', 8);
 my $worker = begin_program($node, 'example_worker', 'default', 2, 0.001, 60000);
 ok($node->poll_query_until('postgres', "select count(*) >= 3 from pawl_dag.steps where state = 'in_progress'"), 'a worker has more than it runs');
-is(end_program($worker, 'TERM'), 0, 'it is told to end, and does');
+is(end_program($worker, 'TERM'), 0, 'it ends on SIGTERM');
 my ($done, $failed) = $worker->{out} =~ /^(\d+) succeeded, (\d+) failed, 0 dropped/m;
 cmp_ok($done // 0, '>=', 1, 'what ran is finished');
 is($failed, 0, 'nothing is cut off');
@@ -103,7 +103,7 @@ is(one($node, "select count(*) from pawl_dag.tasks t join pawl_dag.steps s using
 	$done, 'the results are in the database');
 
 is(end_program($daemon, 'TERM'), 0, 'pawld drains and ends well');
-like($daemon->{err}, qr/"event":"no connection".*"event":"connected"/s, 'its log tells of the loss and the return');
+like($daemon->{err}, qr/"event":"no connection".*"event":"connected"/s, 'its log reports the loss and the return');
 is(scalar(grep { !/^\{.*\}$/ } split /\n/, $daemon->{err}), 0, 'every line of the log is a JSON object');
 
 # For cron: what there is to do now, and nothing is waited for.
@@ -122,8 +122,8 @@ my $notify;
 socket($notify, AF_UNIX, SOCK_DGRAM, 0) && bind($notify, pack_sockaddr_un($notified)) or die "$notified: $!";
 sub told { my $said = ''; IO::Select->new($notify)->can_read($PostgreSQL::Test::Utils::timeout_default) && recv($notify, $said, 100, 0); return $said }
 my $service = do { local $ENV{NOTIFY_SOCKET} = $notified; begin_program($node, 'pawld') };
-is(told(), 'READY=1', 'systemd is told that pawld is ready');
-is(end_program($service, 'TERM'), 0, 'it ends when told to');
+is(told(), 'READY=1', 'pawld notifies systemd that it is ready');
+is(end_program($service, 'TERM'), 0, 'it ends on SIGTERM');
 is(told(), 'STOPPING=1', 'and says so');
 
 my $bad = begin_program($node, 'pawld', '--batch', 'many', '--check');

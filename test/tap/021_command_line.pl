@@ -102,7 +102,7 @@ $hopeless = pawl('--json', 'start', 'fails')->{task};
 end_program(begin_program($node, 'pawld', '--once'));
 is(pawl('--json', 'give-up', $hopeless, '--reason', 'no use')->{moved}, 1, 'a blocked task is given up');
 is(pawl('--json', 'list', '--state', 'error')->[0]{task}, $hopeless, 'and is in error');
-is(pawl('--json', 'retry', $hopeless)->{moved}, 1, 'and begins anew');
+is(pawl('--json', 'retry', $hopeless)->{moved}, 1, 'and starts again');
 
 # Machines
 my $file = PostgreSQL::Test::Utils::tempdir() . '/gate.mmd';

@@ -58,7 +58,7 @@ is(one($node, "select string_agg(row_number || ' ' || coalesce(row_id, '?') || '
 	'1 a confirm WaitingForCompletion, 2 b check Failed, 3 c validation Failed, 4 ? validation Failed, 5 ? validation Failed, 6 f confirm WaitingForCompletion',
 	'every row stands where it must');
 is(one($node, "select string_agg(coalesce(line_number, row_number + 1)::text, ',' order by row_number) from pawl_bulk.input where operation = '$operation' and row_number > 0"), '2,4,5,6,7,9', 'the lines are known');
-is(one($node, "select raw from pawl_bulk.validations where operation = '$operation' and row_number = 5"), 'e,5,\\xFFbad', 'the text of a row that is none');
+is(one($node, "select raw from pawl_bulk.validations where operation = '$operation' and row_number = 5"), 'e,5,\\xFFbad', 'the text of an invalid row');
 
 my $shown = pawl('--json', 'bulk', 'status', $operation);
 is("$shown->{status} $shown->{total_rows} $shown->{failed_rows}", 'Running 6 4', 'status');
@@ -119,7 +119,7 @@ is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--metadata', '{'))[
 is((pawl('bulk', 'status', '00000000-0000-0000-0000-000000000000'))[1], 3, 'an operation that is not there');
 is((pawl('bulk'))[1], 2, 'bulk alone');
 is((pawl('--database', 'host=/nowhere', 'bulk', 'submit', $csv, '--operation', 'payments'))[1], 4, 'a server that is not there');
-is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail"}]'))[1], 3, 'a target that is none');
+is((pawl('bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail"}]'))[1], 3, 'an invalid target');
 my $told_id = pawl('--json', 'bulk', 'submit', $csv, '--operation', 'payments', '--notify', '[{"channel": "mail", "target": "me", "triggers": ["cancelled"]}]')->{operation};
 is((pawl('bulk', 'cancel', $told_id))[1], 0, 'an operation whose end is to be notified');
 is(one($node, "select string_agg(target || ' ' || (payload ->> 'trigger'), ',') from pawl_bulk.notices where operation = '$told_id'"), 'me cancelled', 'a notice is created');

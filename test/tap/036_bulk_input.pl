@@ -227,7 +227,7 @@ $proxy->end;
 	is($out, '', 'and nothing else');
 
 	# An export that fails leaves no file that looks like one.
-	is(system(program('pawl') . " --database dbname=wide bulk export $waiting > /dev/full 2> $folder/full.err") >> 8, 2, 'a full disk behind standard output is told');
+	is(system(program('pawl') . " --database dbname=wide bulk export $waiting > /dev/full 2> $folder/full.err") >> 8, 2, 'a full disk behind standard output is reported');
 	is(system(program('pawl') . " --database dbname=wide bulk export $waiting --output /dev/full 2>> $folder/full.err") >> 8, 2, 'and behind a file');
 	file('report.csv', 'the one of yesterday');
 	$proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);

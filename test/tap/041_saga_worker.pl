@@ -35,7 +35,7 @@ like(value(q{select failure::text from pawl_saga.tasks t join pawl_saga.flows f 
 	  . value(q{select pawl_saga.errors(flow_uuid)::text from pawl_saga.flows f where f.inputs ->> 'trip' = '6'}),
 	qr/"sqlstate": "SOLD0"}\{"flight": \{.*"sqlstate": "SHUT0"/, 'a failure has the SQLSTATE of the service');
 is(value(q{select max(attempt) from pawl_saga.attempts a join pawl_saga.flows f using (flow_uuid) where f.inputs ->> 'trip' = '4'}), '1', 'a controller had an answer of its own to one');
-is(value('select count(*) > 0 from pawl_saga.tasks where progress = 0.5 and progress_details ? $$asking$$'), 't', 'handlers told how far they were');
+is(value('select count(*) > 0 from pawl_saga.tasks where progress = 0.5 and progress_details ? $$asking$$'), 't', 'handlers reported their progress');
 is(end_program($_, 'TERM'), 0, "$_->{name} ends well") or diag($_->{err}) for @running;
 like($running[0]{out}, qr/^\d+ succeeded, \d+ failed, 0 dropped, 0 given back$/m, 'the worker lost nothing');
 is(value('select count(*) from pawl_saga.verify()'), '0', 'the flows are sound');

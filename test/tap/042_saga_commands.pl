@@ -76,7 +76,7 @@ is(status_of('show', $flow), 0, 'show');
 is(one($node, "select state || ' ' || (problem ->> 'reason') from pawl_saga.flows where flow_uuid = '$flow'"), 'REVERTED Ada is ill', 'hotel and flight needed no worker to be undone');
 like(scalar pawl('show', $flow), qr/\n├─ ↩ flight  REVERTED\n.*\nreverted by hand: Ada is ill\n$/s, 'and shows it');
 is(pawl('--json', 'reset', $flow, '--reason', 'well again')->{state}, 'PENDING', 'reset');
-is(pawl('--json', 'run', $flow)->{state}, 'RUNNING', 'it begins anew');
+is(pawl('--json', 'run', $flow)->{state}, 'RUNNING', 'it starts again');
 
 # A revert that fails
 my $broken = pawl('--json', 'run', 'broken')->{flow};
@@ -123,7 +123,7 @@ is(status_of('signal', $asked, 'said', '--payload', '{'), 2, 'what is no JSON');
 # Jobs
 my $job = pawl('--json', 'post', 'for Ada', '--flow', 'trip', '--inputs', '{"traveller": "Ada"}', '--priority', 'LOW', '--board', 'elsewhere')->{job};
 my $urgent = pawl('--json', 'post', 'for Bob', '--flow', 'trip', '--priority', 'VERY_HIGH', '--board', 'elsewhere')->{job};
-is(status_of('post', 'for Cyd', '--priority', 'HUGE'), 2, 'a priority that is none');
+is(status_of('post', 'for Cyd', '--priority', 'HUGE'), 2, 'an invalid priority');
 is(join(' ', map { $_->{name} } @{ pawl('--json', 'jobs', '--board', 'elsewhere') }), 'for Bob for Ada', 'jobs in the order in which they are taken');
 is(pawl('--json', 'cancel', $job, '--reason', 'Ada is ill')->{cancelled} ? 1 : 0, 1, 'cancel');
 is(pawl('--json', 'jobs', '--state', 'trashed')->[0]{why}, 'Ada is ill', 'it is kept with the reason');

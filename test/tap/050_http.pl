@@ -16,7 +16,7 @@ my $narrow = make_token($node, 'pawl_operator', 'nora', '{read}');
 my $api = begin_api($node);
 
 subtest 'without a token' => sub {
-	is(ask('GET', '/healthz')->{status}, 200, 'is told that the daemon is alive');
+	is(ask('GET', '/healthz')->{status}, 200, 'learns that the daemon is alive');
 	is(ask('GET', '/readyz')->{status}, 200, 'and ready');
 	is(ask('GET', '/openapi.json')->{json}{openapi}, '3.1.0', 'and gets the document');
 	is(ask('GET', '/v1/tasks')->{status}, 401, 'but nothing else');

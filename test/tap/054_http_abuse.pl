@@ -64,10 +64,10 @@ subtest 'pages' => sub {
 };
 
 subtest 'other errors' => sub {
-	is(ask('DELETE', '/v1/tasks', token => $operator)->{status}, 405, 'a method that is none');
+	is(ask('DELETE', '/v1/tasks', token => $operator)->{status}, 405, 'an invalid method');
 	is(ask('GET', '/v1/flows', token => $operator)->{json}{hint}, 'create extension pawl_saga', 'a pack that is not installed');
-	is(ask('POST', '/v1/tasks', token => $operator, content => '{"name":', headers => { 'Content-Type' => 'application/json' })->{status}, 400, 'JSON that is none');
-	is(ask('POST', '/v1/tasks', token => $operator, content => '{}', headers => { 'Content-Type' => 'text/plain' })->{status}, 415, 'a type that is none');
+	is(ask('POST', '/v1/tasks', token => $operator, content => '{"name":', headers => { 'Content-Type' => 'application/json' })->{status}, 400, 'invalid JSON');
+	is(ask('POST', '/v1/tasks', token => $operator, content => '{}', headers => { 'Content-Type' => 'text/plain' })->{status}, 415, 'an invalid type');
 	is(ask('POST', '/v1/tasks', token => $operator, content => ' ' x 1_100_000, headers => { 'Content-Type' => 'application/json' })->{status}, 413, 'a body that is too long');
 	my $diagram = ask('GET', '/v1/machines/pawl_dag.task/diagram', token => $operator);
 	like($diagram->{content}, qr/^stateDiagram-v2/, 'a diagram is Mermaid');
@@ -101,7 +101,7 @@ subtest 'a slow client' => sub {
 };
 
 subtest 'guessing' => sub {
-	is(ask('GET', '/v1/session', token => $expired)->{status}, 401, 'a token that has expired is none');
+	is(ask('GET', '/v1/session', token => $expired)->{status}, 401, 'an expired token is rejected');
 	my $last;
 	$last = ask('GET', '/v1/session', token => "pawl_guess$_") for 1 .. 12;
 	is($last->{status}, 429, 'too many guesses are not listened to');

@@ -33,7 +33,7 @@ is(metric('pawld_broker_connected'), 1, 'the publisher has its broker');
 once($node, 'by messages');
 wait_until(sub { messages() == 0 }, 'acknowledgements');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well') or diag($worker->{err});
-like($worker->{out}, qr/^120 succeeded, 0 failed, 0 dropped, 0 given back, 120 by message$/m, 'it was told of each step');
+like($worker->{out}, qr/^120 succeeded, 0 failed, 0 dropped, 0 given back, 120 by message$/m, 'it got a message for each step');
 
 # A broker that is killed while there is work, and away until the work is done without it. What it had promised to keep it has kept.
 begin_tasks($node, 20);
@@ -74,7 +74,7 @@ begin_tasks($node, 20);
 $node->safe_psql('postgres', q{select * from pawl.read_events('publisher', 100000)});
 all_done($node, 'messages that were never sent');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
-like($worker->{out}, qr/, 0 by message$/m, 'it was told of none');
+like($worker->{out}, qr/, 0 by message$/m, 'it got no message');
 
 # Doubled: pawld loses its session when the broker has confirmed, and the commit has not been done.
 my $proxy = FaultProxy->new($node->host . '/.s.PGSQL.' . $node->port);
@@ -129,7 +129,7 @@ $worker = told_worker($node, \%secure);
 begin_tasks($node, 10);
 all_done($node, 'through TLS');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
-like($worker->{out}, qr/ 30 by message$/m, 'it was told of each step');
+like($worker->{out}, qr/ 30 by message$/m, 'it got a message for each step');
 is(end_program($daemon, 'TERM'), 0, 'pawld ends well');
 for my $wrong ([ 'a certificate of an unknown authority', { PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->tls_url }, qr/no broker.*SSL/ ],
 	[ 'a wrong password', { PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url =~ s/:never/:ever/r }, qr/no broker.*ACCESS_REFUSED/ ])

@@ -38,7 +38,7 @@ is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue")
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 my ($succeeded, $told) = $worker->{out} =~ /^(\d+) succeeded, 0 failed, 0 dropped, 0 given back, (\d+) by message$/m;
 is($succeeded, 150, 'it did all of it');
-cmp_ok($told, '>=', 120, 'and was told of what came after the extension');
+cmp_ok($told, '>=', 120, 'and got messages for what came after the extension');
 
 # Doubled, lost, and none of ours.
 $node->safe_psql('postgres', q{select pawl.pause('pawl_dag.steps')});
@@ -65,7 +65,7 @@ $worker = told_worker($node, \%settings, fallback => 500);
 begin_tasks($node, 20);
 all_done($node, 'messages lost while the worker waits');
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
-like($worker->{out}, qr/, 0 by message$/m, 'it was told of none');
+like($worker->{out}, qr/, 0 by message$/m, 'it got no message');
 $node->safe_psql('postgres', "drop trigger lose on pgmq.q_$queue");
 
 # Sent in the transaction that reads: pawld's session ends before its commit, and no message is doubled.

@@ -101,7 +101,7 @@ $node->safe_psql('postgres', 'delete from lights where id = 10');
 is(moves($node, 'light'), '>red=10 green>red=53 red>green=57 red>=1', 'a deletion');
 
 # rejections
-rejected($node, "update lights set state = 'blue' where id = 1", 'PW001', 'a state that is none');
+rejected($node, "update lights set state = 'blue' where id = 1", 'PW001', 'an unknown state');
 rejected($node, "begin; insert into lights values (20, 'green'); commit", 'PW002', 'no first state');
 is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 1, 'a rejection counts, though its transaction is rolled back');
 is(rejections($node, "sqlstate = 'PW002' and machine = 'light'"), 1, 'by code and machine');
@@ -109,8 +109,8 @@ is(one($node, "select count(*) from pawl.fire_many('lights', array[1, 7], 'stop'
 is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 2, 'a rejection in a result counts too');
 $node->safe_psql('postgres', "do \$\$ begin update lights set state = 'blue' where id = 1; exception when sqlstate 'PW001' then null; end \$\$");
 is(rejections($node, "sqlstate = 'PW001' and machine = 'light'"), 3, 'and one that was caught');
-rejected($node, "select pawl.define('wrong', 'no diagram')", 'PW007', 'a diagram that is none');
-rejected($node, "select pawl.fire('lights', 1, 'fly')", 'PW008', 'an event that is none');
+rejected($node, "select pawl.define('wrong', 'no diagram')", 'PW007', 'an invalid diagram');
+rejected($node, "select pawl.fire('lights', 1, 'fly')", 'PW008', 'an unknown event');
 is(rejections($node, "sqlstate = 'PW007'"), 1, 'definition errors');
 is(rejections($node, "sqlstate = 'PW008'"), 1, 'unknown events');
 rejected($node, "select pawl.raise('PW004', 'not yours')", 'PW004', 'SQL raises');

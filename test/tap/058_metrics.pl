@@ -117,7 +117,7 @@ for my $query (map { $_->{expr} } map { @{ $_->{targets} // [] } } @{ $dashboard
 		push @strange, map { "$_ of $family" } grep { !$may{$_} } @used;
 	}
 }
-is("@strange", '', 'the dashboard asks for nothing that is not told');
+is("@strange", '', 'the dashboard uses no metric that is not exported');
 is_deeply([ grep { !$drawn{$_} } sort keys %$seen ], [], 'and draws everything');
 
 # a trace: from a header over HTTP to the task, to the handler of a worker, and back into the log
@@ -141,7 +141,7 @@ my $other = begin_task('00-XYZ-b7ad6b7169203331-01');
 my $half = begin_task("00-$trace-b7ad6b7169203331-00", 'A=1');
 is(one($node, "select traceparent || ' ' || tracestate || ' ' || (select correlation_id from pawl_dag.task_transitions l where l.task_uuid = t.task_uuid and sort_key = 1) from pawl_dag.tasks t where task_uuid = '$task'"),
 	"00-$trace-b7ad6b7169203331-01 rojo=1,congo=2 $trace", 'it belongs to the trace of the request');
-is(one($node, "select coalesce(traceparent, 'none') from pawl_dag.tasks where task_uuid = '$other'"), 'none', 'a header that is wrong is none');
+is(one($node, "select coalesce(traceparent, 'none') from pawl_dag.tasks where task_uuid = '$other'"), 'none', 'an invalid header is ignored');
 is(one($node, "select traceparent || coalesce(tracestate, ' no state') from pawl_dag.tasks where task_uuid = '$half'"), "00-$trace-b7ad6b7169203331-00 no state", 'a wrong state is dropped, the parent holds');
 my $worker = begin_program($node, 'example_worker', 'default', 2, 0, 60000);
 ok(all_ended($node, 'traced'), 'a worker runs them');
@@ -187,7 +187,7 @@ $node->start;
 answers('/readyz', 200, 'and that it is back');
 wait_until(sub { exists scrape()->{pawl_counters_preloaded} }, 'gauges');
 $seen = scrape();
-is(sample($seen, 'pawl_counters_preloaded'), 0, 'without preload this is told');
+is(sample($seen, 'pawl_counters_preloaded'), 0, 'without preload this is reported');
 ok(!exists $seen->{pawl_transitions_total}, 'and no number is made up');
 is(end_program($run, 'TERM'), 0, 'the daemon ends');
 no_crash($node);

@@ -39,7 +39,7 @@ like($policy, qr/script-src 'self';/, 'scripts come from here alone');
 like($policy, qr/connect-src 'self';/, 'and requests go nowhere else');
 like($policy, qr/frame-ancestors 'none'/, 'no page can frame it');
 is($page->{headers}{'x-content-type-options'}, 'nosniff', 'types are not guessed');
-is($page->{headers}{'cache-control'}, 'no-cache', 'the page is asked for anew');
+is($page->{headers}{'cache-control'}, 'no-cache', 'the page is requested again');
 is(fetch('/console/', 'If-None-Match' => $page->{headers}{etag})->{status}, 304, 'and not sent again when it has not changed');
 
 # Everything that the page leads to, from file to file.

@@ -47,7 +47,7 @@ is(checks($devices), 15, 'devices: everything holds that must');
 like($devices, qr/What could be done was done exactly once;/, 'devices: and the act says so');
 like($travel, qr/cora, one of the conductors, is killed \(SIGKILL\) with [1-9]\d* trips in flight/, 'travel: a conductor had trips in flight when it was killed');
 like($travel, qr/an operator has a trip rest.*\n +trip  SUSPENDED  4 tasks/, 'travel: a trip was suspended');
-like($travel, qr/^    \d\d:\d\d:\d\d\.\d{3}  ✗ hotel  RUNNING → FAILURE\n(?:.*\n)*?    .* ↻ another room  SUCCESS → RETRYING\n(?:.*\n)*?    .* ✓ trip  RUNNING → SUCCESS$/m, 'travel: the timeline is told');
+like($travel, qr/^    \d\d:\d\d:\d\d\.\d{3}  ✗ hotel  RUNNING → FAILURE\n(?:.*\n)*?    .* ↻ another room  SUCCESS → RETRYING\n(?:.*\n)*?    .* ✓ trip  RUNNING → SUCCESS$/m, 'travel: the timeline is printed');
 is(checks($travel), 16, 'travel: everything holds that must');
 like($travel, qr/Every trip is whole, or nothing is left of it; the one that is neither says so\.$/m, 'travel: and the act says so');
 unlike($out, qr/\033/, 'no colors where there is no terminal');
@@ -72,7 +72,7 @@ sub enter
 }
 
 subtest 'act 2: jobs' => sub {
-	ok(enter('jobs'), 'one signs in with the token that the demo told');
+	ok(enter('jobs'), 'the token that the demo printed signs in');
 	ok($browser->sees('public.job', 'table'), 'the overview has the queue');
 	$browser->click('nav a', 'Machines');
 	$browser->click('td a', 'job');

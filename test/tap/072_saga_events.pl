@@ -61,7 +61,7 @@ my $logs = q((select id from pawl_saga.flow_transitions union all select id from
 is(one($node, 'select count(*) || $$ $$ || count(distinct log_id) from seen'), one($node, "select count(*) || ' ' || count(*) from $logs l"), 'an event for every transition, once');
 is(one($node, "select count(*) from $logs l where not exists (select from seen s where s.log_id = l.id)"), 0, 'none is missing');
 cmp_ok(one($node, q(select count(*) from seen where relation = 'pawl_saga.jobs'::regclass)), '>=', 15, 'jobs are among them');
-is(one($node, <<'SQL'), 0, 'a flow is told in the order of its timeline');
+is(one($node, <<'SQL'), 0, 'events of a flow come in the order of its timeline');
 select count(*) from (
     select s.log_id, row_number() over (partition by t.flow_uuid order by s.n) as told, row_number() over (partition by t.flow_uuid order by t.created_at, t.id) as happened
       from seen s join pawl_saga.timeline t on t.id = s.log_id) x where told <> happened

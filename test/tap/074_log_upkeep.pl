@@ -63,10 +63,10 @@ is(one($node, 'select (select count(*) from doubled_result_audit) || $$ $$ || (s
 $node->safe_psql('postgres', q(insert into pawl.log_upkeep (log, period) values ('months_transitions_log', 'year')));
 my ($status, $out, $err) = $node->psql('postgres', 'select done from pawl.tend_logs()');
 is("$status $out", '0 100', 'one log cannot be tended, the others are');
-like($err, qr/WARNING:  public.months_transitions_log was not maintained: partition .* would overlap.*tend_logs\('public.months'/s, 'and it is told which');
+like($err, qr/WARNING:  public.months_transitions_log was not maintained: partition .* would overlap.*tend_logs\('public.months'/s, 'and the error names it');
 is(one($node, 'select count(*) from doubled_paid_result_audit'), 0, 'what was done stays');
 $node->safe_psql('postgres', q(select pawl.keep_log('months', null, period => 'day', ahead => 2)));
-is(end_program(begin_program($node, 'pawld', '--once', '--skip', 'tend_logs')), 0, 'and can be told to leave it');
+is(end_program(begin_program($node, 'pawld', '--once', '--skip', 'tend_logs')), 0, 'and can skip it');
 
 $node->safe_psql('postgres', 'create database copy');
 my $dump = PostgreSQL::Test::Utils::tempdir . '/dump';

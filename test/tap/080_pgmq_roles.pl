@@ -43,7 +43,7 @@ is($node->poll_query_until('postgres', "select count(*) = 0 from pgmq.q_$queue")
 $node->safe_psql('postgres', "truncate pgmq.q_$queue");
 is(end_program($worker, 'TERM'), 0, 'the worker ends well');
 my ($told) = $worker->{out} =~ /, (\d+) by message$/m;
-cmp_ok($told, '>=', 60, 'it was told of each step');
+cmp_ok($told, '>=', 60, 'it got a message for each step');
 $node->safe_psql('postgres', "select pgmq.drop_queue('$queue')");
 
 # A worker that may make queues makes them for the others as well. Older PGMQ (seen in 1.5.2) keeps queues as members of the extension, whose owner alone makes them.

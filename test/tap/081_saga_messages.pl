@@ -82,7 +82,7 @@ for my $settings ({ PAWL_PROVIDER => 'rabbitmq', PAWL_BROKER => $broker->url }, 
 	for (1 .. 5) { trips(6); all_travelled("$provider, by messages") }
 	wait_until(sub { $count->() == 0 }, 'acknowledgements');
 	is(end_program($_, 'TERM'), 0, 'a worker ends well') or diag($_->{err}) for @workers;
-	cmp_ok(by_message(@workers), '>', 0, "$provider: they were told of tasks");
+	cmp_ok(by_message(@workers), '>', 0, "$provider: they got messages for tasks");
 	cmp_ok(one($node, q{select count(*) from pawl_saga.task_transitions where event = 'revert'}), '>', 0, "$provider: also of what is to be reverted");
 
 	# Lost: before the worker comes; and while it waits, read by another.

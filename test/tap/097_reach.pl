@@ -65,7 +65,7 @@ subtest 'TLS' => sub {
 		$run = begin_program($node, 'pawld');
 		wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /no connection.*certificate verify failed/ }, 'pawld to say it');
 		unlike($run->{err}, qr/\Q$secret\E/, 'pawld does not print it either');
-		is(end_program($run, 'TERM'), 0, 'and ends when told to');
+		is(end_program($run, 'TERM'), 0, 'and ends on SIGTERM');
 		$run = begin_program($node, 'example_worker', 'default', 1, 0.001, 600);
 		wait_until(sub { $run->{harness}->pump_nb; $run->{err} =~ /certificate verify failed/ || !$run->{harness}->pumpable }, 'the worker to say it');
 		unlike($run->{out} . $run->{err}, qr/\Q$secret\E/, 'nor the worker');

@@ -136,7 +136,8 @@ sub turn
 {
 	my (%how) = (role => 'postgres', timeout => '1 min', only => '', @_);
 	meet([ grep { $how{only} eq '' || $how{only} eq $_->[0] } @duties ], %how) if $how{only} ne 'work';
-	if ($how{only} eq '' || $how{only} eq 'work') { meet([$work], timeout => '300 ms', role => $how{asker} // 'postgres') for 1 .. 4 }
+	my @waits = (timeout => '300 ms', role => $how{asker} // 'postgres');
+	if ($how{only} eq '' || $how{only} eq 'work') { meet([$work], @waits) for 1 .. 4 }
 	return;
 }
 sub hurry { $node->safe_psql('postgres', 'update pawl_saga.set_aside set due_at = clock_timestamp()'); return }

@@ -15,7 +15,7 @@ export function MachinePage({ machine }: { machine: string }) {
     const counts = useLive(machine, (signal) => get<Page<Counts>>(path + "/counts", {}, signal), { concerns: (t) => relations.includes(t.relation), every: 5_000, least: 1_500 });
     const slow = useLive(machine, (signal) => get<Page<Slow>>(path + "/slowest", {}, signal), { concerns: () => false, every: 30_000 });
     const overview = useLive("rejections", (signal) => get<Overview>("/v1/overview", {}, signal), { concerns: () => false, every: 15_000 });
-    const rejections = (overview.data?.refusals ?? []).filter((r) => r.machine === machine);
+    const rejections = (overview.data?.rejections ?? []).filter((r) => r.machine === machine);
     const totals = useMemo(() => {
         const of = new Map<string, { count: number; capped?: boolean }>();
         for (const binding of counts.data?.items ?? [])

@@ -18,7 +18,7 @@ function Figures({ of }: { of: Overview }) {
     const expired = of.owners.reduce((n, o) => n + o.expired, 0);
     const seen = rates(samples).slice(-3);
     const rate = seen.length > 0 ? seen.reduce((n, r) => n + r.perSecond, 0) / seen.length : null;
-    const rejected = of.refusals?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
+    const rejected = of.rejections?.filter((r) => r.sqlstate.startsWith("PW")).reduce((n, r) => n + r.count, 0) ?? null;
     return (
         <div class="figures">
             <Figure name="Waiting" value={count(waiting, of.queues.some((q) => q.capped))} note={oldest ? "oldest " + ago(oldest, now) : "nothing waits"} />
@@ -141,8 +141,8 @@ export function OverviewPage() {
                         <Queues of={o.queues} />
                         <Failures of={o.recent_failures ?? []} />
                         <Owners of={o.owners} />
-                        {o.refusals && o.refusals.length > 0 && <Card title="Rejected state changes" wide note="seen by this daemon">
-                            <Table of={o.refusals} empty="" columns={[
+                        {o.rejections && o.rejections.length > 0 && <Card title="Rejected state changes" wide note="seen by this daemon">
+                            <Table of={o.rejections} empty="" columns={[
                                 { head: "SQLSTATE", cell: (r) => <code>{r.sqlstate}</code> },
                                 { head: "Machine", kind: "grow", cell: (r) => r.machine ? <a href={link(["machines", r.machine])}>{r.machine}</a> : <span class="faint">–</span> },
                                 { head: "Times", kind: "num", cell: (r) => <Num n={r.count} /> },

@@ -1,4 +1,4 @@
--- What is written by hand is judged as what functions write. Which columns each role may write is said in grants.sql; here is what a value must fit.
+-- Plain SQL is validated as what functions write. Which columns each role can write stands in grants.sql; here are the values.
 
 -- The right of those who may cancel: asked of the current user, so functions of the owner have it.
 CREATE FUNCTION pawl_bulk._operates() RETURNS boolean
@@ -57,9 +57,10 @@ BEGIN
             OR o.status = 'Pending' AND NOT o.sealed AND o.created_at <= clock_timestamp() - interval '1 day' END;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS 'internal: the operation cannot go on: its definition is gone, its input never came, or its input or metadata are not valid';
+COMMENT ON FUNCTION pawl_bulk._may_fail(pawl_bulk.operations) IS
+'internal: an operation that cannot continue: its definition, input or metadata are missing or invalid';
 
-CREATE FUNCTION pawl_bulk._operation_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._operation_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -84,13 +85,13 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._operation_by_hand() IS 'internal: what moves an operation has the right and the reason to; PW003, 42501';
-CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
+COMMENT ON FUNCTION pawl_bulk._operation_by_sql() IS 'internal: what moves an operation has the right and the reason to; PW003, 42501';
+CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.operations FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.paused_at IS DISTINCT FROM NEW.paused_at OR OLD.error_message IS DISTINCT FROM NEW.error_message)
-    EXECUTE FUNCTION pawl_bulk._operation_by_hand();
+    EXECUTE FUNCTION pawl_bulk._operation_by_sql();
 
 -- A record that rests is as it was when it came to rest; tries are counted one by one.
-CREATE FUNCTION pawl_bulk._record_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._record_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -109,18 +110,18 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._record_by_hand() IS 'internal: rejects changes of records that no function makes; 42501, 55000';
+COMMENT ON FUNCTION pawl_bulk._record_by_sql() IS 'internal: rejects changes of records that no function makes; 42501, 55000';
 -- The condition spares nearly all the call.
-CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
+CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.records FOR EACH ROW
     WHEN (CASE WHEN OLD.state IS DISTINCT FROM NEW.state THEN NEW.state = ANY ('{Pending,Cancelled}') OR NEW.tries OPERATOR(pg_catalog.<>) OLD.tries AND NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) 1
                ELSE (OLD.started_at, OLD.completed_at) IS DISTINCT FROM (NEW.started_at, NEW.completed_at)
                     OR OLD.state IS DISTINCT FROM 'Running' AND (OLD.tries, OLD.error_type, OLD.error_message, OLD.started_at, OLD.completed_at)
                     IS DISTINCT FROM (NEW.tries, NEW.error_type, NEW.error_message, NEW.started_at, NEW.completed_at) OR NEW.tries OPERATOR(pg_catalog.-) OLD.tries OPERATOR(pg_catalog.<>) ALL ('{0,1}') END)
-    EXECUTE FUNCTION pawl_bulk._record_by_hand();
+    EXECUTE FUNCTION pawl_bulk._record_by_sql();
 
 -- Times of work follow from its step: a run limit when it begins, a backoff when it failed. Operators bring them forward,
 -- unless the operation is paused. Work of SQL functions has no lease.
-CREATE FUNCTION pawl_bulk._work_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._work_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -160,16 +161,16 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._work_by_hand() IS 'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
-CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
+COMMENT ON FUNCTION pawl_bulk._work_by_sql() IS 'internal: what changes the times of work may do so, and work of SQL functions is not claimed; 22023, 42501, 55000';
+CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.work FOR EACH ROW
     WHEN (OLD.deadline_at IS DISTINCT FROM NEW.deadline_at OR NEW.takeovers OPERATOR(pg_catalog.<) OLD.takeovers
           OR OLD.due IS DISTINCT FROM NEW.due AND (OLD.due IS NOT NULL OR OLD.state IS NOT DISTINCT FROM NEW.state OR NEW.state = 'leased'
                                                    OR NEW.due OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 h'::interval))
           OR NEW.state = 'leased' AND OLD.state IS DISTINCT FROM 'leased' AND NEW.queue = 'sql:')
-    EXECUTE FUNCTION pawl_bulk._work_by_hand();
+    EXECUTE FUNCTION pawl_bulk._work_by_sql();
 
 -- A notice says what became of it when it is reported; when it is tried again follows from the tries.
-CREATE FUNCTION pawl_bulk._notice_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._notice_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -195,10 +196,10 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._notice_by_hand() IS 'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
-CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
+COMMENT ON FUNCTION pawl_bulk._notice_by_sql() IS 'internal: stamps notices that end, and rejects changes that no function makes; 42501, 55000';
+CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_bulk.notices FOR EACH ROW
     WHEN ((OLD.state, OLD.message, OLD.tries, OLD.due) IS DISTINCT FROM (NEW.state, NEW.message, NEW.tries, NEW.due))
-    EXECUTE FUNCTION pawl_bulk._notice_by_hand();
+    EXECUTE FUNCTION pawl_bulk._notice_by_sql();
 
 -- Work is that of an active record, or a block of valid rows of an operation that runs.
 CREATE FUNCTION pawl_bulk._work_came() RETURNS trigger
@@ -230,7 +231,7 @@ CREATE TRIGGER came AFTER INSERT ON pawl_bulk.work REFERENCING NEW TABLE AS new_
     FOR EACH STATEMENT WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_bulk._work_came();
 
 -- Runs are put on record by the session that makes them, and changed there, or when they are lost.
-CREATE FUNCTION pawl_bulk._run_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_bulk._run_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -250,5 +251,5 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._run_by_hand() IS 'internal: rejects changes of runs of other sessions; 55000';
-CREATE TRIGGER by_hand BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_hand();
+COMMENT ON FUNCTION pawl_bulk._run_by_sql() IS 'internal: rejects changes of runs of other sessions; 55000';
+CREATE TRIGGER by_sql BEFORE INSERT OR UPDATE ON pawl_bulk.sql_runs FOR EACH ROW EXECUTE FUNCTION pawl_bulk._run_by_sql();

@@ -1,4 +1,4 @@
--- How executions and checks end, whoever made them: workers report, SQL handlers answer. Set-based.
+-- How executions and checks end: workers report, SQL handlers answer. Set-based.
 
 -- In seconds, which do not overflow as intervals do; a year is enough.
 CREATE FUNCTION pawl_bulk._backoff(s pawl_bulk.steps, tries integer) RETURNS interval
@@ -11,7 +11,7 @@ $function$;
 COMMENT ON FUNCTION pawl_bulk._backoff(pawl_bulk.steps, integer) IS 'internal: how long work waits after this many tries that failed';
 
 -- outcomes: ok and fail of start work; done, pending and failed of a check. The work of these records is locked by the caller.
-CREATE FUNCTION pawl_bulk._settle(operations uuid[], row_numbers bigint[], step_indexes integer[], outcomes text[], messages text[]) RETURNS void
+CREATE FUNCTION pawl_bulk._record_ends(operations uuid[], row_numbers bigint[], step_indexes integer[], outcomes text[], messages text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -74,7 +74,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._settle(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';
+COMMENT ON FUNCTION pawl_bulk._record_ends(uuid[], bigint[], integer[], text[], text[]) IS 'internal: moves records by what came of their work';
 
 CREATE FUNCTION pawl_bulk._end_late(operations uuid[], rows bigint[], steps integer[], now_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE STRICT SECURITY INVOKER

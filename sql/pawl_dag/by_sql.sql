@@ -1,4 +1,4 @@
--- What a plain UPDATE may not do that no function does: columns that triggers keep, results of steps that are settled, and transitions
+-- What a plain UPDATE cannot do because no function does it: columns that triggers maintain, results of finished steps, and transitions
 -- that need a condition. The owner of the tables is not asked; the orchestrator does what this asks for.
 
 CREATE FUNCTION pawl_dag._is_operator(relation oid) RETURNS boolean
@@ -11,7 +11,7 @@ COMMENT ON FUNCTION pawl_dag._is_operator(oid) IS 'internal: whether the current
 
 -- The triggers that write what follows from a state change act as the owner. That a statement is a trigger's says
 -- nothing: a worker can have a trigger on a temporary table of its own.
-CREATE FUNCTION pawl_dag._task_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._task_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -30,15 +30,15 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._task_by_hand() IS 'internal: rejects a plain UPDATE of what triggers keep; 42501';
-CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_dag.tasks
+COMMENT ON FUNCTION pawl_dag._task_by_sql() IS 'internal: rejects a plain UPDATE of what triggers keep; 42501';
+CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.tasks
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
         AND ((OLD.steps_total, OLD.steps_blocked, OLD.steps_ready, OLD.steps_in_flight, OLD.steps_waiting, OLD.steps_failed, OLD.steps_satisfied, OLD.steps_cancelled, OLD.entered_at)
              IS DISTINCT FROM (NEW.steps_total, NEW.steps_blocked, NEW.steps_ready, NEW.steps_in_flight, NEW.steps_waiting, NEW.steps_failed, NEW.steps_satisfied, NEW.steps_cancelled, NEW.entered_at)
              OR OLD.evaluate AND NOT NEW.evaluate))
-    EXECUTE FUNCTION pawl_dag._task_by_hand();
+    EXECUTE FUNCTION pawl_dag._task_by_sql();
 
-CREATE FUNCTION pawl_dag._step_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._step_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -68,13 +68,13 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._step_by_hand() IS 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
-CREATE TRIGGER by_hand BEFORE UPDATE ON pawl_dag.steps
+COMMENT ON FUNCTION pawl_dag._step_by_sql() IS 'internal: rejects a plain UPDATE of what triggers keep, and of results that are not being reported; 42501';
+CREATE TRIGGER by_sql BEFORE UPDATE ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating()
         AND ((OLD.unsatisfied_parents, OLD.total_parents, OLD.level, OLD.permanent, OLD.next_retry_at, OLD.backoff_request)
              IS DISTINCT FROM (NEW.unsatisfied_parents, NEW.total_parents, NEW.level, NEW.permanent, NEW.next_retry_at, NEW.backoff_request)
              OR OLD.result IS DISTINCT FROM NEW.result OR OLD.error IS DISTINCT FROM NEW.error))
-    EXECUTE FUNCTION pawl_dag._step_by_hand();
+    EXECUTE FUNCTION pawl_dag._step_by_sql();
 
 -- Transitions without a guard in the diagram whose condition a guard cannot see, or that only operators take where it does not hold.
 CREATE FUNCTION pawl_dag._needs_condition() RETURNS trigger
@@ -103,7 +103,7 @@ CREATE TRIGGER conditioned BEFORE UPDATE OF state ON pawl_dag.steps
     EXECUTE FUNCTION pawl_dag._needs_condition();
 
 -- By hand a step is enqueued where the orchestrator would: its task is at work, and no failed step blocks it.
-CREATE FUNCTION pawl_dag._enqueued_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._enqueued_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -119,12 +119,12 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._enqueued_by_hand() IS 'internal: rejects steps that are enqueued while their task is not at work; PW003';
-CREATE TRIGGER enqueued_by_hand BEFORE UPDATE OF state ON pawl_dag.steps
-    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating()) EXECUTE FUNCTION pawl_dag._enqueued_by_hand();
+COMMENT ON FUNCTION pawl_dag._enqueued_by_sql() IS 'internal: rejects steps that are enqueued while their task is not at work; PW003';
+CREATE TRIGGER enqueued_by_sql BEFORE UPDATE OF state ON pawl_dag.steps
+    FOR EACH ROW WHEN (NEW.state = 'enqueued' AND OLD.state = 'pending' AND NOT pawl_dag._orchestrating()) EXECUTE FUNCTION pawl_dag._enqueued_by_sql();
 
 -- A dead letter says what its task is, not what its writer says of it.
-CREATE FUNCTION pawl_dag._dead_letter_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._dead_letter_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -145,12 +145,12 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._dead_letter_by_hand() IS 'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
-CREATE TRIGGER by_hand BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_hand();
+COMMENT ON FUNCTION pawl_dag._dead_letter_by_sql() IS 'internal: a dead letter has the state and the snapshot of its task; P0002, 55000';
+CREATE TRIGGER by_sql BEFORE INSERT ON pawl_dag.dlq FOR EACH ROW WHEN (NOT pawl.restoring()) EXECUTE FUNCTION pawl_dag._dead_letter_by_sql();
 
 -- Rows that arrive by hand. A task's counters follow from its steps, a step's from its edges, whichever way these are
 -- inserted; so a row begins with the defaults, and a value of its own is rejected. pawl_dag._start_tasks is not asked.
-CREATE FUNCTION pawl_dag._inserted_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._inserted_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -172,18 +172,18 @@ BEGIN
     RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._inserted_by_hand() IS 'internal: rejects values of columns that triggers keep; 42501';
-CREATE TRIGGER by_hand_insert BEFORE INSERT ON pawl_dag.tasks
+COMMENT ON FUNCTION pawl_dag._inserted_by_sql() IS 'internal: rejects values of columns that triggers keep; 42501';
+CREATE TRIGGER by_sql_insert BEFORE INSERT ON pawl_dag.tasks
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
         AND (NEW.rank IS NOT NULL OR (NEW.steps_total, NEW.steps_ready, NEW.steps_blocked) IS DISTINCT FROM (0, 0, 0)))
-    EXECUTE FUNCTION pawl_dag._inserted_by_hand();
-CREATE TRIGGER by_hand_insert BEFORE INSERT ON pawl_dag.steps
+    EXECUTE FUNCTION pawl_dag._inserted_by_sql();
+CREATE TRIGGER by_sql_insert BEFORE INSERT ON pawl_dag.steps
     FOR EACH ROW WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring()
         AND (NEW.rank IS NOT NULL OR (NEW.level, NEW.total_parents, NEW.unsatisfied_parents) IS DISTINCT FROM (0, 0, 0)))
-    EXECUTE FUNCTION pawl_dag._inserted_by_hand();
+    EXECUTE FUNCTION pawl_dag._inserted_by_sql();
 
 -- A task by hand is one of its template, as pawl_dag.start_task would make it; only operators give it more time.
-CREATE FUNCTION pawl_dag._tasks_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._tasks_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -222,55 +222,55 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._tasks_by_hand() IS
+COMMENT ON FUNCTION pawl_dag._tasks_by_sql() IS
 'internal: rejects tasks that are inserted by hand and are not as their template says; PW008, 22023, 42501';
-CREATE TRIGGER by_hand_inserted AFTER INSERT ON pawl_dag.tasks REFERENCING NEW TABLE AS new_tasks
+CREATE TRIGGER by_sql_inserted AFTER INSERT ON pawl_dag.tasks REFERENCING NEW TABLE AS new_tasks
     FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring())
-    EXECUTE FUNCTION pawl_dag._tasks_by_hand();
+    EXECUTE FUNCTION pawl_dag._tasks_by_sql();
 
 -- After pawl_dag._steps_changed, which has locked the tasks.
-CREATE FUNCTION pawl_dag._steps_by_hand() RETURNS trigger
+CREATE FUNCTION pawl_dag._steps_by_sql() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
     fired constant boolean := pawl.fired_by('AFTER INSERT STATEMENT',
         TG_RELID, TG_WHEN, TG_OP, TG_LEVEL, 'pawl_dag.steps');
-    refused record;
+    rejected record;
 BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'MEMBER') THEN
         RETURN NULL;
     END IF;
-    SELECT n.name, n.task_uuid, t.state, t.namespace INTO refused
+    SELECT n.name, n.task_uuid, t.state, t.namespace INTO rejected
       FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
      WHERE t.state IN ('complete', 'error', 'cancelled', 'resolved_manually') LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('55000', format('step "%s" cannot be inserted into a task that has ended', refused.name),
-            format('Task %s is in state "%s".', refused.task_uuid, refused.state));
+        PERFORM pawl.raise('55000', format('step "%s" cannot be inserted into a task that has ended', rejected.name),
+            format('Task %s is in state "%s".', rejected.task_uuid, rejected.state));
     END IF;
-    SELECT n.name, n.handler, CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END AS namespace INTO refused
+    SELECT n.name, n.handler, CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END AS namespace INTO rejected
       FROM new_steps n JOIN pawl_dag.tasks t ON t.task_uuid = n.task_uuid
      WHERE n.namespace <> CASE WHEN n.handler ^@ 'sql:' THEN 'sql:' ELSE t.namespace END LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('step "%s" is in the wrong namespace', refused.name),
-            format('A step with handler "%s" in this task is claimed from "%s".', refused.handler, refused.namespace),
-            format('namespace = %L', refused.namespace));
+        PERFORM pawl.raise('22023', format('step "%s" is in the wrong namespace', rejected.name),
+            format('A step with handler "%s" in this task is claimed from "%s".', rejected.handler, rejected.namespace),
+            format('namespace = %L', rejected.namespace));
     END IF;
-    SELECT n.name INTO refused FROM new_steps n
+    SELECT n.name INTO rejected FROM new_steps n
      WHERE length(n.name) > 255 OR length(n.handler) NOT BETWEEN 1 AND 1000
         OR jsonb_typeof(n.handler_options) <> 'object' OR n.map_index < 0 LIMIT 1;
     IF FOUND THEN
-        PERFORM pawl.raise('22023', format('step "%s" is out of range', left(refused.name, 255)),
+        PERFORM pawl.raise('22023', format('step "%s" is out of range', left(rejected.name, 255)),
             'A name has at most 255 characters, a handler 1 to 1000; handler_options is a JSON object, map_index not negative.');
     END IF;
     RETURN NULL;
 END
 $function$;
-COMMENT ON FUNCTION pawl_dag._steps_by_hand() IS
+COMMENT ON FUNCTION pawl_dag._steps_by_sql() IS
 'internal: rejects steps that are inserted by hand and that no template would make; 55000, 22023';
-CREATE TRIGGER inserted_by_hand AFTER INSERT ON pawl_dag.steps REFERENCING NEW TABLE AS new_steps
+CREATE TRIGGER inserted_by_sql AFTER INSERT ON pawl_dag.steps REFERENCING NEW TABLE AS new_steps
     FOR EACH STATEMENT WHEN (NOT pawl_dag._orchestrating() AND NOT pawl.restoring())
-    EXECUTE FUNCTION pawl_dag._steps_by_hand();
+    EXECUTE FUNCTION pawl_dag._steps_by_sql();
 
 -- What pawl_dag.define_template checks of a step is checked where a step is written: else the failure of the step
 -- would raise, when it is too late.
