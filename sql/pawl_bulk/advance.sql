@@ -81,11 +81,13 @@ BEGIN
        AND NOT EXISTS (SELECT FROM pawl_bulk.records r WHERE r.operation = v.operation AND r.row_number = v.row_number AND r.step_index = 0) LIMIT 1;
     IF missing IS NOT NULL THEN
         PERFORM pawl.raise('55000', format('row %s of operation %s has no record', missing, operation));
+    ELSIF NOT EXISTS (SELECT FROM pawl_bulk.validations v WHERE v.operation = _opened.operation AND v.row_number >= through) THEN
+        PERFORM pawl.raise('55000', format('operation %s has no row %s', operation, through), 'Rows that come later would not be opened.');
     END IF;
     UPDATE pawl_bulk.operations o SET opened_through = through WHERE o.operation = _opened.operation AND o.opened_through < through;
 END
 $function$;
-COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none';
+COMMENT ON FUNCTION pawl_bulk._opened(uuid, bigint) IS 'internal: the valid rows up to this number have their records, or are in blocks; 55000: one has none, or there is no such row';
 
 -- Valid rows that a SQL function begins with are laid out in blocks: it makes their records when it comes to them.
 -- SECURITY DEFINER, and it reads the operation itself: no role inserts work.

@@ -164,9 +164,12 @@ BEGIN
         RETURN;
     END IF;
     IF r.kind = 'rows' AND through IS NOT NULL THEN
-        left_over.numbers := pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1);
+        SELECT b.numbers, b.through INTO left_over.numbers, through FROM pawl_bulk._begin_block(r.operation, r.first_row, left_over.last_row, 1) b;
     END IF;
     PERFORM pawl_bulk._count_loss(r.operation, r.run, n) FROM unnest(left_over.numbers) n;
+    IF r.kind = 'rows' AND through IS NOT NULL THEN
+        PERFORM pawl_bulk._shrink_block(r.operation, r.first_row, through);
+    END IF;
     PERFORM pawl_bulk._end_run(r.operation, r.run);
 END
 $function$;
