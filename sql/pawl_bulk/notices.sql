@@ -132,7 +132,7 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             went := pawl_bulk._deliver_taken(n);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- no failure of the notice's: it is tried again at once
             failures := failures + 1;
             IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN

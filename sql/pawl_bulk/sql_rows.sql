@@ -401,7 +401,7 @@ BEGIN
         SELECT x.* INTO o FROM pawl_bulk.operations x WHERE x.operation = picked.operation;
         BEGIN
             did := pawl_bulk._run_guarded(o, picked.size, picked.step_index, picked.kind, picked.numbers, picked.first_row, picked.last_row);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- it may be gone the next time; the other operations have their turn now
             IF pawl_bulk._ends_duty(SQLSTATE) THEN
                 RAISE;

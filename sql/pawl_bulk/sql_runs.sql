@@ -268,7 +268,7 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         BEGIN
             did := pawl_bulk._run_begun(run);
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             -- no failure of the rows': they are tried again at once
             failures := failures + 1;
             IF failures > 5 OR NOT pawl.is_transient(SQLSTATE) THEN

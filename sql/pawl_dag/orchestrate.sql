@@ -353,7 +353,7 @@ BEGIN
             reported := reported + turn.reported;
             enqueued := enqueued + turn.enqueued;
             finished := finished + turn.finished;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
             IF pawl.is_transient(SQLSTATE) THEN
                 RAISE;
             END IF;
@@ -380,7 +380,7 @@ BEGIN
     PERFORM set_config('pawl.processor', pawl_dag.engine()::text, true), set_config('pawl.event', '', true);
     BEGIN
         SELECT t.tasks, t.reported, t.enqueued, t.finished INTO tasks, reported, enqueued, finished FROM pawl_dag._take_turn(batch) t;
-    EXCEPTION WHEN OTHERS THEN
+    EXCEPTION WHEN OTHERS OR ASSERT_FAILURE THEN
         IF pawl.is_transient(SQLSTATE) THEN
             RAISE;
         END IF;
