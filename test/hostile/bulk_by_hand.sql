@@ -243,7 +243,8 @@ select s.name, left(s.value, 60) as value, r.role,
        may(r.role, format('select pawl_bulk.submit(%s %I => %L)', case when s.name <> 'definition' then
     'definition => ''d'',' else '' end, s.name, s.value)) as by_function,
        may(r.role, (select format('insert into pawl_bulk.operations (%s) values (%s)',
-    string_agg(quote_ident(v.key), ', '), string_agg(quote_literal(v.value), ', '))
+    string_agg(quote_ident(v.key), ', '),
+    string_agg(quote_literal(v.value), ', '))
       from jsonb_each_text('{"definition": "d", "version": "1"}'::jsonb
     || jsonb_build_object(s.name, s.value)) v)) as by_hand
   from settings s cross join unnest('{byhand_worker,byhand_operator}'::name[]) r(role);

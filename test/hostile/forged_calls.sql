@@ -132,10 +132,10 @@ insert into decided values
     ('pawl_saga._ask_question', '{}', 'a question that this session holds'),
     ('pawl_saga._fill_flow', '{pawl_saga.tasks,pawl_saga.retries,pawl_saga.junctions}', 'as its definition says, once'),
     ('pawl_saga._question_raised', '{pawl_saga.questions,pawl_saga.set_aside}', 'a question that this session holds'),
-    ('pawl_saga._settle_orphans', '{pawl_saga.tasks}', 'tasks without a worker that are to be reverted'),
+    ('pawl_saga._record_orphans', '{pawl_saga.tasks}', 'tasks without a worker that are to be reverted'),
     ('pawl_saga._take_question', '{pawl_saga.questions}', 'for this session'),
     ('pawl_saga._task_raised', '{pawl_saga.tasks,pawl_saga.set_aside}', 'the task is the caller''s'),
-    ('pawl_saga._task_settled', '{pawl_saga.set_aside}', 'what SQL tasks were set aside for');
+    ('pawl_saga._task_done', '{pawl_saga.set_aside}', 'what SQL tasks were set aside for');
 select is((select string_agg(distinct p.pronamespace::regnamespace || '.' || p.proname, ', ') from pg_proc p
             where p.pronamespace = any ('{pawl_dag,pawl_bulk,pawl_saga}'::regnamespace[]) and p.proname ^@ '_'
               and p.prosecdef and p.prorettype <> 'trigger'::regtype and has_function_privilege('forged_worker', p.oid,
